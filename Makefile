@@ -36,12 +36,11 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Tests that measure shares have the machine to themselves at the end. All others that run no whole appliance go two at
-# once, at the lowest priority, beside the browser's tests and then the whole appliances, which mostly wait. (A third lane
-# made the whole slower.)
+# Tests that measure shares have the machine to themselves at the end. Before them three things run side by side: the
+# browser's tests and the whole appliances, which both mostly wait, and at the lowest priority, two at once, all others.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance commands \
-	contracts core demo detectors engines golden inference ingest load microprofiler models outputs recording rules runtime \
+	contracts core demo detectors engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
 	scheduler serving settings simulation store students tracking training upkeep web)
 ALONE := $(filter-out tests/__pycache__ tests/browser tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 
@@ -50,11 +49,12 @@ test trials: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
-	said=$$(mktemp); trap 'kill $$(jobs -p) 2>/dev/null; rm -f $$said' EXIT; failed=0; \
-	nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said 2>&1 & rooms=$$!; \
-	$(BIN)/python -m pytest tests/browser || failed=1; \
+	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
+	nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
+	$(BIN)/python -m pytest tests/browser > $$said/browser 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
-	wait $$rooms || failed=1; cat $$said; \
+	wait $$browser || failed=1; cat $$said/browser; \
+	wait $$rooms || failed=1; cat $$said/rooms; \
 	$(BIN)/python -m pytest $(LAST) || failed=1; \
 	exit $$failed
 else

@@ -1,6 +1,7 @@
 """The cost of handing a camera's answers to the serving front: the worker's time, and the time until a stage could ask.
 
-`python -m benchmarks.bench_camera_feed [--answers N]` prints a table. A worker's end in a process of its own hands
+`python -m benchmarks.bench_camera_feed [--answers N]` prints a table and writes
+benchmarks/results/camera_feed.json. A worker's end in a process of its own hands
 pictures of 640 x 360, 1280 x 720 and 1280 x 960 with 20 objects to a real front's socket at 10 a second; the front cuts
 8 of them out (64 x 64). `hand over` is the time that the camera's worker spends; `until asked` is from there to the
 request of the model, whose tensors are then ready. `copy` is a plain copy of such a picture.
@@ -10,10 +11,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import multiprocessing
+import os
+import platform
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,6 +33,7 @@ from edge.serving.camera_link import CAMERA_ARENA_BYTES, CameraSender
 from edge.serving.front_server import FrontServer
 from edge.serving.pipeline_files import parse_application
 
+RESULTS = Path(__file__).parent / "results" / "camera_feed.json"
 SIZES = ((360, 640), (720, 1280), (960, 1280))
 OBJECTS, CUTS, EVERY_S = 20, 8, 0.1
 CUT = {"crop_boxes": {"boxes": "boxes", "scores": "scores", "most": CUTS, "size": [64, 64]}}
@@ -114,12 +120,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=100)
     answers = parser.parse_args().answers
+    rows: list[dict[str, Any]] = []
     print("| picture | of | p50 ms | p99 ms |\n|---|---|---|---|")
     for height, width in SIZES:
         found = asyncio.run(measured(height, width, answers))
         for name, seconds in found.items():
             p50, p99 = np.percentile(np.array(seconds) * 1000, (50, 99))
             print(f"| {width} x {height} | {name} | {p50:.2f} | {p99:.2f} |")
+            rows.append(
+                {"width": width, "height": height, "of": name, "p50_ms": round(p50, 3), "p99_ms": round(p99, 3)}
+            )
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    result = {
+        "benchmark": "camera_feed",
+        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "machine": machine,
+        "load": round(os.getloadavg()[0], 1),
+        "answers": answers,
+        "rows": rows,
+    }
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

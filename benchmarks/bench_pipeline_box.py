@@ -1,6 +1,7 @@
 """Pipelines on gpu-lets: total share with budgets and gpu-lets chosen together, against the even split.
 
-    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street] [--parts shares,rates,queues]
+    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street]
+        [--parts shares,rates,queues,poisson]
 
 `game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
 five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
@@ -11,7 +12,9 @@ appliance does. Every plan is judged with interference and without tolerance by 
 independent checker judges shares, interference and rates. Queues: `traffic` at 100 ms beside `archive`, which asks two
 of its models within 1000 ms, at several rates: the total share where each model has one queue, and where a model may
 have two, with as many steps as the appliance takes and with many; where two are followed both plans are replayed with
-requests by chance at 1 / 1.2 of the planned rates. A run replaces the rows of its pipelines and parts in the
+requests by chance at 1 / 1.2 of the planned rates. Poisson: the part of late requests by chance, of `traffic` and
+`entrance` planned for 1, 1.1 and 1.2 times their rate, fed in turn and not, and where an earlier stage may use nothing
+of the time kept for later ones. A run replaces the rows of its pipelines and parts in the
 results and keeps the others. Times are CPU seconds of one plan, the even split's included.
 """
 
@@ -31,8 +34,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.pipeline_box_replay import replayed
+from benchmarks.pipeline_box_replay import REQUESTS, replayed
 from benchmarks.scripts import load_script
+from edge.core.applications import LENT
 from edge.core.serving import DeviceTable, ServingPlan
 from scheduler.gpulets.policies import least_percent, serving_policy, smallest_plan
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
@@ -53,6 +57,10 @@ PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 LEAST_SAVED = 0.07
 LEAST_RATE = {"game": 2510, "traffic": 790}
 PAUSE = 3
+#: Rates at which plans are asked by chance (0.6 of the even split's largest on one device); head-rooms and draws.
+BY_CHANCE = {"traffic": 108.0, "entrance": 84.0}
+HEADROOMS = (1.0, 1.1, 1.2)
+SEEDS = (1, 2, 3)
 #: Devices, and requests per second of `traffic` and of `archive`, of the pairs that share models.
 PAIRS = (
     *((1, fast, slow) for fast, slow in ((10, 100), (20, 100), (20, 200), (50, 100), (50, 200))),
@@ -122,7 +130,7 @@ def main() -> int:
     """Exit code 0 if every plan passes every judge and every target is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", default=",".join(PIPELINES))
-    parser.add_argument("--parts", default="shares,rates,queues")
+    parser.add_argument("--parts", default="shares,rates,queues,poisson")
     args = parser.parse_args()
     shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
     if not shared.is_dir():
@@ -142,6 +150,8 @@ def main() -> int:
     if "queues" in args.parts:
         result["queues"] = queues(bench)
         RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    if "poisson" in args.parts:
+        result["poisson"] = [by_chance(bench, name) for name in BY_CHANCE]
     result["targets"] = targets(result)
     for words, met in result["targets"].items():
         print(f"{'met   ' if met else 'MISSED'}  {words}")
@@ -285,6 +295,30 @@ def _late(problem: JointProblem, table: DeviceTable, plan: ServingPlan, names: Q
     """The part of requests that come too late, by chance at a part of the rates that the plan is for."""
     fewer = tuple(replace(p, rate=p.rate / SPARE) for p in problem.pipelines)
     return replayed(replace(problem, pipelines=fewer), table, plan, "in turn", SEED, names)["late"]
+
+
+def by_chance(bench: Judged, name: str) -> dict[str, Any]:
+    """The part of late requests of a plan on one device, by the head-room that it has over the rate."""
+    rate = BY_CHANCE[name]
+    problem = JointProblem((PIPELINES[name](rate),), 1, 1.0)
+    plan = plan_jointly(problem, bench.table, most_steps=FOLLOWED_STEPS).plan
+
+    def late(headroom: float, feeding: str = "in turn", lent: float = LENT) -> float:
+        fewer = tuple(replace(p, rate=p.rate / headroom) for p in problem.pipelines)
+        asked = replace(problem, pipelines=fewer)
+        found = [replayed(asked, bench.table, plan, feeding, seed, lent=lent)["late"] for seed in SEEDS]
+        return round(statistics.fmean(found), 5)
+
+    row = {
+        "pipeline": name,
+        "planned_rate": rate,
+        "requests": len(SEEDS) * REQUESTS,
+        "late, in turn": {f"{h:g}": late(h) for h in HEADROOMS},
+        "late, pull": {f"{h:g}": late(h, "pull") for h in HEADROOMS},
+        "late, in turn, nothing lent": {f"{SPARE:g}": late(SPARE, lent=0.0)},
+    }
+    print(row)
+    return row
 
 
 def targets(result: dict[str, Any]) -> dict[str, bool]:

@@ -165,12 +165,14 @@ def replayed(
     feeding: str,
     seed: int | None = None,
     names: QueueNames = ONE_QUEUE_EACH,
+    lent: float = LENT,
 ) -> dict[str, float]:
     """Of all pipelines' requests: `late` the part that took longer than the objective (dropped ones, too), `worst` the
     longest time of those that were answered, in parts of the objective. Requests come evenly, or with `seed` by chance
-    (Poisson). `names`: of the queues in `problem` and `plan`; the front gets them as queues of their models."""
+    (Poisson). `names`: of the queues in `problem` and `plan`; the front gets them as queues of their models. `lent`:
+    the part of the time kept for later stages that an earlier one may use."""
     late, worst, count = 0, 0.0, 0
-    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names).run(seed)):
+    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names, lent).run(seed)):
         count += 1
         late += took_ms > pipeline.slo_ms * (1 + 1e-6)
         worst = max(worst, took_ms / pipeline.slo_ms if took_ms < math.inf else 0.0)
@@ -179,8 +181,15 @@ def replayed(
 
 class _Replay:
     def __init__(
-        self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, groups: bool, names: QueueNames
+        self,
+        problem: JointProblem,
+        table: DeviceTable,
+        plan: ServingPlan,
+        groups: bool,
+        names: QueueNames,
+        lent: float,
     ) -> None:
+        self._lent = lent
         self._problem, self._table, self._names, self._plan = problem, table, names, names.plan(plan)
         budgets = model_budgets(problem, joint_verdict(problem, names.table(table), plan).worst_ms)
         waits = {names.queue(m): ms - problem.burst_ms[m] for m, ms in budgets.items()}
@@ -222,7 +231,7 @@ class _Replay:
             for before in stage.after:
                 await done[before]
             rows = int((n + 1) * stage.per_request + _EPS) - int(n * stage.per_request + _EPS)
-            within_s = (deadline_s - loop.time()) * (parts[name] + LENT * (1.0 - parts[name]))
+            within_s = (deadline_s - loop.time()) * (parts[name] + self._lent * (1.0 - parts[name]))
             # Of what leaves nothing to the next stages' rounding nothing is made late.
             model, asked_by = self._names.queue(stage.model).model, (pipeline.name, name)
             asked = [self._box.ask(model, within_s + _EPS, asked_by=asked_by) for _ in range(rows)]

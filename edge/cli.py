@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "answer a planning problem in a file"),
     "profile": ("profile", "measure what served models cost on this device"),
     "simulate": ("simulate", "replay recorded windows under another policy"),
-    "fleet": ("fleet", "simulate a fleet of several boxes, and check the log of one"),
+    "fleet": ("fleet", "several boxes that know each other: start, join, status, move; simulate a fleet, check a log"),
     "models": ("models", "list, fetch, check and add the model files that teachers and students need"),
     "admit": ("admit", "say whether a camera or a model would fit, before it is added"),
     "load": ("load", "send load to served models; report latencies and violations"),

@@ -22,19 +22,19 @@ from edge.core.admission_reasons import AdmissionReason
 from edge.core.applications import Application
 from edge.core.errors import InvalidValue
 from edge.core.plan_faults import PlanFault
-from edge.core.serving import DeviceTable, ServedModel, ServingPlan
+from edge.core.serving import MOST_RATE, DeviceTable, ServedModel, ServingPlan
 from edge.core.window import StreamProblem, WindowPlan, WindowProblem
 from scheduler.cameras_need import CamerasOfBox, cameras_need, followed
 from scheduler.gpulets.applications import even_budgets
 from scheduler.gpulets.choices import with_choice
 from scheduler.gpulets.fitting import Capacity, Fitted
-from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, evenly_split
+from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, ServingPolicy, serving_policy, smallest_plan
+from scheduler.gpulets.stage_times import planned_ms
 from scheduler.gpulets.verdict import verdict
 from scheduler.joint.alternatives import less_accurate, of_choice
 from scheduler.joint.demand import JointProblem
-from scheduler.joint.fitting import load_of
-from scheduler.joint.law import waits_ms
+from scheduler.joint.reach import load_of
 from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES
 from scheduler.policies import WindowPolicy
 from scheduler.serving_floor import keep_serving, reachable
@@ -60,8 +60,6 @@ HALVINGS = 5
 #: Accuracies that differ by no more are the same.
 SAME_ACCURACY = 5e-4
 _EPS = 1e-6
-#: Requests, or rows of a model, per second.
-_MOST_RATE = 1e9
 
 
 @dataclass(frozen=True)
@@ -103,15 +101,16 @@ class CameraCandidate:
 @dataclass(frozen=True)
 class PipelineCandidate:
     """An application to be added, or one that is there with another rate or objective. `rate`: rows per second,
-    head-room included."""
+    head-room included; `fan_out` as in PipelineDemand: what was measured of one that is there."""
 
     application: Application
     rate: float
+    fan_out: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def demand(self) -> PipelineDemand:
         """As it is planned."""
-        return PipelineDemand(self.application, self.rate)
+        return PipelineDemand(self.application, self.rate, self.fan_out)
 
 
 Candidate = ServedModel | CameraCandidate | PipelineCandidate
@@ -228,7 +227,7 @@ def admit(
     before, after = _state(box, serving, cameras), _state(wanted, instead, with_candidate)
     name, kind, priority = _named(box, candidate)
     mine = _models_of(candidate, after.split.choices)
-    refusals = _refusals(wanted, before, after, mine, priority)
+    refusals = _refusals(wanted, before, after, mine, priority) + _unreachable(wanted, before, after, candidate)
     yields = _yields(box, before, after, mine, priority)
     most = None
     if refusals and not isinstance(candidate, CameraCandidate):
@@ -310,7 +309,7 @@ def _beside(box: Box, split: FittedPipelines, cameras: CamerasOfBox) -> _State:
     """The state of the box in which the models are served so."""
     fitted = split.fitted
     floor, most = cameras.floor, max(0.0, box.capacity - cameras.floor)
-    worst = _worst_ms(box, fitted)
+    worst = _worst_ms(box, split)
     rest = box.capacity - fitted.plan.total_share
     if box.window is None:
         return _State(split, worst, max(0.0, rest), None, {}, {}, floor, most)
@@ -328,17 +327,19 @@ def _beside(box: Box, split: FittedPipelines, cameras: CamerasOfBox) -> _State:
     return _State(split, worst, max(0.0, rest), plan, outcome.by_stream, broken, floor, most)
 
 
-def _worst_ms(box: Box, fitted: Fitted) -> dict[str, float]:
-    """The worst latency of each model that is placed; gpu-lets that pipelines' plans count on are fed in turn."""
+def _worst_ms(box: Box, split: FittedPipelines) -> dict[str, float]:
+    """The worst latency of each model that is placed. Gpu-lets that pipelines' plans count on are fed in turn, and the
+    last of the requests that come at once is counted."""
+    fitted = split.fitted
     if box.table is None or not fitted.plan.gpulets:
         return {}
-    judged = verdict(fitted.problem, box.table, fitted.plan, slack=0.0)
     if not box.pipelines:
-        return dict(judged.worst_ms)
+        return dict(verdict(fitted.problem, box.table, fitted.plan, slack=0.0).worst_ms)
+    asked = [replace(m, rate=split.rates.get(m.name, m.rate)) for m in box.models]
+    pipelines = split.planned(box.pipelines)
     worst: dict[str, float] = {}
-    for timing, wait_ms in zip(judged.timings, waits_ms(judged.timings), strict=True):
-        for part in timing.gpulet.models:
-            worst[part.model] = max(worst.get(part.model, 0.0), timing.busy_ms + wait_ms)
+    for queue, took in planned_ms(fitted.problem, box.table, fitted.plan, asked, pipelines).items():
+        worst[queue.model] = max(worst.get(queue.model, 0.0), took)
     return worst
 
 
@@ -391,18 +392,18 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
     for number, stage in enumerate(application.stages):
         if box.table is None or not {o.model for o in stage.options} & box.table.latency_ms.keys():
             _measured(f"pipeline.stages[{number}].model", stage.model, box.table)
-    checks.in_range("pipeline.rate", candidate.rate, 0.0, _MOST_RATE, low_open=True)
-    asked = _asked(candidate.demand)
+    checks.in_range("pipeline.rate", candidate.rate, 0.0, MOST_RATE, low_open=True)
+    asked = asked_rows([candidate.demand])
     for name, rate in asked.items():
-        if rate > _MOST_RATE:
-            allowed = f"a rate at which no model is asked more than {_MOST_RATE:g} rows/s: {name} is asked {rate:g}"
+        if rate > MOST_RATE:
+            allowed = f"a rate at which no model is asked more than {MOST_RATE:g} rows/s: {name} is asked {rate:g}"
             raise InvalidValue("pipeline.rate", candidate.rate, allowed)
     if box.table is not None:
         _check_reachable(box, candidate, box.table)
     known = {m.name: m for m in box.models}
     before = [p for p in box.pipelines if p.application.name == application.name]
     for pipeline in before:
-        for name, rate in _asked(pipeline).items():
+        for name, rate in asked_rows([pipeline]).items():
             if name in known:
                 known[name] = replace(known[name], rate=max(0.0, known[name].rate - rate))
     for name, rate in asked.items():
@@ -435,14 +436,6 @@ def _check_reachable(box: Box, candidate: PipelineCandidate, table: DeviceTable)
     except InvalidValue as error:
         path = error.path.replace(f"pipelines.{candidate.application.name}", "pipeline")
         raise InvalidValue(path, error.given, error.allowed) from None
-
-
-def _asked(pipeline: PipelineDemand) -> dict[str, float]:
-    """Model -> rows per second that a pipeline asks of it."""
-    rates: dict[str, float] = {}
-    for stage in load_of(pipeline).stages:
-        rates[stage.model] = rates.get(stage.model, 0.0) + pipeline.rate * stage.per_request
-    return rates
 
 
 # -- the answer
@@ -478,6 +471,18 @@ def _refusals(wanted: Box, before: _State, after: _State, mine: frozenset[str], 
         if _part(before.fitted, other.name) - kept > _EPS:
             reasons.append(_served_at("not_after", other, kept))
     return reasons + [reason for camera, reason in after.broken.items() if camera not in before.broken]
+
+
+def _unreachable(wanted: Box, before: _State, after: _State, candidate: Candidate) -> list[AdmissionReason]:
+    """The candidate's applications that no share answers in time, and others of no lower priority that some share did
+    without it."""
+    fed = candidate.feeds if isinstance(candidate, CameraCandidate) else (candidate,)
+    mine = {c.application.name for c in fed if isinstance(c, PipelineCandidate)}
+    *_, priority = _named(wanted, candidate)
+    counts = {p.application.name for p in wanted.pipelines if p.application.priority >= priority}
+    known = {r.application for r in before.split.reasons if r.code == "unreachable"} - mine
+    found = [r for r in after.split.reasons if r.code == "unreachable" and r.application not in known]
+    return [AdmissionReason.unreachable(r) for r in found if r.application in counts | mine]
 
 
 def _served_at(code: Literal["not_after", "yields"], model: ServedModel, part: float) -> AdmissionReason:
@@ -554,8 +559,11 @@ def _most_rate(
         split = _serving(wanted, serving, cameras)
         mine = _models_of(candidate, split.choices)
         # Cameras are planned where the models fit.
-        if any(_part(split.fitted, m) < 1.0 for m in mine) or _refusals(
-            wanted, before, _beside(wanted, split, cameras), mine, priority
+        state = None if any(_part(split.fitted, m) < 1.0 for m in mine) else _beside(wanted, split, cameras)
+        if (
+            state is None
+            or _refusals(wanted, before, state, mine, priority)
+            or _unreachable(wanted, before, state, candidate)
         ):
             high = rate
         else:

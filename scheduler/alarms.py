@@ -28,6 +28,7 @@ from edge.core.alarms import (
     RuleKind,
     RulesChanged,
     ServedNow,
+    StrangersNow,
     TenantGoalNow,
     TenantsNow,
     TimePassed,
@@ -384,6 +385,14 @@ def _(fact: TenantsNow, evaluation: _Evaluation) -> None:
     for key in evaluation.known():
         if key[0] in tenants and key[2] not in fact.tenants:
             evaluation.drop(key, f"{key[2]} is no tenant any more")
+
+
+@_look.register
+def _(fact: StrangersNow, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("stranger"):
+        refused = fact.count > 0
+        words = f"refused by the fleet's agent: {fact.words}" if refused else "no stranger came again"
+        evaluation.see(rule, Condition(None, "", refused, not refused, words, float(fact.count), matter=(fact.words,)))
 
 
 @_look.register

@@ -37,6 +37,7 @@ _TAGS = [
     {"name": "models", "description": "Versions of the cameras' students; model files of others."},
     {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
     {"name": "tenants", "description": "Groups of served models or cameras that share the box, and how they do."},
+    {"name": "fleet", "description": "The boxes that know each other, and who answers which camera."},
     {"name": "events", "description": "The journal."},
     {"name": "alarms", "description": "Rules, alarms, and the objects that were followed."},
     {"name": "outputs", "description": "MQTT broker, webhooks, and messages that could not be delivered."},

@@ -414,6 +414,16 @@ def _applications(s: Json) -> Iterator[Metric]:
     stages = [((a["name"], e["name"]), e) for a in s["serving"].get("applications") or () for e in a["stages"]]
     budgets = [(key, None if e["budget_ms"] is None else e["budget_ms"] / 1e3) for key, e in stages]
     yield _gauge("magpie_serving_stage_budget_seconds", "Budget of the stage in the plan in force", labels, budgets)
+    planned = [(key, None if e["planned_ms"] is None else e["planned_ms"] / 1e3) for key, e in stages]
+    yield _gauge("magpie_serving_stage_planned_seconds", "Longest time of the stage under the plan", labels, planned)
+    yield _gauge(
+        "magpie_serving_stage_rate", "Rows per second that the stage asks its model; planned for", (*labels, "of"),
+        [((*key, of), e[name]) for key, e in stages for of, name in (("now", "rate"), ("planned", "planned_rate"))],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_serving_stage_share_ratio", "Share of the device that the stage's model takes as planned", labels,
+        [(key, e["share"]) for key, e in stages],
+    )  # fmt: skip
     latency = [
         ((*key, quantile), ms / 1e3)
         for key, e in stages

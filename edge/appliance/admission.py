@@ -27,7 +27,7 @@ from scheduler.admission import (
     admit,
     camera_like,
 )
-from scheduler.gpulets.pipelines import PipelineDemand
+from scheduler.gpulets.pipelines import PipelineDemand, asked_rows
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
 from scheduler.gpulets.source_rates import SourceState, fault_of
@@ -82,10 +82,9 @@ def admit_pipeline(
     """As `admit_model`. Raises InvalidValue and InvalidValues for a description that is none, for a name that is not
     served where no description is given, and for models of which no latencies are known."""
     candidate, rate = _pipeline(asked, served)
-    known = {p.application.name: p.rate for p in served.pipelines}
-    more = candidate.rate - known.get(asked.name, 0.0)
-    stages = sum(s.per_request for s in candidate.application.stages)
-    total = sum(m.rate for m in served.models) + more * stages
+    known = [p for p in served.pipelines if p.application.name == asked.name]
+    rows = sum(asked_rows([candidate.demand]).values()) - sum(asked_rows(known).values())
+    total = sum(m.rate for m in served.models) + rows
     box = _box(served, now, _table(asked.table, served), max(0.0, total))
     return _at_rates(_admit(box, candidate, served, now, planning), rate, candidate.rate)
 
@@ -108,11 +107,15 @@ def _pipeline(asked: PipelineAdmission, served: ServedLoad) -> tuple[PipelineCan
             raise InvalidValue("pipeline.rate", asked.rate, "no rate: a camera is the source, which has its own")
         at = "pipeline.name" if asked.description is None else "pipeline.description"
         rate = _source_rate(f"{at}.source", application.source, served.cameras)
+    # What was measured of a stage holds for a description that leaves it as it is, too.
+    alike = set() if there is None else {s.name for s in application.stages if s in there.application.stages}
+    fan_out = {} if there is None else {stage: rows for stage, rows in there.fan_out.items() if stage in alike}
     if rate is None and there is not None:
-        return PipelineCandidate(application, there.rate), None
+        return PipelineCandidate(application, there.rate, fan_out), None
     if not rate:
         raise InvalidValue("pipeline.rate", asked.rate, "a rate above 0: the description has none")
-    return PipelineCandidate(application, planned_rate(rate, RateSettings(headroom=served.planning.headroom))), rate
+    planned = planned_rate(rate, RateSettings(headroom=served.planning.headroom))
+    return PipelineCandidate(application, planned, fan_out), rate
 
 
 def _source_rate(path: str, source: ApplicationSource, cameras: Mapping[str, SourceState]) -> float:
@@ -161,7 +164,7 @@ def admit_camera(
         candidate = CameraCandidate(StreamProblem(asked.id, asked.accuracy, assumed, ()))
     feeds = _fed_by(asked, assumed, served)
     candidate = replace(candidate, feeds=feeds)
-    more = sum(f.rate * s.per_request for f in feeds for s in f.application.stages)
+    more = sum(asked_rows([f.demand for f in feeds]).values())
     rate = more + sum(m.rate for m in served.models)
     return _admit(_box(served, now, served.table, rate), candidate, served, now, planning)
 
@@ -171,11 +174,10 @@ def _fed_by(asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoa
     like = None if asked.like is None else served.cameras.get(asked.like)
     most = like.answers_per_s if like is not None else max(p.config.frame_rate for p in assumed.points)
     rates = RateSettings(headroom=served.planning.headroom)
-    waiting = [p.application for p in served.pipelines]
     return tuple(
-        PipelineCandidate(replace(a, budgets={}, unfed=None), planned_rate(a.source.rate(most), rates))
-        for a in waiting
-        if a.source is not None and a.source.camera == asked.id
+        PipelineCandidate(replace(a, budgets={}, unfed=None), planned_rate(source.rate(most), rates), p.fan_out)
+        for p in served.pipelines
+        if (source := (a := p.application).source) is not None and source.camera == asked.id
     )
 
 

@@ -15,6 +15,7 @@ import configs
 from edge.appliance.access_control import AccessControl
 from edge.appliance.alarms import Alarms
 from edge.appliance.cameras import Cameras
+from edge.appliance.fleet import Fleet
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
 from edge.appliance.live import Live
@@ -85,6 +86,7 @@ class Services:
     outputs: Outputs
     truth: Truth
     tenants: Tenants
+    fleet: Fleet
 
 
 class Appliance:
@@ -241,6 +243,7 @@ class Appliance:
             outputs,
             truth,
             tenants,
+            Fleet(site, clock, alarms.fact),
         )  # fmt: skip
 
     def _shares(self, note: JournalNote, alarms: Alarms) -> TenantShares:
@@ -302,6 +305,7 @@ class Appliance:
         await services.alarms.open()
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")
+        self._keep_running(services.fleet.run(), "refused strangers")
         self._parts.push_async_callback(services.outputs.stop)
 
     def _keep_running(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -23,6 +23,7 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
+from edge.appliance.fleet import FleetService
 from edge.appliance.model_files import ModelFilesService
 from edge.appliance.outputs_service import OutputsService
 from edge.appliance.tenants_service import TenantsService
@@ -253,3 +254,6 @@ class ApplianceService(Protocol):
 
     @property
     def tenants(self) -> TenantsService: ...
+
+    @property
+    def fleet(self) -> FleetService: ...

@@ -1,4 +1,5 @@
-"""`magpie fleet simulate SCENARIO.json --log LOG.jsonl` and `magpie fleet check SCENARIO.json LOG.jsonl`.
+"""`magpie fleet simulate SCENARIO.json --log LOG.jsonl` and `magpie fleet check SCENARIO.json LOG.jsonl`; the commands
+of a real fleet's life are in edge.commands.fleet_life.
 
 `simulate` plays a scenario ("fleet-scenario/1", docs/fleet.md) under a simulated clock with the fleet's own controller,
 writes what happened, and judges it. `check` judges any log in that format, a real fleet's too. Both print JSON and end
@@ -13,12 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from edge.commands.fleet_life import add_life_arguments, run_life
 from edge.core.errors import InvalidValue
 from edge.simulation.fleet_check import LogVerdict, check_log, read_log
 from edge.simulation.fleet_scenario import read_scenario
 from edge.simulation.fleet_world import FleetRun, FleetWorld
 
-HELP = "simulate a fleet of several boxes, and check the log of one"
+HELP = "several boxes that know each other: start, join, status, move; simulate a fleet, check a log"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tolerance", type=float, default=0.0, metavar="S",
         help="how far from the rules' times events of a real fleet may be (default 0)",
     )  # fmt: skip
+    add_life_arguments(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     """Simulate or check. Raises InvalidValue for a scenario or log that cannot be used, with the field's path."""
+    if args.action not in ("simulate", "check"):
+        return run_life(args)
     scenario = read_scenario(args.scenario)
     if args.action == "check":
         if not 0.0 <= args.tolerance <= 1e6:

@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from edge.commands.model_check import check_models
@@ -41,20 +42,33 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras{models}\n")
         return 0
     # In a stream of JSON even these two lines are objects; else people see them at every level.
-    asyncio.run(_run(site, log.info if args.log_format == "json" else _print))
+    asyncio.run(_run(site, args.config, log.info if args.log_format == "json" else _print))
     return 0
 
 
-async def _run(site: SiteSettings, say: Callable[[str], None]) -> None:
+async def _run(site: SiteSettings, config: Path, say: Callable[[str], None]) -> None:
     from edge.commands.running import run_appliance  # the whole appliance: a check needs not wait until it is loaded
 
-    async with run_appliance(site) as running:
+    # The agent comes first: a box votes and is known while its appliance starts.
+    async with _agent(site, config), run_appliance(site) as running:
         say(f"Magpie is up: {running.url} (stop it with Ctrl-C)")
         link = await running.set_up()
         if link is not None:
             say(f"No admin yet. Make the first one here, within 24 hours: {link}")
         await running.stop.wait()
         say("stopping: workers are drained")
+
+
+@asynccontextmanager
+async def _agent(site: SiteSettings, config: Path) -> AsyncIterator[None]:
+    """The fleet's agent beside the appliance, where the site has one."""
+    if site.fleet is None:
+        yield
+        return
+    from edge.commands.fleet_agent import fleet_agent
+
+    async with fleet_agent(config):
+        yield
 
 
 def _print(text: str) -> None:

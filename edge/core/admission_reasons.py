@@ -13,7 +13,8 @@ from edge.core.serving_reasons import Refusal, ServingReason
 #: Why a candidate is refused. "refused": no plan serves `model` (`about` is the refusal); "part_of_rate": only a part
 #: fits; "not_after": `model`, of no lower priority, would be served at less; "under_floor": `camera` would fall under
 #: its floor; "floors": cameras have less than their floors need; "most_rate": the rate that would fit;
-#: "max_share": the operator's bound of all models; "entitlement": the most that `tenant` may have.
+#: "max_share": the operator's bound of all models; "entitlement": the most that `tenant` may have; "unreachable": no
+#: share answers an application in time (`about` is the reason).
 RefusedCode = Literal[
     "refused",
     "part_of_rate",
@@ -23,6 +24,7 @@ RefusedCode = Literal[
     "most_rate",
     "max_share",
     "entitlement",
+    "unreachable",
 ]
 #: What an admission means. "fits": the shares of the plans; "cameras_lose": accuracy, the most for `camera`; "fault":
 #: the window plan breaks a rule that it kept before (`about` is the fault); "less_accurate": `model` answers a stage
@@ -58,6 +60,11 @@ class AdmissionReason:
     def fault(cls, fault: PlanFault) -> AdmissionReason:
         """The window plan breaks a rule that it kept before."""
         return cls("fault", camera=fault.camera, about=fault)
+
+    @classmethod
+    def unreachable(cls, reason: ServingReason) -> AdmissionReason:
+        """No share here answers an application, which `model` names, in time."""
+        return cls("unreachable", reason.application, about=reason)
 
     @classmethod
     def less_accurate(cls, reason: ServingReason) -> AdmissionReason:

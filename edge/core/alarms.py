@@ -15,8 +15,10 @@ from edge.core.hours import span_minutes
 from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import TrackedObject
 
-RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant"]
-RULE_KINDS: Final[tuple[RuleKind, ...]] = ("object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant")
+RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant", "stranger"]
+RULE_KINDS: Final[tuple[RuleKind, ...]] = (
+    "object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant", "stranger",
+)  # fmt: skip
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 Phase = Literal["new", "update", "end"]
@@ -35,7 +37,8 @@ class Rule:
     realised accuracy below `below`. camera_lost: no pictures for `after_s`. disk: the free part is below `below`.
     roll_back: a model was rolled back by the appliance. slo: the part of a served model's requests that were answered
     within its objective is below `below` for `after_s`. tenant: a tenant has missed its goal with its entitlement for
-    longer than `sharing.missed_minutes`. Nothing is raised in `quiet_hours`, and nothing anew within
+    longer than `sharing.missed_minutes`. stranger: the fleet's agent refused a client without a good key or join code
+    within the last minutes. Nothing is raised in `quiet_hours`, and nothing anew within
     `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
     """
 
@@ -213,6 +216,14 @@ class TenantsNow(Fact):
     """The tenants that share the box; alarms of others end."""
 
     tenants: frozenset[str]
+
+
+@dataclass(frozen=True)
+class StrangersNow(Fact):
+    """Clients without a good key or join code that the fleet's agent refused lately; 0: none. `words` say how."""
+
+    count: int
+    words: str = ""
 
 
 @dataclass(frozen=True)

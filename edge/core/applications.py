@@ -17,11 +17,13 @@ from edge.core import checks
 from edge.core.application_sources import ApplicationSource, AttributeOutput, SourceFault
 from edge.core.errors import InvalidValue
 from edge.core.oip import ModelMetadata, TensorSpec
-from edge.core.serving import MOST_QUEUES
+from edge.core.serving import MOST_QUEUES, MOST_RATE
 
 #: The output that a cutting stage has beside its model's: how many places of each row are used, INT32 (rows,).
 COUNT = "count"
 PLATFORM = "pipeline"
+#: Stages of one application.
+MOST_STAGES = 64
 #: Of the time that is kept for later stages an earlier one may use this part before its request is given up.
 LENT = 0.25
 
@@ -227,8 +229,9 @@ class Application:
     plan in force; empty: nothing is planned yet. `source` is the camera that asks it (None: clients do), `unfed` why
     that camera gives it nothing (None: it does). `queues`: the number of the queue of
     its model that a stage asks; 0 for a stage that is not there. Raises InvalidValue where a value is read that no
-    input or stage gives, for cycles, for budgets that are not of all stages or that add up to more than `slo_ms` on
-    some way, and for a queue of no stage."""
+    input or stage gives, for cycles, for more than `MOST_STAGES` stages, for a rate at which a model would be asked
+    more than `MOST_RATE`, for budgets that are not of all stages or that add up to more than `slo_ms` on some way, and
+    for a queue of no stage."""
 
     name: str
     slo_ms: float
@@ -246,10 +249,12 @@ class Application:
 
     def __post_init__(self) -> None:
         checks.positive("slo_ms", self.slo_ms)
-        checks.in_range("rate", self.rate, 0.0, 1e9)
+        checks.in_range("rate", self.rate, 0.0, MOST_RATE)
         checks.not_empty("inputs", self.inputs)
         checks.not_empty("outputs", self.outputs)
         checks.not_empty("stages", self.stages)
+        if len(self.stages) > MOST_STAGES:
+            raise InvalidValue("stages", f"{len(self.stages)} stages", f"at most {MOST_STAGES} stages")
         checks.unique("inputs", [i.name for i in self.inputs])
         checks.unique("outputs", [o.spec.name for o in self.outputs])
         checks.unique("stages", [s.name for s in self.stages])
@@ -274,6 +279,7 @@ class Application:
             if output.attribute is not None:
                 self._check_attribute(output, stages)
         self._check_order()
+        self._check_rate()
         if self.budgets:
             self._check_budgets()
         for name, number in self.queues.items():
@@ -325,6 +331,23 @@ class Application:
                 )
             done |= {s.name for s in free}
             left = [s for s in left if s.name not in done]
+
+    def _check_rate(self) -> None:
+        if self.rate <= self.most_rate:
+            return
+        stage = max(self.stages, key=lambda s: s.per_request)
+        allowed = f"rows at which no model is asked more than {MOST_RATE:g} a second, of {self.rate:g} requests"
+        raise InvalidValue(f"stages[{stage.name}].per_request", stage.per_request, allowed)
+
+    @cached_property
+    def most_rate(self) -> float:
+        """The largest rate, in rows per second, at which none of its models is asked more than `MOST_RATE`. A model
+        that may answer several stages counts for all of them."""
+        rows: dict[str, float] = {}
+        for stage in self.stages:
+            for model in {stage.model, *(a.model for a in stage.alternatives)}:
+                rows[model] = rows.get(model, 0.0) + stage.per_request
+        return min(MOST_RATE, MOST_RATE / max(rows.values()))
 
     @cached_property
     def rest_ms(self) -> Mapping[str, float]:

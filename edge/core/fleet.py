@@ -22,6 +22,8 @@ BOX_LABEL: Final = "box"
 #: Kinds of ephemeral resources that the fleet's own schedulers make; jobs may not offer them.
 OWN_KINDS: Final = frozenset({"apart", "at", "done", "queue", "zone"})
 
+#: open: the box is heard. silent: beats are missing. lost: its lease is over.
+BoxStatus = Literal["open", "silent", "lost"]
 FleetDiscipline = Literal["fifo", "priority"]
 FLEET_DISCIPLINES: Final[tuple[FleetDiscipline, ...]] = ("fifo", "priority")
 

@@ -131,7 +131,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "serving.measuring": _of_the_box("message"),
     "serving.model_capped": _of_the_box("message", "model", "part"),
     "serving.model_refused": _of_the_box("message", "model", "code"),
-    "serving.plan": _of_the_box("cause", "reasons", "policy", "share", "problem", "plan", "two_queues"),
+    "serving.plan": _of_the_box("cause", "reasons", "policy", "share", "problem", "plan", "two_queues", "split"),
     "serving.requests_failed": _of_the_box("executor", "requests"),
     "serving.settings": _of_the_box("by", "fields"),
     "serving.source": _keys("application", "reason"),

@@ -97,8 +97,8 @@ class ModelTraffic:
 class StageTraffic:
     """One stage of an application in a period: requests of the application that reached it, those of them that its
     model answered, those answered later than allowed (`over`), rows that the model was asked for, and rows per row of
-    the application's request (`fan_out`, mean and p99). `took_ms`: p50, p99 of the answered; `budget_ms` 0: none
-    planned.
+    the application's request (`fan_out`, the mean over rows, and the p99 over requests). `of_rows`: rows of the
+    requests that reached it. `took_ms`: p50, p99 of the answered; `budget_ms` 0: none planned.
     """
 
     application: str
@@ -112,6 +112,7 @@ class StageTraffic:
     fan_out_p99: float = 0.0
     took_ms: tuple[float, ...] = ()
     budget_ms: float = 0.0
+    of_rows: int = 0
 
 
 @dataclass(frozen=True)

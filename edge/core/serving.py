@@ -21,6 +21,8 @@ PROBLEM_FORMAT = "gpulet-problem/1"
 PLAN_FORMAT = "gpulet-plan/1"
 #: Queues of one model.
 MOST_QUEUES = 2
+#: Requests to a model, or rows of an application, per second at most.
+MOST_RATE = 1e9
 
 
 def percent(share: float) -> int:
@@ -189,7 +191,7 @@ class ServedModel:
     queue: int = 0
 
     def __post_init__(self) -> None:
-        checks.in_range(f"models[{self.name}].rate", self.rate, 0.0, 1e9)
+        checks.in_range(f"models[{self.name}].rate", self.rate, 0.0, MOST_RATE)
         checks.positive(f"models[{self.name}].slo_ms", self.slo_ms)
         checks.in_range(f"models[{self.name}].queue", self.queue, 0, MOST_QUEUES - 1)
 

@@ -30,8 +30,19 @@ ServingCauseCode = Literal[
 #: What the plan changes. "answers": `model` answers `stage` from now on; "two_queues", "one_queue": of `model`.
 #: Why objectives are split so: "split": the share beside the even split's; "budget": a stage's. "less_accurate":
 #: `model` answers `stage` instead of `other`. "unlike": `other` has other tensors than `model` and answers nothing.
+#: "scarce": not all fits; "unreachable": nothing answers `application` in time; "search": for the split.
 ServingReasonCode = Literal[
-    ServingCauseCode, "answers", "two_queues", "one_queue", "split", "budget", "less_accurate", "unlike"
+    ServingCauseCode,
+    "answers",
+    "two_queues",
+    "one_queue",
+    "split",
+    "budget",
+    "less_accurate",
+    "unlike",
+    "scarce",
+    "unreachable",
+    "search",
 ]
 
 _FIXED: Mapping[str, str] = {
@@ -50,7 +61,9 @@ class ServingReason:
     """One reason. `numbers` by code: "source_rate", "more", "fewer": `before`, `now` per second; "missed": `part` of
     the requests; "stage_late": `ratio` of its budget, `factor` of the measured time; "two_queues", "split": `share` and
     `other_share` in devices (of one queue, of the even split; none where that does not fit); "budget": `ms`, `even_ms`;
-    "less_accurate": `accuracy`, `other_accuracy`, and `holds` (1: with the less accurate one every objective holds)."""
+    "less_accurate": `accuracy`, `other_accuracy`, and `holds` (1: with the less accurate one every objective holds);
+    "scarce": the least `part` of its rate that a model is served at, `other_part` with the even split; "unreachable":
+    `ms` of the objective, `least_ms`; "search": `steps`, at `most`, `complete` (0: it was cut short)."""
 
     code: ServingReasonCode
     model: str = ""
@@ -97,6 +110,12 @@ def _other_share(reason: ServingReason) -> str:
     return "more than fits" if other is None else f"{100 * other:.0f} %"
 
 
+def _search(reason: ServingReason) -> str:
+    n = reason.numbers
+    cut = "" if n["complete"] else "; it was cut short, and this is the best that was found"
+    return f"the search for the split took {n['steps']:,.0f} of {n['most']:,.0f} steps{cut}"
+
+
 _Words = Callable[[ServingReason], str]
 _WORDS: Mapping[str, _Words] = {
     "source_rate": lambda r: _rates(r, r.application),
@@ -122,6 +141,15 @@ _WORDS: Mapping[str, _Words] = {
         "even split"
     ),
     "less_accurate": _less_accurate,
+    "scarce": lambda r: (
+        f"not all fits: each model is served at {100 * r.numbers['part']:.0f} % of its rate or more, with the even "
+        f"split at {100 * r.numbers['other_part']:.0f} %"
+    ),
+    "unreachable": lambda r: (
+        f"{r.application}: nothing here answers within {r.numbers['ms']:g} ms: the fastest way takes "
+        f"{r.numbers['least_ms']:.1f} ms"
+    ),
+    "search": _search,
     "unlike": lambda r: f"stage {r.stage}: {r.other} has other inputs or outputs than {r.model}",
 }
 #: The words before several reasons of one code.

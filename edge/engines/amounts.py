@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from edge.core import checks
 from edge.core.engine import EngineBox, EngineTask
-from edge.core.errors import Conflict, NotFound
+from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.fleet import UNBOUNDED, TaskAt, check_resource
 from scheduler.fleet.matcher import Matcher
 
@@ -51,11 +51,13 @@ class BoxAmounts:
         return tuple(self.box(name) for name in sorted(self._physical))
 
     def in_force(self, box: str, name: str, capacity: float) -> float:
-        """The capacity that a resource would have if it were set: at least what is held. Raises InvalidValue,
-        NotFound."""
+        """The capacity that a resource would have if it were set: at least what is held. Raises InvalidValue (a bad
+        name or amount, or what the box has by itself), NotFound."""
         check_resource("name", name, physical=False)
         checks.in_range("capacity", capacity, 0.0, UNBOUNDED)
         self._check_box(box)
+        if name in self._physical[box]:
+            raise InvalidValue("name", name, f"a name of the fleet: {box} has this one by itself")
         total, free = self._matcher.status(box).get(name, (0.0, 0.0))
         return max(capacity, total - free)
 

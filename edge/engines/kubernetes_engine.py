@@ -171,9 +171,9 @@ class KubernetesEngine:
         """Set several resources of a box, in one request where the engine is dynamic: all or none."""
         wanted = {}
         for name, capacity in capacities.items():
-            wanted[name] = self._amounts.in_force(box, name, capacity)
             if name in NATIVE:
                 raise InvalidValue("name", name, "a name of the fleet; cpu, mem_gb and gpu are the node's own")
+            wanted[name] = self._amounts.in_force(box, name, capacity)
         if self.mode == "dynamic":
             self._resources.put(box, wanted)
         return {name: self._amounts.set(box, name, capacity) for name, capacity in wanted.items()}

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from edge.core.application_sources import SourceFault
 from edge.core.applications import Alternative, Application, Stage
 from edge.core.layout import StageTraffic, TrafficReport
+from edge.core.serving import QueueId
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_status import View
 from scheduler.gpulets.applications import even_budgets
+from scheduler.gpulets.pipelines import PipelineDemand
 
 
 class StageTotals:
@@ -42,7 +45,9 @@ class StageTotals:
 @dataclass(frozen=True)
 class StageStatus:
     """A stage of an application: its budget in force (None: none yet) beside that of the even split, and its counts
-    since the start. `latency_ms`: p50, p99 of the last second with answers; `fan_out`: rows per row of a request."""
+    since the start. `planned_ms`: the longest that a request to its model's queue takes under the plan (None: it has no
+    gpu-let); `share`: the devices that the queue's gpu-lets take; `rate` and `planned_rate`: rows per second.
+    `latency_ms`: p50, p99 of the last second with answers; `fan_out`: rows per row of a request."""
 
     name: str
     model: str
@@ -52,6 +57,10 @@ class StageStatus:
     after: tuple[str, ...]
     budget_ms: float | None
     even_ms: float
+    planned_ms: float | None
+    rate: float
+    planned_rate: float
+    share: float
     latency_ms: tuple[float, ...]
     requests: int
     answered: int
@@ -96,11 +105,11 @@ class ApplicationStatus:
 def applications_status(
     view: View, totals: StageTotals, source: Callable[[Application], SourceStatus | None] = lambda _: None
 ) -> tuple[ApplicationStatus, ...]:
-    """Each application with its stages and its source."""
-    reasons = tuple(reason.words() for reason in view.split_reasons)
+    """Each application with its stages and its source, and with the reasons that are about it or about all."""
     out = []
+    demands = {d.application.name: d for d in view.pipelines}
     for a in view.applications:
-        even = even_budgets(a)
+        even, demand = even_budgets(a), demands.get(a.name, PipelineDemand(a, 0.0))
         rate, planned = view.application_rates.get(a.name, (0.0, 0.0))
         out.append(
             ApplicationStatus(
@@ -112,23 +121,40 @@ def applications_status(
                 rate=round(rate, 3),
                 planned_rate=round(planned, 3),
                 longest_ms=round(max(a.rest_ms.values()), 3) if a.budgets else None,
-                stages=tuple(_stage(a, s, totals.of(a.name, s.name), even[s.name]) for s in a.stages),
-                reasons=reasons,
+                stages=tuple(_stage(view, demand, s, totals.of(a.name, s.name), even[s.name]) for s in a.stages),
+                reasons=tuple(r.words() for r in view.split_reasons if _about(r, a)),
             )
         )
     return tuple(out)
 
 
-def _stage(application: Application, stage: Stage, seen: StageTraffic, even_ms: float) -> StageStatus:
+def _about(reason: ServingReason, application: Application) -> bool:
+    """It concerns this application, or the whole plan: what is said of others is not for everybody's eyes."""
+    if reason.application or not reason.model:
+        return reason.application in ("", application.name)
+    return reason.model in application.every_model
+
+
+def _stage(view: View, demand: PipelineDemand, stage: Stage, seen: StageTraffic, even_ms: float) -> StageStatus:
+    application = demand.application
+    queue = QueueId(stage.model, application.queues.get(stage.name, 0))
+    planned_ms = view.planned_ms.get(queue)
+    rate, planned = (
+        rows * demand.rows_per_row(stage) for rows in view.application_rates.get(application.name, (0.0, 0.0))
+    )
     return StageStatus(
         name=stage.name,
         model=stage.model,
-        queue=application.queues.get(stage.name, 0),
+        queue=queue.number,
         accuracy=stage.accuracy,
         options=tuple(stage.options),
         after=tuple(sorted(stage.after)),
         budget_ms=round(application.budgets[stage.name], 3) if application.budgets else None,
         even_ms=round(even_ms, 3),
+        planned_ms=None if planned_ms is None else round(planned_ms, 3),
+        rate=round(rate, 3),
+        planned_rate=round(planned, 3),
+        share=round(view.share(queue), 6),
         latency_ms=tuple(round(ms, 3) for ms in seen.took_ms),
         requests=seen.requests,
         answered=seen.answered,

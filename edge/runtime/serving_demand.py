@@ -9,6 +9,7 @@ from typing import Literal
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.core.model_reasons import ModelReason
+from edge.core.serving import MOST_RATE
 from edge.core.serving_reasons import ServingReason
 from edge.settings import ModelDemand
 from scheduler.gpulets.applications import expand, groups, merge
@@ -62,7 +63,7 @@ def demands(
         out.append(
             Demand(
                 version,
-                rate if part is None else rate + part.rate,
+                rate if part is None else min(MOST_RATE, rate + part.rate),
                 1.0 if ask.min_rate is None else ask.min_rate,
                 None if part is None else part.slo_ms,
                 max((groups(app).get(offer.name, 1) for app in applications), default=1),
@@ -103,5 +104,6 @@ def _application(application: Application, ask: ModelDemand) -> Application:
         application,
         slo_ms=application.slo_ms if ask.slo_ms is None else ask.slo_ms,
         priority=application.priority if ask.priority is None else ask.priority,
-        rate=application.rate if ask.rate is None else ask.rate,
+        # Settings may be older than a description whose stages ask more.
+        rate=application.rate if ask.rate is None else min(ask.rate, application.most_rate),
     )

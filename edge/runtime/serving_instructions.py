@@ -77,6 +77,7 @@ class ServingInstructions:
             "problem": order.problem.to_json() | {"device_file": self._tables.record(self._planned_with())},
             "plan": order.plan.to_json(),
             "two_queues": [two.to_json() for two in order.two_queues],
+            "split": [reason.to_json() for reason in order.split],
         }
         self._note("serving.plan", data=data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -12,10 +13,11 @@ from edge.core.applications import Application
 from edge.core.layout import Layout, ModelTraffic, Route, TrafficReport
 from edge.core.model_reasons import ModelReason
 from edge.core.oip import RepositoryEntry
-from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from edge.core.serving import DeviceTable, QueueId, ServingPlan, ServingProblem
 from edge.core.serving_reasons import Refusal, ServingReason
 from edge.runtime.serving_demand import Offer
 from edge.serving.repository import StoredVersion
+from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.pipelines import PipelineDemand, TwoQueues
 from scheduler.gpulets.rates import planned_rate
@@ -61,7 +63,8 @@ class View:
     latencies that the plan reckons with.
     `applications` have the budgets in force, `application_rates` their measured and planned rates in rows per second,
     `pipelines` are they as they are planned for, `split_reasons` say why the objectives are split so,
-    `two_queues` which models have two queues.
+    `two_queues` which models have two queues. `planned_ms` is the longest that a request to each queue takes under the
+    plan.
     """
 
     models: Mapping[str, PlannedModel] = field(default_factory=dict)
@@ -80,6 +83,13 @@ class View:
     split_reasons: tuple[ServingReason, ...] = ()
     pipelines: tuple[PipelineDemand, ...] = ()
     two_queues: tuple[TwoQueues, ...] = ()
+    planned_ms: Mapping[QueueId, float] = field(default_factory=dict)
+
+    def share(self, queue: QueueId) -> float:
+        """The devices that the gpu-lets of a queue take together as planned; one that models share in time counts
+        whole."""
+        gpulets = () if self.plan is None else self.plan.gpulets
+        return sum(g.share for g in gpulets if any(part.queue_id == queue for part in g.models))
 
     @property
     def unfed(self) -> Mapping[str, SourceFault]:
@@ -90,6 +100,7 @@ class View:
 def look(reorganiser: Reorganiser) -> View:
     """The reorganiser's state now."""
     s, layout = reorganiser.state, reorganiser.routes.layout
+    pipelines = reorganiser.pipelines.demands(s.applications, reorganiser.settings.rates)
     routed = {b.model for route in (layout.routes if layout else ()) for b in route.gpulet.models}
     models = {
         m.name: PlannedModel(
@@ -97,7 +108,7 @@ def look(reorganiser: Reorganiser) -> View:
             planned_rate=planned_rate(m.estimate.rate, reorganiser.settings.rates),
             held_rate=m.held,
             version=m.serving.version if m.serving and m.name in routed else None,
-            slo_ms=m.demand.served.slo_ms,
+            slo_ms=_objective(m.demand, pipelines),
             priority=m.demand.version.priority,
         )
         for m in reorganiser.demands.models.values()
@@ -106,15 +117,24 @@ def look(reorganiser: Reorganiser) -> View:
         KnownExecutor(e.id, e.state, e.share, {n: v.version for n, v in sorted(e.versions.items())})
         for e in sorted(reorganiser.partitions.executors.values(), key=lambda e: e.id)
     )
-    pipelines = reorganiser.pipelines.demands(s.applications, reorganiser.settings.rates)
     return View(
         models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
         reorganiser.partitions.in_flight, {m.name: m.held for m in reorganiser.demands.models.values()}, s.table,
         s.applications,
         {d.application.name: (reorganiser.pipelines.estimates[d.application.name].rate, d.rate)
          for d in pipelines},
-        s.split_reasons, pipelines, s.two_queues,
+        s.split_reasons, pipelines, s.two_queues, s.planned_ms,
     )  # fmt: skip
+
+
+def _objective(demand: Demand, pipelines: Iterable[PipelineDemand]) -> float:
+    """The time in which a model must answer: the least of its own objective and the budgets in force of the stages that
+    ask it; before there are any, of the even split's."""
+    asking = [p.application for p in pipelines if p.rate > 0 and demand.version.model in p.application.models]
+    if not all(a.budgets for a in asking):
+        return demand.served.slo_ms
+    budgets = (a.budgets[s.name] for a in asking for s in a.stages if s.model == demand.version.model)
+    return min(demand.version.slo_ms, *budgets, math.inf)
 
 
 @dataclass(frozen=True)

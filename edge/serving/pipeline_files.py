@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from edge.core.application_sources import SOURCE_INPUTS, ApplicationSource, AttributeOutput
 from edge.core.applications import (
+    MOST_STAGES,
     Alternative,
     Application,
     ApplicationOutput,
@@ -201,7 +202,7 @@ class PipelineFile(_PipelineFilePart):
     source: SourceFile | None = Field(None, description="the camera that asks it; absent: clients do")
     inputs: tuple[PipelineTensor, ...] = Field((), max_length=64, description="with a source: those of the camera")
     outputs: tuple[PipelineOutput, ...] = Field(min_length=1, max_length=256)
-    stages: tuple[StageFile, ...] = Field(min_length=1, max_length=256)
+    stages: tuple[StageFile, ...] = Field(min_length=1, max_length=MOST_STAGES)
 
     def application(self, name: str, version: str = "1", digest: str = "") -> Application:
         """As a value, its graph checked. Raises InvalidValue."""

@@ -21,6 +21,7 @@ class StageCounts:
     answered: int = 0
     over: int = 0
     rows: int = 0
+    of_rows: int = 0
     took_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
     fan_out: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
 
@@ -28,6 +29,7 @@ class StageCounts:
         """A request of the application with `of_rows` rows asks the stage's model for `rows` (0: for nothing)."""
         self.requests += 1
         self.rows += rows
+        self.of_rows += of_rows
         self.fan_out.append(rows / of_rows)
 
     def ended(self, took_s: float, allowed_s: float) -> None:
@@ -47,12 +49,13 @@ class StageCounts:
             self.answered,
             self.over,
             self.rows,
-            float(np.mean(fan_out)),
+            self.rows / max(1, self.of_rows),
             float(np.percentile(fan_out, 99)),
             tuple(float(q) for q in np.percentile(self.took_ms, (50, 99))) if self.took_ms else (),
             application.budgets.get(stage.name, 0.0),
+            self.of_rows,
         )
-        self.requests = self.answered = self.over = self.rows = 0
+        self.requests = self.answered = self.over = self.rows = self.of_rows = 0
         self.took_ms.clear()
         self.fan_out.clear()
         return found

@@ -6,6 +6,7 @@ The same models check the YAML file, REST bodies and stored documents, so a valu
 from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission
 from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
 from edge.settings.cameras import CameraRetraining, CameraSettings, InferenceSettings, StudentSettings, ZoneSettings
+from edge.settings.fleet import FLEET_PORT, FleetSettings, box_address
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
 from edge.settings.parsing import merge, parse
 from edge.settings.retraining import ConfigurationSpace, RetrainingSettings
@@ -19,12 +20,14 @@ from edge.settings.web import AccessSettings, TlsSettings, WebSettings, local_ho
 
 __all__ = [
     "DEFAULT_RULES",
+    "FLEET_PORT",
     "AccessSettings",
     "AdmissionCamera",
     "AdmissionRequest",
     "CameraRetraining",
     "CameraSettings",
     "ConfigurationSpace",
+    "FleetSettings",
     "Fraction",
     "GrpcSettings",
     "HttpSettings",
@@ -56,6 +59,7 @@ __all__ = [
     "WebSettings",
     "WebhookSettings",
     "ZoneSettings",
+    "box_address",
     "local_host",
     "merge",
     "parse",

@@ -68,4 +68,5 @@ DEFAULT_RULES = (
     RuleSettings(id="disk-low", name="Disk nearly full", kind="disk", severity="critical"),
     RuleSettings(id="model-rolled-back", name="Model rolled back", kind="roll_back", severity="warning"),
     RuleSettings(id="tenant-goal-missed", name="A tenant's goal is missed", kind="tenant", severity="warning"),
+    RuleSettings(id="fleet-stranger", name="A stranger at the fleet", kind="stranger", severity="warning"),
 )

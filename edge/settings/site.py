@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from edge.core.shares import ShareChoice
 from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.cameras import CameraSettings
+from edge.settings.fleet import FleetSettings
 from edge.settings.outputs import OutputsSettings
 from edge.settings.retraining import RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
@@ -56,6 +57,7 @@ class SiteSettings(Settings):
         (), max_length=50, description="groups of served models, or of cameras, that share the box by goals"
     )
     sharing: SharingSettings = SharingSettings()
+    fleet: FleetSettings | None = Field(None, description="this box as one of several that know each other")
 
     @model_validator(mode="after")
     def _distinct_cameras(self) -> SiteSettings:
@@ -73,6 +75,15 @@ class SiteSettings(Settings):
     def _certificate_for_serving(self) -> SiteSettings:
         if self.serving is not None and self.serving.tls and self.web.tls is None:
             raise FieldProblem("serving.tls", "only with web.tls, which names the certificate and its key")
+        return self
+
+    @model_validator(mode="after")
+    def _agent_reaches_the_appliance(self) -> SiteSettings:
+        if self.fleet is not None:
+            if self.web.access.enabled and not self.fleet.token:
+                raise FieldProblem("fleet.token", "env:NAME or file:/path with an admin's API token of this appliance")
+            if self.web.port == 0:
+                raise FieldProblem("web.port", "a port of its own with fleet, whose agent asks there")
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edge.core.fleet import FleetBox, FleetJob, FleetQueue, FleetRules, FleetTenant, SpatialRule, TaskAt
+from edge.core.fleet import BoxStatus, FleetBox, FleetJob, FleetQueue, FleetRules, FleetTenant, SpatialRule, TaskAt
 from edge.core.fleet_reasons import EvictionCode, FleetReason
 from scheduler.fleet.bookings import Bookings
 from scheduler.fleet.compose import Ask, all_of
@@ -23,8 +23,6 @@ from scheduler.fleet.zones import Zones
 Placement = Literal["spread", "pack"]
 #: waiting: it has no box. placed: it holds resources on a box. done: its work is done.
 TaskStatus = Literal["waiting", "placed", "done"]
-#: open: the box takes work. silent: beats are missing. lost: its lease is over.
-BoxStatus = Literal["open", "silent", "lost"]
 
 
 @dataclass(slots=True)

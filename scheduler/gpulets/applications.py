@@ -7,12 +7,12 @@ models, `traffic` half of its 136 ms on each phase).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from edge.core import checks
 from edge.core.applications import Application
-from edge.core.serving import ServedModel
+from edge.core.serving import MOST_RATE, ServedModel
 
 
 def expand(application: Application, rate: float) -> tuple[ServedModel, ...]:
@@ -21,30 +21,38 @@ def expand(application: Application, rate: float) -> tuple[ServedModel, ...]:
     A model that several stages ask is one demand: their rates added up, the strictest of their objectives. Raises
     InvalidValue for a rate that is negative or not finite.
     """
-    checks.in_range(f"{application.name}.rate", rate, 0.0, 1e9)
+    checks.in_range(f"{application.name}.rate", rate, 0.0, MOST_RATE)
     budgets = application.budgets or even_budgets(application)
     return merge(
-        ServedModel(s.model, rate * s.per_request, budgets[s.name], application.priority) for s in application.stages
+        ServedModel(s.model, min(MOST_RATE, rate * s.per_request), budgets[s.name], application.priority)
+        for s in application.stages
     )
 
 
 def even_budgets(application: Application) -> dict[str, float]:
     """Milliseconds of each stage: the objective over the number of stages on the longest way through it."""
-    readers = {s.name: [r.name for r in application.stages if s.name in r.after] for s in application.stages}
-    heights: dict[str, int] = {}
+    after = {s.name: s.after for s in sorted(application.stages, key=lambda s: application.depths[s.name])}
+    counted = longest_through(after, dict.fromkeys(after, 1.0))
+    return {s.name: application.slo_ms / counted[s.name] for s in application.stages}
 
-    def height(name: str) -> int:
-        if name not in heights:
-            heights[name] = 1 + max((height(r) for r in readers[name]), default=0)
-        return heights[name]
 
-    depths = application.depths
-    return {s.name: application.slo_ms / (depths[s.name] + height(s.name) - 1) for s in application.stages}
+def longest_through(after: Mapping[str, Collection[str]], took: Mapping[str, float]) -> dict[str, float]:
+    """Stage -> the longest way through it, where each stage takes what `took` has. `after`: the stages that each waits
+    for, in an order in which each comes behind these."""
+    until: dict[str, float] = {}
+    for name, before in after.items():
+        until[name] = took[name] + max((until[b] for b in before), default=0.0)
+    behind = dict.fromkeys(after, 0.0)
+    for name in reversed(until):
+        for earlier in after[name]:
+            behind[earlier] = max(behind[earlier], behind[name] + took[name])
+    return {name: until[name] + behind[name] for name in after}
 
 
 def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
-    """One demand per model, in the order of their first mention: rates added up, the strictest objective, the highest
-    priority. A demand of rate 0 puts its objective on no other requests."""
+    """One demand per model, in the order of their first mention: rates added up to `MOST_RATE`, which no device
+    serves; the strictest objective, the highest priority. A demand of rate 0 puts its objective on no other requests.
+    """
     merged: dict[str, ServedModel] = {}
     for demand in demands:
         known = merged.get(demand.name)
@@ -54,7 +62,7 @@ def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
         elif demand.rate > 0 or known.rate == 0:
             merged[demand.name] = ServedModel(
                 demand.name,
-                known.rate + demand.rate,
+                min(MOST_RATE, known.rate + demand.rate),
                 min(known.slo_ms, demand.slo_ms),
                 max(known.priority, demand.priority),
             )
@@ -95,4 +103,6 @@ def for_groups(demand: ServedModel, group: int) -> ServedModel:
     if group == 1 or demand.rate == 0:
         return demand
     rate = max(demand.rate, (group - 1) * 2000 / demand.slo_ms)
+    if rate > MOST_RATE:
+        return replace(demand, rate=MOST_RATE, slo_ms=demand.slo_ms / 2)
     return replace(demand, rate=rate, slo_ms=demand.slo_ms - (group - 1) * 1000 / rate)

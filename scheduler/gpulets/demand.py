@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from edge.core import checks
 from edge.core.layout import ServedVersion, TrafficReport
-from edge.core.serving import ServedModel
+from edge.core.serving import MOST_RATE, ServedModel
 from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.applications import for_groups
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
@@ -34,8 +34,8 @@ class Demand:
     group: int = 1
 
     def __post_init__(self) -> None:
-        checks.in_range(f"{self.version.model}.rate", self.rate, 0.0, 1e9)
-        checks.in_range(f"{self.version.model}.min_rate", self.min_rate, 0.0, 1e9)
+        checks.in_range(f"{self.version.model}.rate", self.rate, 0.0, MOST_RATE)
+        checks.in_range(f"{self.version.model}.min_rate", self.min_rate, 0.0, MOST_RATE)
         if self.slo_ms is not None:
             checks.positive(f"{self.version.model}.slo_ms", self.slo_ms)
         checks.in_range(f"{self.version.model}.group", self.group, 1, 1e6)
@@ -92,7 +92,7 @@ class ModelView:
     def need(self, at_s: float, rates: RateSettings) -> float:
         """Requests per second to plan for now."""
         rate = planned_rate(self.estimate.rate, rates) if self.known_rate is None else self.known_rate
-        return max(self.demand.min_rate, rate * self.boost_at(at_s))
+        return max(self.demand.min_rate, min(MOST_RATE, rate * self.boost_at(at_s)))
 
 
 class Demands:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
-from edge.core.applications import Application
-from edge.core.layout import TrafficReport
+from edge.core.applications import Application, Stage
+from edge.core.layout import StageTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.applications import even_budgets, for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
+
+#: What was known of a fan-out counts as so many rows at least: one request is chance.
+_LEAST_ROWS = 20.0
+#: Rows per row that a stage is planned for at least: one that asks for nothing now begins again by chance.
+LEAST_FAN_OUT = 0.01
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,10 @@ class PipelineDemand:
     application: Application
     rate: float
     fan_out: Mapping[str, float] = field(default_factory=dict)
+
+    def rows_per_row(self, stage: Stage) -> float:
+        """Rows that `stage` asks for per row of a request."""
+        return max(LEAST_FAN_OUT, self.fan_out.get(stage.name, stage.per_request))
 
 
 class QueueStage(NamedTuple):
@@ -78,11 +88,27 @@ class TwoQueues:
 
 
 @dataclass(frozen=True)
+class SplitSearch:
+    """The search for budgets took `steps`, of which each may try a plan; where it is not `complete` it was cut short at
+    `most`, and the plan is the best that it had found."""
+
+    steps: int
+    most: int
+    complete: bool
+
+    @property
+    def why(self) -> ServingReason:
+        """It as a value that people are told."""
+        numbers = {"steps": float(self.steps), "most": float(self.most), "complete": float(self.complete)}
+        return ServingReason("search", numbers=numbers)
+
+
+@dataclass(frozen=True)
 class FittedPipelines:
     """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split. `choices`:
     application -> stage -> the model that answers, of stages with alternatives; `rates`: those planned for the
     models that these stages may ask, in rows per second. `queues`: application -> stage -> the number of its model's
-    queue, where that is not 0; `two_queues`: the models that have two."""
+    queue, where that is not 0; `two_queues`: the models that have two. `search` None: nothing was searched for."""
 
     fitted: Fitted
     budgets: Mapping[str, Mapping[str, float]]
@@ -91,6 +117,17 @@ class FittedPipelines:
     rates: Mapping[str, float] = field(default_factory=dict)
     queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     two_queues: tuple[TwoQueues, ...] = ()
+    search: SplitSearch | None = None
+
+    def planned(self, pipelines: Iterable[PipelineDemand]) -> tuple[PipelineDemand, ...]:
+        """The pipelines with the models that answer their stages, and the queues that these ask."""
+        out = []
+        for pipeline in pipelines:
+            name, application = pipeline.application.name, pipeline.application
+            if self.choices.get(name):
+                application = application.choosing(self.choices[name])
+            out.append(replace(pipeline, application=replace(application, queues=self.queues.get(name, {}))))
+        return tuple(out)
 
 
 class FitFunction(Protocol):
@@ -109,6 +146,22 @@ class FitFunction(Protocol):
     ) -> FittedPipelines: ...
 
 
+class SearchFunction(FitFunction, Protocol):
+    """A FitFunction whose search for budgets takes at most so many steps."""
+
+    def __call__(
+        self,
+        models: Sequence[ServedModel],
+        own: Sequence[ServedModel],
+        pipelines: Sequence[PipelineDemand],
+        table: DeviceTable | None,
+        capacity: Capacity,
+        plan: PlanFunction,
+        max_gpulets: int | None = None,
+        most_steps: int = ...,
+    ) -> FittedPipelines: ...
+
+
 def fit_evenly(
     models: Sequence[ServedModel],
     own: Sequence[ServedModel],
@@ -117,8 +170,9 @@ def fit_evenly(
     capacity: Capacity,
     plan: PlanFunction,
     max_gpulets: int | None = None,
+    most_steps: int = 0,
 ) -> FittedPipelines:
-    """Every objective is split evenly: the comparison."""
+    """Every objective is split evenly: the comparison, which searches for nothing."""
     budgets = {p.application.name: even_budgets(p.application) for p in pipelines}
     return FittedPipelines(fit(models, table, capacity, plan, max_gpulets), budgets)
 
@@ -144,8 +198,7 @@ def asked_rows(pipelines: Iterable[PipelineDemand]) -> dict[str, float]:
     rates: dict[str, float] = {}
     for pipeline in pipelines:
         for stage in pipeline.application.stages:
-            rows = pipeline.rate * (pipeline.fan_out.get(stage.name) or stage.per_request)
-            rates[stage.model] = rates.get(stage.model, 0.0) + rows
+            rates[stage.model] = rates.get(stage.model, 0.0) + pipeline.rate * pipeline.rows_per_row(stage)
     return rates
 
 
@@ -156,6 +209,8 @@ class PipelineRates:
     def __init__(self) -> None:
         self.estimates: dict[str, RateEstimate] = {}
         self.fan_out: dict[tuple[str, str], float] = {}
+        self._expected: dict[tuple[str, str], float] = {}
+        self._weight: dict[tuple[str, str], float] = {}
         self.direct: dict[str, RateEstimate] = {}
 
     def change(self, before: Iterable[Application], wanted: Iterable[Application]) -> None:
@@ -168,8 +223,9 @@ class PipelineRates:
             old = known.get(name)
             if old is None or old.rate != application.rate or name not in self.estimates:
                 self.estimates[name] = RateEstimate.starting(application.rate)
-        stages = {(a.name, s.name) for a in asked.values() for s in a.stages}
-        self.fan_out = {key: value for key, value in self.fan_out.items() if key in stages}
+        self._expected = {(a.name, s.name): s.per_request for a in asked.values() for s in a.stages}
+        self.fan_out = {key: value for key, value in self.fan_out.items() if key in self._expected}
+        self._weight = {key: self._weight[key] for key in self.fan_out}
 
     def count(self, report: TrafficReport, rates: RateSettings) -> None:
         """Take a report of the front in."""
@@ -186,10 +242,21 @@ class PipelineRates:
             before = self.direct.get(model.model, RateEstimate.starting(0.0))
             self.direct[model.model] = before.seen(rows, report.period_s, rates)
         for stage in report.stages:
-            if stage.requests and stage.application in self.estimates:
-                key = stage.application, stage.stage
-                kept = 0.5 ** (report.period_s / rates.half_life_s)
-                self.fan_out[key] = kept * self.fan_out.get(key, stage.fan_out) + (1.0 - kept) * stage.fan_out
+            self._count_fan_out(stage, report.period_s, rates)
+
+    def _count_fan_out(self, stage: StageTraffic, period_s: float, rates: RateSettings) -> None:
+        """An average in which each row of a request counts alike, and half as much after `half_life_s`. It begins at
+        what the application says, with the weight of the rows that are expected in that time."""
+        key = stage.application, stage.stage
+        if not stage.requests or key not in self._expected:
+            return
+        if key not in self.fan_out:
+            expected = self.estimates[stage.application].rate * rates.half_life_s / math.log(2)
+            self.fan_out[key], self._weight[key] = self._expected[key], expected
+        kept = max(_LEAST_ROWS, self._weight[key] * 0.5 ** (period_s / rates.half_life_s))
+        rows = max(stage.of_rows, stage.requests)
+        self._weight[key] = kept + rows
+        self.fan_out[key] += (stage.fan_out - self.fan_out[key]) * rows / self._weight[key]
 
     def known_rates(self, pipelines: Sequence[PipelineDemand], rates: RateSettings) -> dict[str, float]:
         """Rows per second to plan for, of each model whose demand is known before its traffic is seen: those that a

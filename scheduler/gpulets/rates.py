@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edge.core import checks
+from edge.core.serving import MOST_RATE
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class RateEstimate:
     quick: float
 
     def __post_init__(self) -> None:
-        checks.in_range("rate.slow", self.slow, 0.0, 1e9)
-        checks.in_range("rate.quick", self.quick, 0.0, 1e9)
+        checks.in_range("rate.slow", self.slow, 0.0, MOST_RATE)
+        checks.in_range("rate.quick", self.quick, 0.0, MOST_RATE)
 
     @staticmethod
     def starting(rate: float) -> RateEstimate:
@@ -59,7 +60,7 @@ class RateEstimate:
         """The estimate after `arrived` requests came within `period_s` seconds (nothing changes for a period of 0)."""
         if period_s <= 0:
             return self
-        now = min(1e9, arrived / period_s)
+        now = min(MOST_RATE, arrived / period_s)
         return RateEstimate(
             _towards(self.slow, now, period_s, settings.half_life_s),
             _towards(self.quick, now, period_s, settings.rise_half_life_s),
@@ -68,7 +69,7 @@ class RateEstimate:
 
 def planned_rate(rate: float, settings: RateSettings) -> float:
     """Requests per second to plan for where `rate` come on average: head-room, and the upper quantile of what Poisson
-    arrivals bring within the horizon. 0 stays 0."""
+    arrivals bring within the horizon. 0 stays 0; `MOST_RATE` at most."""
     if rate <= 0:
         return 0.0
     mean = rate * settings.headroom * settings.horizon_s
@@ -76,7 +77,7 @@ def planned_rate(rate: float, settings: RateSettings) -> float:
     from scipy.special import pdtrik  # loaded when first needed: it takes half a second
 
     most = float(pdtrik(1.0 - settings.risk, mean))
-    return max(mean, most) / settings.horizon_s
+    return min(MOST_RATE, max(mean, most) / settings.horizon_s)
 
 
 def _towards(average: float, now: float, period_s: float, half_life_s: float) -> float:

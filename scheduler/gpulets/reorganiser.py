@@ -9,14 +9,14 @@ models stay are resized live where the share kind can. The models that change pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Literal
 
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
-from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving import DeviceTable, QueueId, ServedModel, ServingPlan, ServingProblem
 from edge.core.serving_reasons import Refusal, ServingReason
 from scheduler.gpulets.choices import linked, other_models, other_queues, taken_over, with_choice
 from scheduler.gpulets.demand import Demands, ModelView
@@ -57,25 +57,53 @@ from scheduler.gpulets.reorganiser_events import (
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
 from scheduler.gpulets.routes import ServingRoutes
 from scheduler.gpulets.stage_drift import slowed
+from scheduler.gpulets.stage_times import planned_ms
 from scheduler.gpulets.versions import loads_alike
 
 _EPS = 1e-6
 #: A model whose executor was given up is tried again after so many seconds.
 RETRY_S = 30.0
+#: A plan that saves shares is looked for again once a rate is lower by this part than when there was none.
+_LOWER = 0.05
+
+
+@dataclass(frozen=True)
+class PlanGrounds:
+    """What a plan follows from; `rates` of models and applications in requests and rows per second."""
+
+    table: DeviceTable | None
+    room: Capacity
+    settings: ReorganiserSettings
+    slower: Mapping[str, float]
+    rates: Mapping[str, float]
+
+    def no_less_than(self, other: PlanGrounds) -> bool:
+        """The same but for rates, and none of these is clearly lower: a plan for them saves nothing more."""
+        alike = self.table is other.table and replace(self, table=None, rates={}) == replace(
+            other, table=None, rates={}
+        )
+        return (
+            alike
+            and self.rates.keys() == other.rates.keys()
+            and all(rate >= (1 - _LOWER) * other.rates[name] for name, rate in self.rates.items())
+        )
 
 
 @dataclass
 class ReorganiserState:
     """The last decision and its grounds; touched by `Reorganiser.handle` only. `capped` and `refused` are as in
-    `Fitted`; `two_queues` are the models that have two; `slower` are models to plan as so many times slower than
+    `Fitted`; `two_queues` are the models that have two; `planned_ms` is the longest that a request to each queue takes
+    under the plan by the table as measured; `slower` are models to plan as so many times slower than
     measured; `planned_s` is when the plan was made, `looked_s` when another was last tried; `reserved` is the share
-    that belongs to serving."""
+    that belongs to serving; `in_vain` are the grounds on which a plan that saves shares was last looked for and not
+    found (None: not since the plan in force)."""
 
     capacity: Capacity
     table: DeviceTable | None
     applications: tuple[Application, ...] = ()
     split_reasons: tuple[ServingReason, ...] = ()
     two_queues: tuple[TwoQueues, ...] = ()
+    planned_ms: Mapping[QueueId, float] = field(default_factory=dict)
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
     slower: dict[str, float] = field(default_factory=dict)
@@ -84,6 +112,7 @@ class ReorganiserState:
     planned_s: float = 0.0
     looked_s: float = 0.0
     reserved: float = 0.0
+    in_vain: PlanGrounds | None = None
 
 
 class Reorganiser:
@@ -284,14 +313,19 @@ class Reorganiser:
             models.append(model.demand.planned(round(held[model.name], 3)))
             own.append(model.demand.own(round(held[model.name], 3)))
         pipelines = self.pipelines.demands(s.applications, rules.rates)
+        rates = held | {f"application {p.application.name}": p.rate for p in pipelines}
+        grounds = PlanGrounds(s.table, self._room(), rules, dict(s.slower), rates)
+        if only_if_saves is not None and s.in_vain is not None and grounds.no_less_than(s.in_vain):
+            return []
         split = self._fitted(models, own, pipelines)
         found = split.fitted
         total = 0.0 if s.plan is None else s.plan.total_share
         if only_if_saves is not None and (
             s.plan is None or found.capped or found.refused or found.plan.total_share > total - only_if_saves
         ):
+            s.in_vain = grounds
             return []
-        s.planned_s = at_s
+        s.planned_s, s.in_vain = at_s, None
         before = {a.name: a.choice for a in s.applications}
         s.applications = tuple(
             replace(
@@ -303,6 +337,9 @@ class Reorganiser:
         )
         cause += (*other_models(before, s.applications), *other_queues(s.two_queues, split.two_queues))
         s.split_reasons, s.two_queues = split.reasons, split.two_queues
+        s.planned_ms = (
+            {} if s.table is None else planned_ms(found.problem, s.table, found.plan, own, split.planned(pipelines))
+        )
         for model in self.demands.models.values():
             model.held = max(split.rates.get(model.name, held[model.name]), model.demand.min_rate)
         self._count_known()
@@ -334,7 +371,7 @@ class Reorganiser:
         s.problem, s.plan, s.capped, s.refused = found.problem, found.plan, dict(found.capped), refused
         out: list[Instruction] = []
         if not same or not told:
-            out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues))
+            out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues, s.split_reasons))
         out += [RefusedNote(refusal) for refusal in news]
         return out + [CappedNote(name, part) for name, part in found.capped.items()]
 

@@ -194,12 +194,14 @@ class TrimExecutor:
 
 @dataclass(frozen=True)
 class RecordServingPlan:
-    """Keep the problem, its plan, why it was made and what it changes, and the models that have two queues."""
+    """Keep the problem, its plan, why it was made and what it changes, the models that have two queues, and why the
+    objectives of applications are split so."""
 
     problem: ServingProblem
     plan: ServingPlan
     cause: tuple[ServingReason, ...]
     two_queues: tuple[TwoQueues, ...] = ()
+    split: tuple[ServingReason, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -44,15 +44,16 @@ def fault_of(source: ApplicationSource, cameras: Mapping[str, SourceState]) -> S
 
 
 def fed(application: Application, cameras: Mapping[str, SourceState]) -> Application:
-    """The application with the rate at which its camera asks now (0: it gives nothing, `unfed` says why). One that
-    clients ask stays as it is."""
+    """The application with the rate at which its camera asks now (0: it gives nothing, `unfed` says why), at most
+    as often as its models may be asked. One that clients ask stays as it is."""
     source = application.source
     if source is None:
         return application
     fault = fault_of(source, cameras)
     if fault is not None:
         return replace(application, rate=0.0, unfed=fault)
-    return replace(application, rate=source.rate(cameras[source.camera].answers_per_s), unfed=None)
+    rate = source.rate(cameras[source.camera].answers_per_s)
+    return replace(application, rate=min(rate, application.most_rate), unfed=None)
 
 
 def change_of(before: Sequence[Application], wanted: Sequence[Application]) -> tuple[ServingReason, ...]:

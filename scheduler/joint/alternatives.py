@@ -1,5 +1,6 @@
 """Stages that several models may answer: the choice with the best total accuracy that holds every objective.
 
+A choice is judged by the applications that have one, then by what it leaves to models of the same or a higher priority.
 The total accuracy of a choice is the mean of the applications' accuracies (the product over their stages), weighted by
 their rates. A choice that is more accurate than the one in force is taken only if it also holds at higher rates, and
 one that some application loses by only if it gains clearly: neither a rate at the limit nor rates that cross change
@@ -11,16 +12,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from edge.core.applications import Stage
-from edge.core.serving import DeviceTable, ServedModel
+from edge.core.serving import MOST_RATE, DeviceTable, ServedModel
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.fitting import LEAST_RATE, Capacity, PlanFunction
-from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
+from scheduler.gpulets.pipelines import (
+    FittedPipelines,
+    PipelineDemand,
+    SearchFunction,
+    SplitSearch,
+    asked_rows,
+    evenly_split,
+)
 
 #: Choices that are planned at most; of more, these many that are spread over all accuracies.
 MOST_CHOICES = 8
+#: Steps of the search for budgets that all choices may take together: four plans', of which two choices need no more.
+MOST_STEPS = 32_000
 #: Combinations of models that are looked at, all of them if there are not more.
 MOST_COMBINED = 4096
 #: Total accuracy (0-1) by which a choice that some application loses by must be better than the one in force.
@@ -35,7 +45,7 @@ class FitAlternatives:
     """A FitFunction that chooses the models of stages with alternatives, each choice planned by `fit`. The models in
     the pipelines' stages are those in force. Without alternatives it is `fit`."""
 
-    def __init__(self, fit: FitFunction) -> None:
+    def __init__(self, fit: SearchFunction) -> None:
         self._fit = fit
 
     def __call__(
@@ -52,47 +62,92 @@ class FitAlternatives:
         options = choosable(pipelines)
         if not options:
             return self._fit(models, own, pipelines, table, capacity, plan, max_gpulets)
-        measured = {m.name for m in own if table is not None and m.name in table.latency_ms}
-        in_force = chosen(pipelines)
-        accuracy = total_accuracy(pipelines)
-        best: tuple[tuple[float, float], FittedPipelines] | None = None
-        for candidate in candidates(pipelines, measured):
-            mine = of_choice(pipelines, candidate)
-            changed = candidate != in_force
-            total = total_accuracy(mine)
-            asked = _with_rates(own, _rates(own, pipelines, mine, options))
-            found = self._planned(models, asked, mine, options, table, capacity, plan, max_gpulets)
-            part = _least_part(found, measured)
-            if part >= 1.0 and changed and total > accuracy + 1e-12:
-                more = _with_rates(own, _rates(own, pipelines, mine, options, MARGIN))
-                strained = self._planned(models, more, mine, options, table, capacity, plan, max_gpulets)
-                part = min(part, _least_part(strained, measured))
-            rates = {m.name: m.rate for m in asked if m.name in options}
-            answer = replace(
-                found, choices=candidate, rates=rates, reasons=(*less_accurate(mine, part), *found.reasons)
-            )
-            if part >= 1.0:
-                return answer
-            if best is None or (part, total) > best[0]:
-                best = (part, total), answer
+        measured = frozenset(m.name for m in own if table is not None and m.name in table.latency_ms)
+        choosing = _Choosing(
+            self._fit, models, own, pipelines, options, measured, table, capacity, plan, max_gpulets
+        )  # fmt: skip
+        return choosing.best()
+
+
+@dataclass(frozen=True, order=True)
+class _Served:
+    """How much a choice serves; the larger is the better. `mine`: by falling priority of the applications with
+    alternatives, the sum over them of the least part of its rate that a model of theirs is served at. `others`: the sum
+    of the parts of all models that yield with them or after them."""
+
+    mine: tuple[float, ...]
+    others: float
+    mine_whole: bool = field(compare=False)
+    whole: bool = field(compare=False)
+
+
+@dataclass(frozen=True)
+class _Choosing:
+    """One decision; the fields are as in FitFunction, `options` are the models that may be chosen."""
+
+    fit: SearchFunction
+    models: Sequence[ServedModel]
+    own: Sequence[ServedModel]
+    pipelines: Sequence[PipelineDemand]
+    options: frozenset[str]
+    measured: frozenset[str]
+    table: DeviceTable | None
+    capacity: Capacity
+    plan: PlanFunction
+    max_gpulets: int | None
+
+    def best(self) -> FittedPipelines:
+        """The first choice that serves everything that any choice can, else the one that serves most. Applications with
+        alternatives count first: a model beside them decides only where they are served alike."""
+        in_force, accuracy = chosen(self.pipelines), total_accuracy(self.pipelines)
+        best: tuple[_Served, FittedPipelines] | None = None
+        tried = candidates(self.pipelines, self.measured)
+        took, complete = 0, True
+        for number, candidate in enumerate(tried):
+            # Each choice may be planned twice; steps that one leaves are for those behind it.
+            most = max(0, MOST_STEPS - took) // (2 * (len(tried) - number))
+            mine = of_choice(self.pipelines, candidate)
+            asked = self._asked(mine)
+            found = self._planned(asked, mine, most)
+            searches, served = [found.search], self._served(found, mine)
+            if candidate != in_force and served.mine_whole and total_accuracy(mine) > accuracy + 1e-12:
+                strained = self._planned(self._asked(mine, MARGIN), mine, most)
+                searches.append(strained.search)
+                served = min(served, self._served(strained, mine))
+            took += sum(s.steps for s in searches if s is not None)
+            complete = complete and all(s is None or s.complete for s in searches)
+            if best is None or served > best[0]:
+                rates = {m.name: m.rate for m in asked if m.name in self.options}
+                reasons = (*less_accurate(mine, served.mine_whole), *found.reasons)
+                best = served, replace(found, choices=candidate, rates=rates, reasons=reasons)
+            if served.whole:
+                break
         assert best is not None
-        return best[1]
+        return _told(best[1], SplitSearch(took, MOST_STEPS, complete))
+
+    def _asked(self, pipelines: Sequence[PipelineDemand], times: float = 1.0) -> list[ServedModel]:
+        """The models' own demands once the pipelines ask so, at `times` the rates of the stages with alternatives."""
+        return _with_rates(self.own, _rates(self.own, self.pipelines, pipelines, self.options, times))
 
     def _planned(
-        self,
-        models: Sequence[ServedModel],
-        own: Sequence[ServedModel],
-        pipelines: Sequence[PipelineDemand],
-        options: frozenset[str],
-        table: DeviceTable | None,
-        capacity: Capacity,
-        plan: PlanFunction,
-        max_gpulets: int | None,
+        self, own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand], most_steps: int
     ) -> FittedPipelines:
         """As `fit` plans it, with `own` demands; of the others the even split's are as given in `models`."""
         even = {m.name: m for m in evenly_split(own, pipelines)}
-        given = [even[m.name] if m.name in options else m for m in models]
-        return self._fit(given, own, pipelines, table, capacity, plan, max_gpulets)
+        given = [even[m.name] if m.name in self.options else m for m in self.models]
+        return self.fit(given, own, pipelines, self.table, self.capacity, self.plan, self.max_gpulets, most_steps)
+
+    def _served(self, found: FittedPipelines, pipelines: Sequence[PipelineDemand]) -> _Served:
+        choosing = [p.application for p in pipelines if p.application.choice]
+        levels = sorted({a.priority for a in choosing}, reverse=True)
+        parts = {m.name: _part(found, m.name) for m in self.own if m.name in self.measured}
+        least = [(a.priority, min((parts[m] for m in a.models if m in parts), default=1.0)) for a in choosing]
+        mine = tuple(sum(part for priority, part in least if priority == level) for level in levels)
+        beside = [m for m in self.own if m.name in parts and (m.priority in levels or m.priority > levels[0])]
+        # No choice of models helps one that cannot be served on its own.
+        others = [1.0 if _hopeless(found, m.name) else parts[m.name] for m in beside]
+        whole = min((part for _, part in least), default=1.0) >= 1.0
+        return _Served(mine, sum(others), whole, whole and min(others, default=1.0) >= 1.0)
 
 
 def choosable(pipelines: Sequence[PipelineDemand]) -> frozenset[str]:
@@ -187,7 +242,7 @@ def _rates(
             direct = max(0.0, model.rate - was.get(model.name, 0.0))
             # One that nothing asks stays loaded, ready to take over.
             least = min(model.rate, LEAST_RATE)
-            rates[model.name] = round(max(least, direct + times * shall.get(model.name, 0.0)), 3)
+            rates[model.name] = min(MOST_RATE, round(max(least, direct + times * shall.get(model.name, 0.0)), 3))
     return rates
 
 
@@ -195,16 +250,28 @@ def _with_rates(own: Sequence[ServedModel], rates: Mapping[str, float]) -> list[
     return [replace(m, rate=rates.get(m.name, m.rate)) for m in own]
 
 
-def _least_part(found: FittedPipelines, measured: set[str]) -> float:
-    """The least part of its rate that a measured model is served at: 1, all are served whole."""
-    if found.fitted.refused.keys() & measured:
-        return 0.0
-    return min(found.fitted.capped.values(), default=1.0)
+def _told(found: FittedPipelines, search: SplitSearch) -> FittedPipelines:
+    """With the search of all choices in place of that of one."""
+    if found.search is None:
+        return found
+    reasons = (*(reason for reason in found.reasons if reason.code != "search"), search.why)
+    return replace(found, search=search, reasons=reasons)
 
 
-def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tuple[ServingReason, ...]:
-    """The stages that a less accurate model answers. `part`: the least part of its rate that some model is served
-    at."""
+def _part(found: FittedPipelines, model: str) -> float:
+    """The part of its rate that a model is served at."""
+    return 0.0 if model in found.fitted.refused else found.fitted.capped.get(model, 1.0)
+
+
+def _hopeless(found: FittedPipelines, model: str) -> bool:
+    """It is refused although nothing stands beside it."""
+    refusal = found.fitted.refused.get(model)
+    return refusal is not None and not refusal.beside
+
+
+def less_accurate(pipelines: Sequence[PipelineDemand], holds: bool = True) -> tuple[ServingReason, ...]:
+    """The stages that a less accurate model answers. `holds`: with it the applications with alternatives are served
+    whole."""
     found = []
     for pipeline in pipelines:
         name = pipeline.application.name
@@ -213,6 +280,6 @@ def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tup
             own = stage.accuracy or 0.0
             if best is not None and best.accuracy > own:
                 accuracies = {"accuracy": own, "other_accuracy": best.accuracy}
-                numbers = {**accuracies, "holds": float(part >= 1.0)}
+                numbers = {**accuracies, "holds": float(holds)}
                 found.append(ServingReason("less_accurate", stage.model, name, stage.name, best.model, numbers=numbers))
     return tuple(found)

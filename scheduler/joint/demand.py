@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from edge.core import checks
-from edge.core.applications import Application
+from edge.core.applications import MOST_STAGES, Application
 from edge.core.errors import InvalidValue
-from edge.core.serving import DeviceTable, ServedModel, ServingProblem
-from scheduler.gpulets.applications import for_groups, groups, merge
+from edge.core.serving import MOST_RATE, DeviceTable, ServedModel, ServingProblem
+from scheduler.gpulets.applications import for_groups, groups, longest_through, merge
 
-MOST_STAGES = 64
 #: The rate of a model that clients do not ask themselves: its own objective bounds what pipelines may take of it.
 NOBODY = 1e-3
 
@@ -50,7 +49,7 @@ class PipelineLoad:
 
     def __post_init__(self) -> None:
         at = f"pipelines.{self.name}"
-        checks.in_range(f"{at}.rate", self.rate, 0.0, 1e9)
+        checks.in_range(f"{at}.rate", self.rate, 0.0, MOST_RATE)
         checks.positive(f"{at}.slo_ms", self.slo_ms)
         checks.not_empty(f"{at}.stages", self.stages)
         if len(self.stages) > MOST_STAGES:
@@ -80,32 +79,29 @@ class PipelineLoad:
 
     def through(self, worst_ms: Mapping[str, float]) -> dict[str, float]:
         """Stage -> the longest path through it in ms, where each stage takes what `worst_ms` has for its name."""
+        return longest_through(self._after, worst_ms)
+
+    @cached_property
+    def _after(self) -> Mapping[str, tuple[str, ...]]:
+        """By stage in order, those that it waits for."""
         stages = {stage.name: stage for stage in self.stages}
-        until: dict[str, float] = {}
-        for name in self.order:
-            until[name] = worst_ms[name] + max((until[b] for b in stages[name].after), default=0.0)
-        behind = dict.fromkeys(self.order, 0.0)
-        for name in reversed(self.order):
-            for before in stages[name].after:
-                behind[before] = max(behind[before], behind[name] + worst_ms[name])
-        return {name: until[name] + behind[name] for name in self.order}
+        return {name: stages[name].after for name in self.order}
 
     def longest(self, worst_ms: Mapping[str, float]) -> tuple[float, tuple[str, ...]]:
         """The longest path in ms and its stages."""
-        stages = {stage.name: stage for stage in self.stages}
         until: dict[str, float] = {}
-        for name in self.order:
-            until[name] = worst_ms[name] + max((until[b] for b in stages[name].after), default=0.0)
+        for name, before in self._after.items():
+            until[name] = worst_ms[name] + max((until[b] for b in before), default=0.0)
         path = [max(until, key=until.__getitem__)]
-        while stages[path[0]].after:
-            path.insert(0, max(stages[path[0]].after, key=until.__getitem__))
+        while self._after[path[0]]:
+            path.insert(0, max(self._after[path[0]], key=until.__getitem__))
         return until[path[-1]], tuple(path)
 
     @cached_property
     def even_ms(self) -> Mapping[str, float]:
         """The even split: stage -> the objective over the stages on the longest way through it."""
         counted = self.through(dict.fromkeys(self.order, 1.0))
-        return {name: self.slo_ms / counted[name] for name in self.order}
+        return {name: self.slo_ms / stages for name, stages in counted.items()}
 
 
 def pipeline_load(application: Application, rate: float) -> PipelineLoad:
@@ -175,7 +171,7 @@ class JointProblem:
     @cached_property
     def _plain(self) -> tuple[ServedModel, ...]:
         return merge(
-            ServedModel(s.model, p.rate * s.per_request, p.even_ms[s.name], p.priority)
+            ServedModel(s.model, min(MOST_RATE, p.rate * s.per_request), p.even_ms[s.name], p.priority)
             for p in self.pipelines
             for s in p.stages
         )
@@ -183,19 +179,26 @@ class JointProblem:
     def check_reachable(self, table: DeviceTable) -> None:
         """Raises InvalidValue for a model that the table does not have, and for an objective that no device can keep
         however few requests there are."""
-        shares = [s for s in range(1, 101) if s <= self.capacity * 100 + 1e-6]
         for pipeline in self.pipelines:
-            at = f"pipelines.{pipeline.name}"
-            fastest = {}
-            for stage in pipeline.stages:
-                checks.one_of(f"{at}.stages.{stage.name}.model", stage.model, table.latency_ms)
-                rows = table.latency_ms[stage.model]
-                fastest[stage.name] = min((self._least_ms(s, rows[s]) for s in shares if s in rows), default=0.0)
-            least, path = pipeline.longest(fastest)
+            least, path = self.least_ms(pipeline, table)
             if pipeline.rate > 0 and least > pipeline.slo_ms:
                 raise InvalidValue(
-                    f"{at}.slo_ms", pipeline.slo_ms, f"at least {least:.3f} ms, which {' > '.join(path)} takes at best"
+                    f"pipelines.{pipeline.name}.slo_ms",
+                    pipeline.slo_ms,
+                    f"at least {least:.3f} ms, which {' > '.join(path)} takes at best",
                 )
+
+    def least_ms(self, pipeline: PipelineLoad, table: DeviceTable) -> tuple[float, tuple[str, ...]]:
+        """What its longest path takes here at best, and the stages on it. Raises InvalidValue for a model that the
+        table does not have."""
+        shares = [s for s in range(1, 101) if s <= self.capacity * 100 + 1e-6]
+        fastest = {}
+        for stage in pipeline.stages:
+            path = f"pipelines.{pipeline.name}.stages.{stage.name}.model"
+            checks.one_of(path, stage.model, table.latency_ms)
+            rows = table.latency_ms[stage.model]
+            fastest[stage.name] = min((self._least_ms(s, rows[s]) for s in shares if s in rows), default=0.0)
+        return pipeline.longest(fastest)
 
     def _least_ms(self, share: int, row: Sequence[float]) -> float:
         """The least worst case at `share`: on as many alike gpu-lets as there is room for."""

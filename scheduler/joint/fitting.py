@@ -10,21 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, QueueId, ServedModel, ServingPlan, ServingProblem
-from edge.core.serving_reasons import ServingReason
-from scheduler.gpulets.applications import for_groups, groups
-from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
-from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PlannedQueue, QueueStage, TwoQueues, fit_evenly
+from edge.core.serving_reasons import Refusal, ServingReason
+from scheduler.gpulets.applications import for_groups
+from scheduler.gpulets.fitting import PARTS, Capacity, Fitted, PlanFunction, fit
+from scheduler.gpulets.pipelines import (
+    FittedPipelines,
+    PipelineDemand,
+    PlannedQueue,
+    QueueStage,
+    SplitSearch,
+    TwoQueues,
+    fit_evenly,
+)
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
-from scheduler.joint.demand import NOBODY, JointProblem, PipelineLoad, direct_load, pipeline_load
-from scheduler.joint.planner import JointPlan
+from scheduler.joint.demand import NOBODY
+from scheduler.joint.planner import JointPlan, plan_jointly
 from scheduler.joint.queues import QueuedPlan, plan_with_queues
+from scheduler.joint.reach import AskedTogether, asked_together, least_share
 
-#: Of the search for budgets, and again for two queues: about a second of one core each, as the box has other work.
+#: Of the search for budgets with one queue, and as many again for two queues, or for a part of the rates: about a
+#: second of one core each, as the box has other work.
 MOST_STEPS = 4_000
-#: Requests to a model beside its pipelines are planned for from this part of its rate on: less is chance.
-_DIRECT = 0.05
 _EPS = 1e-6
 
 
@@ -36,38 +43,63 @@ def fit_pipelines(
     capacity: Capacity,
     plan: PlanFunction,
     max_gpulets: int | None = None,
+    most_steps: int = 2 * MOST_STEPS,
 ) -> FittedPipelines:
     """Plan `models` (with the even split's objectives) and, where `pipelines` ask some of them, split their objectives
     at the least share. `own` are the same models with the objectives of their own, for direct requests. A model has
-    two queues (scheduler.joint.queues) where the plan takes strictly less then."""
+    two queues (scheduler.joint.queues) where the plan takes strictly less then. Where not everything fits, the budgets
+    are those at which the largest part of all rates does, unless the even split serves more. A pipeline whose objective
+    no share here can keep is left out, and said so."""
     evenly = fit_evenly(models, own, pipelines, table, capacity, plan, max_gpulets)
-    answer = _jointly(own, pipelines, table, capacity, max_gpulets)
-    if table is None or answer is None:
+    asked = None if table is None else asked_together(models, own, pipelines, table, capacity, max_gpulets)
+    if table is None or asked is None:
         return evenly
-    follow = _Follow(evenly, own, pipelines, table, capacity, plan, max_gpulets)
-    together = {m: n for p in pipelines for m, n in groups(p.application).items()}
-    one = follow.plan(answer.one, own, together, table)
-    if not answer.cuts:
-        return one or evenly
-    demands = _queue_demands(answer, own)
-    two = follow.plan(answer.plan, demands, answer.problem.bursts, answer.names.table(table), answer.names)
-    if two is None or (_whole(one or evenly, table) and not _less(two.fitted.plan, (one or evenly).fitted.plan)):
-        return one or evenly
-    return with_two_queues(two, one or evenly, answer, table)
+    lost = fit(asked.lost, table, capacity, plan, max_gpulets).refused
+    if not asked.pipelines or lost.keys() != {m.name for m in asked.lost}:
+        return replace(evenly, reasons=asked.reasons)
+    follow = _Follow(evenly, asked, lost, table, capacity, plan, max_gpulets)
+    found, search = follow.best(most_steps)
+    return replace(found, search=search, reasons=(*found.reasons, *asked.reasons, search.why))
 
 
 @dataclass(frozen=True)
 class _Follow:
-    """The plan that is followed for a split, where that is better than `evenly`. The fields are as in
-    `fit_pipelines`."""
+    """The plan that is followed for a split, where that is better than `evenly`. `lost` are the models that are not
+    planned, with the reasons; the other fields are as in `fit_pipelines`."""
 
     evenly: FittedPipelines
-    own: Sequence[ServedModel]
-    pipelines: Sequence[PipelineDemand]
+    asked: AskedTogether
+    lost: Mapping[str, Refusal]
     table: DeviceTable
     capacity: Capacity
     policy: PlanFunction
     max_gpulets: int | None
+
+    def best(self, most_steps: int) -> tuple[FittedPipelines, SplitSearch]:
+        """The plan with one queue or two, or with a part of the rates; else the even split's."""
+        best, steps, complete = self.evenly, 0, True
+        least = least_share(self.asked.problem, self.table)
+        if least <= self.asked.problem.capacity + _EPS:
+            answer = plan_with_queues(self.asked.problem, self.table, most_steps=most_steps // 2)
+            steps, complete = answer.one.steps + answer.steps, answer.one.complete and answer.complete
+            best = self._queued(answer)
+        if not self._whole(best):
+            part = self._part(least, max(0, most_steps - steps))
+            steps, complete = steps + part.steps, complete and part.complete
+            best = part.found or best
+        return best, SplitSearch(min(steps, most_steps), most_steps, complete)
+
+    def _queued(self, answer: QueuedPlan) -> FittedPipelines:
+        """The plan with one queue or two; the even split's where no other is better."""
+        own, bursts = self.asked.own, self.asked.problem.bursts
+        one = self.plan(answer.one, own, bursts, self.table) or self.evenly
+        if not answer.cuts:
+            return one
+        demands = _queue_demands(answer, own)
+        two = self.plan(answer.plan, demands, answer.problem.bursts, answer.names.table(self.table), answer.names)
+        if two is None or (self._whole(one) and not _less(two.fitted.plan, one.fitted.plan)):
+            return one
+        return with_two_queues(two, one, answer, self._whole(one))
 
     def plan(
         self,
@@ -82,37 +114,122 @@ class _Follow:
         has for a name come at once."""
         if not answer.budgets:
             return None
-        split = {name: dict(budgets) for name, budgets in self.evenly.budgets.items()}
-        of_model: dict[str, float] = {}
-        for b in answer.budgets:
-            if b.pipeline in split:
-                split[b.pipeline][b.stage] = b.budget_ms
-            of_model[b.model] = min(b.budget_ms, of_model.get(b.model, b.budget_ms))
-        strict = [replace(m, slo_ms=min(m.slo_ms, of_model.get(m.name, m.slo_ms))) for m in demands]
-        asked = [for_groups(m, together.get(m.name, 1)) for m in strict]
+        asked = _within(answer, demands, together)
         found = fit(asked, table, self.capacity, self.policy, self.max_gpulets)
-        unmeasured = {m.name for m in self.own} - self.table.latency_ms.keys()
-        problem = ServingProblem(_in_order(asked, unmeasured), 1, found.problem.capacity, self.max_gpulets)
+        unmeasured = self._unmeasured
         short = found.capped or found.refused.keys() - unmeasured or names.mixed(found.plan)
         if answer.plan.schedulable and (short or _less(answer.plan, found.plan)):
             refused = {name: why for name, why in found.refused.items() if name in unmeasured}
-            found = Fitted(problem, answer.plan, {}, refused)
+            found = Fitted(self._problem(asked, found.problem.capacity), answer.plan, {}, refused)
         if found.capped or found.refused.keys() - unmeasured or names.mixed(found.plan):
             return None
-        even = self.evenly.fitted if _whole(self.evenly, self.table) else None
+        even = self.evenly.fitted if self._whole(self.evenly) else None
         if even is not None and not _less(found.plan, even.plan):
             return None
         queued = replace(found.problem, models=tuple(names.named(m) for m in found.problem.models))
-        fitted = replace(found, problem=queued, plan=names.plan(found.plan))
-        return FittedPipelines(fitted, split, _reasons(answer, found, even))
+        against = {} if even is None else {"other_share": even.plan.total_share}
+        why = ServingReason("split", numbers={"share": found.plan.total_share} | against)
+        return self._split(answer, replace(found, problem=queued, plan=names.plan(found.plan)), why)
+
+    def _part(self, least: float, most_steps: int) -> _Part:
+        """As much as can be with the budgets at which the largest part of all rates fits; by priority, or all models by
+        that part where none comes first. The whole takes `least` devices at least."""
+        problem, best, steps, complete = self.asked.problem, None, 0, True
+        low, high = sum(part * least > problem.capacity + _EPS for part in PARTS), len(PARTS)
+        while low < high:
+            middle = (low + high) // 2
+            pipelines = tuple(replace(p, rate=p.rate * PARTS[middle]) for p in problem.pipelines)
+            left = max(0, most_steps - steps) // (high - low).bit_length()
+            answer = plan_jointly(replace(problem, pipelines=pipelines), self.table, most_steps=left)
+            steps, complete = steps + answer.steps, complete and answer.complete
+            if answer.plan.schedulable and answer.budgets:
+                best, high = (PARTS[middle], answer), middle
+            else:
+                low = middle + 1
+        if best is None:
+            return _Part(None, steps, complete)
+        part, answer = best
+        asked = _within(answer, self.asked.own, problem.bursts)
+        options = [fit(asked, self.table, self.capacity, self.policy, self.max_gpulets)]
+        if len({m.priority for m in asked}) == 1:
+            less = [replace(m, rate=m.rate * part) for m in asked]
+            capped = {m.name: part for m in asked if m.name not in self._unmeasured}
+            unmeasured = {m: why for m, why in options[0].refused.items() if m in self._unmeasured}
+            options.append(Fitted(self._problem(less, options[0].problem.capacity), answer.plan, capped, unmeasured))
+        found = max(options, key=self._served)
+        even = self.evenly.fitted
+        if self._served(found) <= self._served(even):
+            return _Part(None, steps, complete)
+        numbers = {"part": self._least(found), "other_part": self._least(even)}
+        return _Part(self._split(answer, found, ServingReason("scarce", numbers=numbers)), steps, complete)
+
+    def _split(self, answer: JointPlan, found: Fitted, why: ServingReason) -> FittedPipelines:
+        """`found` with the budgets of `answer`; those of pipelines that it does not have are the even split's."""
+        split = {name: dict(budgets) for name, budgets in self.evenly.budgets.items()}
+        for b in answer.budgets:
+            if b.pipeline in split:
+                split[b.pipeline][b.stage] = b.budget_ms
+        budgets = (
+            ServingReason("budget", b.model, b.pipeline, b.stage, numbers={"ms": b.budget_ms, "even_ms": b.even_ms})
+            for b in answer.budgets
+            if b.stage != b.pipeline
+        )
+        return FittedPipelines(replace(found, refused={**found.refused, **self.lost}), split, (why, *budgets))
+
+    @property
+    def _unmeasured(self) -> frozenset[str]:
+        return frozenset(m.name for m in self.asked.own if m.name not in self.table.latency_ms)
+
+    def _problem(self, asked: Sequence[ServedModel], capacity: float) -> ServingProblem:
+        """What a plan of its own answers, in the order of a plan's problem."""
+        served = sorted((m for m in asked if m.name not in self._unmeasured), key=lambda m: (-m.priority, m.name))
+        return ServingProblem(tuple(served), 1, capacity, self.max_gpulets)
+
+    def _whole(self, split: FittedPipelines) -> bool:
+        """All that is measured and can be planned is served at its whole rate."""
+        refused = split.fitted.refused.keys() - self.lost.keys()
+        return not split.fitted.capped and not refused & self.table.latency_ms.keys()
+
+    def _parts(self, found: Fitted) -> dict[ServedModel, float]:
+        measured = (m for m in self.asked.own if m.name not in self._unmeasured)
+        return {m: 0.0 if m.name in found.refused else found.capped.get(m.name, 1.0) for m in measured}
+
+    def _least(self, found: Fitted) -> float:
+        """The least part of its rate that a model is served at."""
+        return min(self._parts(found).values())
+
+    def _served(self, found: Fitted) -> tuple[float, ...]:
+        """For comparison, the larger the better: by falling priority the least part and the sum of the parts; then less
+        share."""
+        parts = self._parts(found)
+        levels = [
+            [part for m, part in parts.items() if m.priority == level]
+            for level in sorted({m.priority for m in parts}, reverse=True)
+        ]
+        return (*(n for level in levels for n in (min(level), sum(level))), -round(found.plan.total_share, 6))
 
 
-def with_two_queues(
-    two: FittedPipelines, one: FittedPipelines, answer: QueuedPlan, table: DeviceTable
-) -> FittedPipelines:
-    """`two` with the queues of its stages, and why it is followed and not `one`."""
+@dataclass(frozen=True)
+class _Part:
+    """The plan of a part of the rates (None: the even split's is no worse), and the search for it."""
+
+    found: FittedPipelines | None
+    steps: int
+    complete: bool
+
+
+def _within(answer: JointPlan, demands: Sequence[ServedModel], together: Mapping[str, int]) -> list[ServedModel]:
+    """The demands to plan for with the budgets of `answer`, where as many requests come at once."""
+    of_model: dict[str, float] = {}
+    for b in answer.budgets:
+        of_model[b.model] = min(b.budget_ms, of_model.get(b.model, b.budget_ms))
+    strict = [replace(m, slo_ms=min(m.slo_ms, of_model.get(m.name, m.slo_ms))) for m in demands]
+    return [for_groups(m, together.get(m.name, 1)) for m in strict]
+
+
+def with_two_queues(two: FittedPipelines, one: FittedPipelines, answer: QueuedPlan, whole: bool) -> FittedPipelines:
+    """`two` with the queues of its stages, and why it is followed and not `one`, which serves all or not (`whole`)."""
     plan = two.fitted.plan
-    whole = _whole(one, table)
     queues: dict[str, dict[str, int]] = {}
     found = []
     for cut in answer.cuts:
@@ -144,65 +261,5 @@ def _queue_demands(answer: QueuedPlan, own: Sequence[ServedModel]) -> list[Serve
     return out
 
 
-def _whole(split: FittedPipelines, table: DeviceTable) -> bool:
-    """All that is measured is served at its whole rate."""
-    return not split.fitted.capped and not split.fitted.refused.keys() & table.latency_ms.keys()
-
-
 def _less(one: ServingPlan, other: ServingPlan) -> bool:
     return one.total_share < other.total_share - _EPS
-
-
-def _reasons(answer: JointPlan, found: Fitted, even: Fitted | None) -> tuple[ServingReason, ...]:
-    """Why this split."""
-    against = {} if even is None else {"other_share": even.plan.total_share}
-    return (
-        ServingReason("split", numbers={"share": found.plan.total_share} | against),
-        *(
-            ServingReason("budget", b.model, b.pipeline, b.stage, numbers={"ms": b.budget_ms, "even_ms": b.even_ms})
-            for b in answer.budgets
-            if b.stage != b.pipeline
-        ),
-    )
-
-
-def load_of(demand: PipelineDemand) -> PipelineLoad:
-    """Its graph with the measured rates."""
-    load = pipeline_load(demand.application, demand.rate)
-    stages = tuple(replace(s, per_request=demand.fan_out.get(s.name) or s.per_request) for s in load.stages)
-    return replace(load, stages=stages)
-
-
-def _in_order(models: Sequence[ServedModel], unmeasured: set[str]) -> tuple[ServedModel, ...]:
-    """The models that are served, in the order of a plan's problem."""
-    return tuple(sorted((m for m in models if m.name not in unmeasured), key=lambda m: (-m.priority, m.name)))
-
-
-def _jointly(
-    own: Sequence[ServedModel],
-    pipelines: Sequence[PipelineDemand],
-    table: DeviceTable | None,
-    capacity: Capacity,
-    max_gpulets: int | None,
-) -> QueuedPlan | None:
-    """The joint plan; None where no pipeline with requests has all its models measured, or none can be answered."""
-    known = {m.name: m for m in own if table is not None and m.name in table.latency_ms}
-    asked = [p for p in pipelines if p.rate > 0 and set(p.application.models) <= known.keys()]
-    room = min((capacity.of(m.priority) for m in own), default=0.0)
-    if table is None or not asked or room <= 0:
-        return None
-    loads = [load_of(p) for p in asked]
-    of_pipelines: dict[str, float] = {}
-    for load in loads:
-        for stage in load.stages:
-            of_pipelines[stage.model] = of_pipelines.get(stage.model, 0.0) + load.rate * stage.per_request
-    direct = []
-    for name, model in known.items():
-        left = model.rate - of_pipelines.get(name, 0.0)
-        rate = left if left > _DIRECT * model.rate else NOBODY
-        direct.append(direct_load(replace(model, rate=rate)))
-    try:
-        problem = JointProblem((*loads, *direct), 1, round(room, 6), max_gpulets)
-        return plan_with_queues(problem, table, most_steps=MOST_STEPS)
-    except InvalidValue:
-        return None  # an objective shorter than the fastest path: the even split's plan says what does not fit

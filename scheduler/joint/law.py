@@ -1,9 +1,7 @@
 """How a plan behaves when gpu-lets of one model are fed in turn from its queue, and how it is judged.
 
-Alike gpu-lets (the same models, batches, share and duty cycle D) that are fed in turn leave a place every D / n
-(`scheduler.gpulets.turns`), so a request waits for at most that until a batch begins: worst case E + D / n, with E the
-execution time. For n = 1 this is the law of `scheduler.gpulets.verdict`. Requests of a model are dealt evenly to its
-gpu-lets that are not alike, so each group keeps its own worst case at its own rate.
+Each gpu-let's worst case is that of `scheduler.gpulets.stage_times`. Requests of a model are dealt evenly to its
+gpu-lets that are not alike, so each group of alike ones keeps its own worst case at its own rate.
 """
 
 from __future__ import annotations
@@ -11,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from edge.core.serving import DeviceTable, ServingPlan
-from scheduler.gpulets.turns import alike
-from scheduler.gpulets.verdict import GpuletTiming, verdict
+from edge.core.serving import DeviceTable, QueueId, ServingPlan
+from scheduler.gpulets.stage_times import worst_ms
+from scheduler.gpulets.verdict import verdict
 from scheduler.joint.demand import JointProblem
 
 #: Longer than any objective: the older law must not count the wait, which is counted here.
@@ -32,23 +30,14 @@ class JointVerdict:
     path_ms: Mapping[str, float]
 
 
-def waits_ms(timings: tuple[GpuletTiming, ...]) -> list[float]:
-    """Of each gpu-let the longest wait until a batch begins."""
-    keys = [alike(t.gpulet) for t in timings]
-    return [max(t.gpulet.duty_cycle_ms, t.busy_ms) / keys.count(key) for t, key in zip(timings, keys, strict=True)]
-
-
 def joint_verdict(problem: JointProblem, table: DeviceTable, plan: ServingPlan) -> JointVerdict:
     """Judge `plan` with interference on both sides and without tolerance."""
     asked = problem.served({})
     endless = replace(asked, models=tuple(replace(m, slo_ms=_NO_OBJECTIVE_MS) for m in asked.models))
     judged = verdict(endless, table, plan, slack=0.0)
     faults = list(judged.faults)
-    worst: dict[str, float] = {}
-    for timing, wait in zip(judged.timings, waits_ms(judged.timings), strict=True):
-        for part in timing.gpulet.models:
-            took = timing.busy_ms + wait + problem.burst_ms[part.model]
-            worst[part.model] = max(worst.get(part.model, 0.0), took)
+    bursts = {QueueId(model): late for model, late in problem.burst_ms.items()}
+    worst = {queue.model: took for queue, took in worst_ms(judged.timings, bursts).items()}
     paths: dict[str, float] = {}
     for pipeline in problem.busy:
         if any(stage.model not in worst for stage in pipeline.stages):

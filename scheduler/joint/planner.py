@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from edge.core.serving import DeviceTable, ServingPlan
 from scheduler.gpulets.mosaic_columns import GpuletCandidates, Workload, workload
@@ -30,6 +31,11 @@ _AIMED = 3
 _EPS = 1e-9
 
 
+#: Where a split came from: the even one as planned without this package, and packed anew; the cheapest at the prices of
+#: the last packing, if gpu-lets could be divided, if they could not, or half of both; what the best so far leaves.
+SplitCode = Literal["even_planned", "even", "priced_divisible", "priced_whole", "priced_half", "best"]
+
+
 @dataclass(frozen=True)
 class StageBudget:
     """A stage's part of its pipeline's objective: `budget_ms`, that of the even split, and the worst case planned."""
@@ -47,7 +53,7 @@ class JointRound:
     """A split that was packed: the objective that each model was given, and the total share (in devices) that came of
     it (None: nothing held)."""
 
-    split: str
+    split: SplitCode
     budgets_ms: Mapping[str, float]
     share: float | None
 
@@ -103,6 +109,13 @@ def plan_jointly(
     return JointPlan(plan, budgets, even, rounds, steps.taken, most_steps, not steps.spent)
 
 
+_PRICED: tuple[tuple[SplitCode, float], ...] = (
+    ("priced_divisible", FLUID),
+    ("priced_whole", WHOLE),
+    ("priced_half", 0.5),
+)
+
+
 class _Search:
     """The rounds of one problem; `rounds` and `steps` tell what was done."""
 
@@ -125,7 +138,7 @@ class _Search:
             shape = plan_shape(self._load, self._even)
             if self._bench.holds(shape) is not None:
                 self._keep(descended(self._bench, shape, self.steps))
-                self.rounds.append(JointRound("even, as planned today", even, self._total / 100))
+                self.rounds.append(JointRound("even_planned", even, self._total / 100))
         prices = self._packed("even", even)
         for _ in range(_ROUNDS):
             before = self._total
@@ -141,10 +154,10 @@ class _Search:
             return None
         return self._best
 
-    def _splits(self, prices: Relaxed | None) -> Iterator[tuple[str, dict[str, float]]]:
+    def _splits(self, prices: Relaxed | None) -> Iterator[tuple[SplitCode, dict[str, float]]]:
         """Splits worth packing at these prices, and the split that the best shape so far leaves to its stages."""
         if prices is not None:
-            for name, whole in (("priced, divisible", FLUID), ("priced, whole", WHOLE), ("priced, half", 0.5)):
+            for name, whole in _PRICED:
                 if not self.steps.take(PROGRAMME_STEPS):
                     return
                 found = cheapest_split(
@@ -155,9 +168,9 @@ class _Search:
         if self._best is not None:
             running = self._bench.holds(self._best)
             assert running is not None
-            yield "of the best so far", model_budgets(self._problem, running.worst_ms)
+            yield "best", model_budgets(self._problem, running.worst_ms)
 
-    def _packed(self, name: str, budgets: Mapping[str, float]) -> Relaxed | None:
+    def _packed(self, name: SplitCode, budgets: Mapping[str, float]) -> Relaxed | None:
         """Pack with these budgets and keep the best; the prices at which it was packed, None if it was done before."""
         key = tuple(round(budgets[m.name], 6) for m in self._load.models)
         if key in self._tried or not self.steps.take(2 * PROGRAMME_STEPS):

@@ -21,7 +21,8 @@ RESTART_DWELL_S = 120.0
 class BudgetLimits:
     """The limits of one tenant, in shares: `entitlement`, `floor`, and the share `held` until now. `protected`: it
     misses its goal, or nothing is known of it, so it is not taken below (1 - explore) of its entitlement. `still`: it
-    holds. `moved_ago_s`: since its last move (None: never moved)."""
+    holds. `moved_ago_s`: since its last move (None: never moved). `safe`: it is raised to so much at once unless it
+    dwells, as far as floors leave it: its load moved, and steps would let its queues grow."""
 
     id: str
     entitlement: float
@@ -30,6 +31,7 @@ class BudgetLimits:
     protected: bool = False
     still: bool = False
     moved_ago_s: float | None = None
+    safe: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ def rules_for(rules: SharingRules, live: bool) -> SharingRules:
 
 
 def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: float, rules: SharingRules) -> Budgets:
-    """The budgets of an interval. Floors come first, at once; then nobody moves by more than `largest_step`, those that
-    hold, or moved less than `dwell_s` ago, do not move, and moves below `hysteresis` are not made.
+    """The budgets of an interval. Floors and safe shares come first, at once; then nobody moves by more than
+    `largest_step`, those that hold, or moved less than `dwell_s` ago, do not move, and moves below `hysteresis` are
+    not made.
 
     Gifts and takings are equal: gifts are cut to the wishes of others, and wishes to the gifts. Raises
     InvalidValue for a total below 0."""
@@ -61,7 +64,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     if sum(floors) > total + _EPS:
         part = total / sum(floors)
         floors = [f * part for f in floors]
-    lows = _lows(limits, floors, total, rules.explore)
+    lows = _lows(limits, floors, total, rules)
     held = [max(0.0, limit.held) for limit in limits]
     before = scaled(held, [limit.entitlement for limit in limits], total)
     base = raised_to(before, lows, total)
@@ -73,7 +76,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     reasons: dict[str, TenantReason] = {}
     targets = []
     for limit, low, now in zip(limits, lows, base, strict=True):
-        dwells = limit.moved_ago_s is not None and limit.moved_ago_s < rules.dwell_s
+        dwells = _dwells(limit, rules)
         target = max(low, wanted.get(limit.id, now))
         target = min(now + rules.largest_step, max(now - rules.largest_step, target))
         if limit.still or dwells:
@@ -111,13 +114,18 @@ def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> l
             return list(lows)
 
 
-def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float, explore: float) -> list[float]:
-    """The least of each: its floor; where it is protected, (1 - explore) of its entitlement, as far as floors leave
-    it."""
-    lows = [
-        max(floor, (1.0 - explore) * limit.entitlement) if limit.protected else floor
-        for limit, floor in zip(limits, floors, strict=True)
-    ]
+def _dwells(limit: BudgetLimits, rules: SharingRules) -> bool:
+    return limit.moved_ago_s is not None and limit.moved_ago_s < rules.dwell_s
+
+
+def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float, rules: SharingRules) -> list[float]:
+    """The least of each: its floor; its safe share if it is to be raised; where it is protected, (1 - explore) of its
+    entitlement; all as far as floors leave it."""
+    lows = []
+    for limit, floor in zip(limits, floors, strict=True):
+        rises = limit.safe > limit.held + rules.hysteresis and not _dwells(limit, rules)
+        protected = (1.0 - rules.explore) * limit.entitlement if limit.protected else 0.0
+        lows.append(max(floor, limit.safe if rises else 0.0, protected))
     spare, over = total - sum(floors), sum(lows) - sum(floors)
     if over > spare + _EPS:
         lows = [f + (low - f) * max(0.0, spare) / over for f, low in zip(floors, lows, strict=True)]

@@ -389,9 +389,10 @@ def _limits(
     still = nothing or entry.silence is not None
     unknown = not known.measured and entry.claim is None
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
+    safe = 0.0 if entry.silence is not None else safe_share(entry, known, rights[tenant.id])
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
-        unknown or state_of(entry) == "misses", still, ago,
+        unknown or state_of(entry) == "misses", still, ago, safe,
     )  # fmt: skip
 
 

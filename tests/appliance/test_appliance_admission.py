@@ -151,6 +151,53 @@ def test_a_served_application_is_asked_about_with_another_objective_or_rate() ->
     assert sum(b["budget_ms"] for b in stricter["budgets"]) <= 30.0 + 1e-6
 
 
+def test_what_was_measured_of_a_served_application_counts_in_a_question_about_it() -> None:
+    """It looks at half a row per row of a request, where its file says two."""
+    application = parse_application("alarm", described())
+    models = (ServedModel("plates", 32.0, 100.0), ServedModel("faces", 6.0, 100.0))
+    fan_out = {"look": 0.5}
+    served = replace(SERVED, models=models, pipelines=(PipelineDemand(application, 12.0, fan_out),))
+    now = CamerasNow(0.9)
+    for asked in (
+        PipelineAdmission(name="alarm"),
+        PipelineAdmission(name="alarm", slo_ms=90.0),
+        PipelineAdmission(name="alarm", description=described(), rate=10.0),
+    ):
+        answer = admit_pipeline(asked, served, now)
+        rates = {m["model"]: m["rate"] for m in answer["models"]}
+        assert rates["faces"] == pytest.approx(0.5 * answer["planned_rate"], rel=1e-3), asked
+    changed = admit_pipeline(PipelineAdmission(name="alarm", description=described(3.0), rate=10.0), served, now)
+    rates = {m["model"]: m["rate"] for m in changed["models"]}
+    assert rates["faces"] == pytest.approx(3 * changed["planned_rate"], rel=1e-3), "another stage, not measured yet"
+    # The front counts the same rows: with two of each request it would leave too little.
+    busy = replace(served, front_share_per_rate=0.008)
+    assert admit_pipeline(PipelineAdmission(name="alarm", rate=20.0), busy, now)["admitted"]
+
+
+def test_the_worst_case_counts_requests_that_come_at_once() -> None:
+    """Four cut-outs of a picture ask `faces` at the same instant."""
+    answer = admit_pipeline(ALARM, SERVED, CamerasNow(0.9))
+    at_once = 3 * 1000 / max(2 * answer["planned_rate"], 3 * 2000 / 50.0)
+    worst = {m["model"]: m["after_ms"] for m in answer["models"]}
+    budget = {b["model"]: b["budget_ms"] for b in answer["budgets"]}
+    assert at_once + 4.0 < worst["faces"] <= budget["faces"] + 1e-3
+    assert worst["plates"] <= budget["plates"] + 1e-3
+
+
+def test_an_application_that_no_share_left_answers_in_time_is_refused_although_its_models_are_served() -> None:
+    """A short one that asks a model which another application keeps."""
+    slow = {p: (2000.0 / p, 3000.0 / p) for p in range(5, 101, 5)}
+    table = DeviceTable("toy", {"plates": slow, "faces": slow}, {})
+    kept = parse_application("kept", described(per_request=1.0, slo_ms=900.0))
+    models = (ServedModel("plates", 2.0, 900.0), ServedModel("faces", 2.0, 900.0))
+    served = replace(SERVED, models=models, table=table, pipelines=(PipelineDemand(kept, 2.0),))
+    short = PipelineAdmission(name="short", description=described(per_request=1.0, slo_ms=130.0), rate=0.5)
+    answer = admit_pipeline(short, served, CamerasNow(0.5))
+    assert not answer["admitted"]
+    codes = {r["code"] for r in answer["reasons"]}
+    assert codes == {"unreachable", "most_rate"}
+
+
 def test_another_policy_is_compared_with_what_is_in_force() -> None:
     """Stages of unequal length: the even split gives the short one time that the long one needs."""
     rows = {p: (800.0 / p, 900.0 / p, 1000.0 / p, 1100.0 / p) for p in range(5, 101, 5)}

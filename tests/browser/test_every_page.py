@@ -21,6 +21,7 @@ PAGES = (
     ("#/windows/2", "Retraining windows"),
     ("#/serving", "Serving"),
     ("#/tenants", "Tenants"),
+    ("#/fleet", "Fleet"),
     *((f"#/system{tab}", "System") for tab in ("", "/alarms", "/journal", "/log", "/doctor")),
     ("#/settings/cameras", "Settings"),
     ("#/settings/cameras/new", "Settings"),

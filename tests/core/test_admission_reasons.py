@@ -15,8 +15,9 @@ FAULT = PlanFault.under("gate", 0.5, 0.4)
 WORSE = ServingReason(
     "less_accurate", "plates", "door", "read", "large", numbers={"accuracy": 0.8, "other_accuracy": 0.9, "holds": 0.0}
 )
+SHORT = ServingReason("unreachable", application="plates", numbers={"ms": 20.0, "least_ms": 31.0})
 #: Made of what the planners said; the others have numbers.
-ABOUT = {"refused": REFUSAL, "fault": FAULT, "less_accurate": WORSE}
+ABOUT = {"refused": REFUSAL, "fault": FAULT, "less_accurate": WORSE, "unreachable": SHORT}
 NUMBERS = dict.fromkeys(
     (
         "part", "allowed", "floors", "priority", "lowest", "floor", "need", "left", "rate", "share", "most",

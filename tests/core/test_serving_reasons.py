@@ -9,7 +9,25 @@ import pytest
 from edge.core.serving_reasons import ServingReason, ServingReasonCode, in_words
 
 NUMBERS = dict.fromkeys(
-    ("before", "now", "part", "ratio", "factor", "share", "ms", "even_ms", "accuracy", "other_accuracy", "holds"), 0.5
+    (
+        "before",
+        "now",
+        "part",
+        "other_part",
+        "ratio",
+        "factor",
+        "share",
+        "ms",
+        "even_ms",
+        "least_ms",
+        "accuracy",
+        "other_accuracy",
+        "holds",
+        "steps",
+        "most",
+        "complete",
+    ),
+    0.5,
 )
 
 
@@ -19,7 +37,18 @@ def test_each_code_has_words_that_name_its_subject(code: ServingReasonCode) -> N
     named = ServingReason(code, "plates", "gate", "read", "large", "executor-1", NUMBERS).words()
     assert bare
     assert not named.endswith(".")
-    of_all = ("models_changed", "measured", "settings", "capacity", "retried", "wasted", "split", "budgets")
+    of_all = (
+        "models_changed",
+        "measured",
+        "settings",
+        "capacity",
+        "retried",
+        "wasted",
+        "split",
+        "budgets",
+        "scarce",
+        "search",
+    )
     assert (named == bare) == (code in of_all)
 
 

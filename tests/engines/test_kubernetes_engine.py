@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("kubernetes", reason="the Kubernetes client is not installed (magpie-edge[kubernetes])")
 
+from engine_kit import EngineContract, OpenEngine, begin, over, started, until
 from kubernetes_kit import TOKEN, StandIn, api_server, kubeconfig
 
 from edge.core import engine as port
@@ -52,70 +53,29 @@ def opened(served: tuple[StandIn, str], tmp_path: Path) -> Iterator[Callable[...
         engine.close()
 
 
-def until(
-    engine: port.Engine, enough: Callable[[list[port.EngineEvent]], bool], wait_s: float = 20.0
-) -> list[port.EngineEvent]:
-    """Events until there are enough."""
-    seen: list[port.EngineEvent] = []
-    while not enough(seen):
-        fresh = engine.events(wait_s)
-        assert fresh, f"nothing happened any more; so far: {seen}"
-        seen.extend(fresh)
-    return seen
-
-
 def task(job: str, box: str = "b1", number: int = 0, seconds: float | None = 0.0, **demand: float) -> port.EngineTask:
     work = port.EngineWork("wait", {"seconds": seconds})
     return port.EngineTask(TaskAt(job, number, box, 1), {k.replace("__", ":"): v for k, v in demand.items()}, work)
 
 
-def last(events: list[port.EngineEvent]) -> bool:
-    ends = (port.EngineTaskEnded, port.EngineTaskFailed, port.EngineTaskCancelled)
-    return any(isinstance(e, ends) for e in events)
+class TestKubernetesEngine(EngineContract):
+    """The contract, in both modes."""
 
+    @pytest.fixture(params=port.ENGINE_MODES)
+    def opened(
+        self, request: pytest.FixtureRequest, served: tuple[StandIn, str], tmp_path: Path
+    ) -> Iterator[OpenEngine]:
+        stand_in, address = served
 
-def started(events: list[port.EngineEvent]) -> bool:
-    return any(isinstance(e, port.EngineTaskStarted) for e in events)
+        def kill(at: TaskAt) -> None:
+            for pod in tuple(stand_in.pods):
+                stand_in.kill(pod)
 
-
-@pytest.mark.parametrize("mode", port.ENGINE_MODES)
-def test_the_port_is_kept_in_both_modes(opened: Callable[..., KubernetesEngine], mode: port.EngineMode) -> None:
-    engine = opened(mode=mode)
-    assert (engine.kind, engine.mode) == ("kubernetes", mode)
-    assert engine.set_resource("b1", "teacher:heavy", 1.0) == 1.0
-    short, long = task("short", teacher__heavy=0.25, cpu=1.0), task("long", seconds=None, teacher__heavy=0.5)
-    broken = port.EngineTask(TaskAt("broken", 0, "b2", 1), {}, port.EngineWork("wait", {"seconds": -1}))
-    for each in (short, long, broken):
-        engine.launch((each,))
-    with pytest.raises(Conflict):
-        engine.launch((long,))
-    with pytest.raises(Conflict, match="too little"):
-        engine.launch((task("next", teacher__heavy=0.75),))
-    with pytest.raises(NotFound):
-        engine.launch((task("next", "b9"),))
-    with pytest.raises(InvalidValue, match="program"):
-        engine.launch((port.EngineTask(TaskAt("next", 0, "b1", 1), {}, port.EngineWork("none")),))
-    ends = (port.EngineTaskEnded, port.EngineTaskFailed)
-    begun = until(engine, lambda seen: sum(isinstance(e, ends) for e in seen) == 2)
-    while not any(isinstance(e, port.EngineTaskStarted) and e.task == long.at for e in begun):
-        begun += engine.events(5.0)
-    (ended,) = [e for e in begun if isinstance(e, port.EngineTaskEnded)]
-    assert ended.task == short.at
-    assert ended.answer["held_s"] >= 0.0
-    (failed,) = [e for e in begun if isinstance(e, port.EngineTaskFailed)]
-    assert failed.task == broken.at
-    assert not failed.lost
-    assert "arguments.seconds" in failed.why
-    engine.cancel(long.at)
-    engine.cancel(long.at)
-    engine.cancel(short.at)
-    (cancelled,) = until(engine, last)
-    assert isinstance(cancelled, port.EngineTaskCancelled)
-    assert {box.name: box.free for box in engine.status()}["b1"]["teacher:heavy"] == 1.0
-    assert engine.set_resource("b1", "teacher:heavy", 0.0) == 0.0
-    assert "teacher:heavy" not in {box.name: box.total for box in engine.status()}["b1"]
-    engine.close()
-    engine.close()
+        account = ApiAccount(kubeconfig(tmp_path, address))
+        engine = open_kubernetes(KubernetesSettings("yard", PODS, mode=request.param, account=account))
+        yield begin(engine, 2, kill, checkpoints=False)
+        engine.close()
+        engine.close()
 
 
 def test_dynamic_resources_are_on_the_node_and_tasks_ask_for_them(
@@ -208,7 +168,7 @@ def test_a_pod_whose_answer_was_lost_is_not_made_twice(
     stand_in.fail_next(0, done=True)
     engine.launch((task("once"),))
     assert sum(1 for method, path in stand_in.requests if method == "POST" and path.endswith("/pods")) == 2
-    events = until(engine, last)
+    events = until(engine, over)
     assert [type(e) for e in events] == [port.EngineTaskStarted, port.EngineTaskEnded]
 
 
@@ -244,7 +204,7 @@ def test_a_task_that_cannot_begin_says_why_and_is_lost_after_its_time(
         engine.events(0.1)
     (waiting,) = engine.waiting()
     assert "Unschedulable: 0/2 nodes" in waiting.why
-    (failed,) = until(engine, last)
+    (failed,) = until(engine, over)
     assert isinstance(failed, port.EngineTaskFailed)
     assert failed.lost
     assert "0/2 nodes" in failed.why
@@ -263,7 +223,7 @@ def test_a_watch_that_is_too_old_is_followed_by_a_list(
         stand_in.kill(name)
         del stand_in.pods[name]
         stand_in.expire()
-    (failed,) = until(engine, last)
+    (failed,) = until(engine, over)
     assert isinstance(failed, port.EngineTaskFailed)
     assert failed.lost
     assert failed.task.job == "long"
@@ -281,7 +241,7 @@ def test_a_drained_box_is_asked_politely(served: tuple[StandIn, str], opened: Ca
     assert stand_in.nodes["b1"]["spec"]["unschedulable"] is True
     stand_in.budget.clear()
     assert engine.drain("b1") == ()
-    (failed,) = until(engine, last)
+    (failed,) = until(engine, over)
     assert isinstance(failed, port.EngineTaskFailed)
     assert failed.lost
     assert engine.drain("b1", away=False) == ()
@@ -345,11 +305,11 @@ def test_pods_of_an_earlier_engine_end_and_those_of_others_stay(
     foreign = {"metadata": {"name": "foreign"}, "spec": {"containers": [], "schedulingGates": [{"name": "x"}]}}
     stand_in.answer("POST", "/api/v1/namespaces/magpie/pods", {}, foreign)
     second = opened()
-    (failed,) = until(engine, last)
+    (failed,) = until(engine, over)
     assert isinstance(failed, port.EngineTaskFailed)
     assert failed.lost
     second.launch((task("mine"),))
-    until(second, last)
+    until(second, over)
     assert "foreign" in stand_in.pods
 
 

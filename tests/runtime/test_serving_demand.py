@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from serving_parts import chained
+
 import configs
 from edge.core.layout import ServedVersion
 from edge.core.oip import TensorSpec
@@ -33,6 +35,18 @@ def test_an_application_adds_its_rate_its_objective_and_that_it_asks_for_several
     assert lenet.rate > 5 * 6
     assert lenet.served.slo_ms <= 200.0
     assert lenet.planned(lenet.rate).slo_ms < lenet.served.slo_ms
+
+
+def test_applications_and_settings_that_are_legal_alone_have_a_demand_together() -> None:
+    """What is too much for one model is planned as the most that is possible, and taking models in goes on."""
+    applications = [replace(chained("m", "m"), name=name, rate=4e8) for name in ("one", "two")]
+    offers = [Offer("m", version=version("m")), *(Offer(a.name, application=a) for a in applications)]
+    (found,), _ = demands(offers, {"m": ModelDemand(rate=1e6)})
+    assert found.rate == 1e9
+    stages = tuple(replace(s, per_request=1e6) for s in applications[0].stages)
+    _, (many,) = demands([Offer("one", application=replace(applications[0], rate=1.0, stages=stages))],
+                         {"one": ModelDemand(rate=1e6)})  # fmt: skip
+    assert many.rate == 500.0, "older settings ask for more than its two stages may ask the model"
 
 
 def test_a_model_alone_is_asked_for_one_at_a_time() -> None:

@@ -107,6 +107,15 @@ def test_disk_and_slo() -> None:
     assert w.at(50, a.ServedNow({"faces": 0.99})) == [("end", 2, "plates is not served any more")]
 
 
+def test_a_stranger_at_the_fleet() -> None:
+    w = Rules(a.Rule("strangers", "stranger"))
+    assert w.at(0, a.StrangersNow(0)) == []
+    (new,) = w.at(1, a.StrangersNow(2, "no certificate"))
+    assert new == ("new", 1, "refused by the fleet's agent: no certificate")
+    assert w.at(100, a.ServedNow({"model": 0.9})) == [], "served models say nothing of it"
+    assert w.at(700, a.StrangersNow(0)) == [("end", 1, "no stranger came again")]
+
+
 def test_a_tenant_that_misses_its_goal_with_its_full_share() -> None:
     w = Rules(a.Rule("goals", "tenant"), a.Rule("served", "slo"))
 

@@ -50,6 +50,14 @@ def test_traffic_asks_each_phase_with_half_of_the_objective() -> None:
     )
 
 
+def test_no_sum_of_legal_demands_is_refused() -> None:
+    """Each rate is legal alone; together, or times what a stage asks, they are more than anything serves."""
+    many = application(100, [("a", "m", [], 1e6), ("b", "m", ["a"], 1e6)])
+    (found,) = with_applications([ServedModel("m", 1e9, 50.0)], [(many, 1e9), (replace(many, name="two"), 1e9)])
+    assert (found.rate, found.slo_ms) == (1e9, 50.0)
+    assert for_groups(ServedModel("m", 5.0, 1e-6), 1000) == ServedModel("m", 1e9, 5e-7)
+
+
 def test_a_short_way_beside_a_long_one_gets_more_time() -> None:
     diamond = application(
         120,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.follow import plan_function
-from scheduler.gpulets.pipelines import PipelineDemand, PipelineRates, fit_evenly
+from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PipelineRates, fit_evenly
 from scheduler.gpulets.rates import RateSettings
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
@@ -132,6 +133,19 @@ def test_a_fan_out_that_leaves_the_head_room_is_planned_anew() -> None:
     assert after["c"] > 15.0
 
 
+@pytest.mark.parametrize(("rate", "rows"), [(1e9, 1.0), (10.0, 1e6)])
+def test_one_application_of_any_legal_size_does_not_stop_the_planning_of_others(rate: float, rows: float) -> None:
+    huge = chain("d", "b", name="huge", rate=rate, rows=rows)
+    others = chain("a", "c", slo_ms=150.0)
+    reorganiser = Reorganiser(one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table(), fit_all=fit_pipelines)
+    wanted = tuple(Demand(version(m, slo_ms=1000.0), 5.0, slo_ms=75.0) for m in "abc")
+    wanted += (Demand(version("d", slo_ms=1000.0), rate, slo_ms=60.0),)
+    reorganiser.handle(r.ModelsChanged(0.0, wanted, (huge, others)))
+    assert reorganiser.state.plan is not None
+    placed = {part.model for g in reorganiser.state.plan.gpulets for part in g.models}
+    assert placed >= {"a", "c"}
+
+
 def test_a_models_own_objective_bounds_its_budget() -> None:
     application = chain("a", "c", slo_ms=300.0)
     even, own = asked(application, 10.0)
@@ -156,12 +170,65 @@ def test_rates_and_fan_outs_follow_what_is_measured() -> None:
         rates.count(TrafficReport(float(n), 1.0, 1, (), (), traffic, stages), RATES)
     (found,) = rates.demands([application], RATES)
     assert rates.estimates["app"].rate == pytest.approx(20.0, rel=0.02), "rows, which batches are made of"
-    assert found.fan_out == {"s1": pytest.approx(3.0)}
+    assert found.fan_out == {"s1": pytest.approx(3.0, rel=0.01)}
     assert found.rate > 20.0, "head-room"
     rates.change([application], [replace(application, rate=7.0)])
     assert rates.estimates["app"].rate == 7.0, "a changed rate is the one that is expected now"
     rates.change([application], [])
     assert (rates.estimates, rates.fan_out) == ({}, {})
+
+
+def test_a_plan_that_saves_shares_is_looked_for_again_when_less_is_asked_or_more_is_there() -> None:
+    application = chain("a", "c", slo_ms=150.0)
+    looked: list[float] = []
+
+    def counted(*asked: Any) -> FittedPipelines:
+        looked.append(asked[2][0].rate)
+        return fit_evenly(*asked)
+
+    reorganiser = Reorganiser(one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table(), fit_all=counted)
+    wanted = tuple(Demand(version(m, slo_ms=1000.0), 20.0, slo_ms=75.0) for m in "ac")
+    reorganiser.handle(r.ModelsChanged(0.0, wanted, (replace(application, rate=20.0),)))
+
+    def looks(start_s: int, rate: int) -> int:
+        """How often is planned in five minutes with so many requests a second."""
+        before = len(looked)
+        for n in range(start_s, start_s + 300):
+            models = tuple(ModelTraffic(m, rate, rate, rows=rate) for m in "ac")
+            stages = tuple(
+                StageTraffic("app", s, m, rate, rate, rows=rate, fan_out=1.0) for s, m in (("s0", "a"), ("s1", "c"))
+            )
+            traffic = (ModelTraffic("app", rate, rate, rows=rate),)
+            reorganiser.handle(r.TrafficMeasured(float(n), TrafficReport(n, 1.0, 1, models, (), traffic, stages)))
+        return len(looked) - before
+
+    assert looks(1, 20) == 1, "once after the plan was made, and not every 20 s"
+    assert looks(301, 20) == 0
+    assert looks(601, 19) + looks(901, 18) == 1, "a tenth less"
+    reorganiser.handle(r.TableChanged(1201.0, table(0.9)))
+    assert looks(1202, 18) == 1, "other latencies"
+
+
+def test_a_fan_out_begins_at_what_the_application_says_and_each_row_counts_alike() -> None:
+    application = chain("a", "b", rate=5.0, rows=2.0)
+
+    def after(*stages: StageTraffic) -> float:
+        """The fan-out that is planned for after a second with these requests."""
+        rates = PipelineRates()
+        rates.change((), [application])
+        for stage in stages:
+            rates.count(TrafficReport(1.0, 1.0, 1, (), (), (), (stage,)), RATES)
+        (found,) = rates.demands([application], RATES)
+        return found.rows_per_row(application.stages[1])
+
+    assert after() == 2.0
+    one = after(StageTraffic("app", "s1", "b", 1, rows=9, fan_out=9.0, of_rows=1))
+    assert 2.0 < one < 2.2, "one request is chance"
+    large = StageTraffic("app", "s1", "b", 1, rows=4000, fan_out=4.0, of_rows=1000)
+    small = StageTraffic("app", "s1", "b", 1, rows=0, fan_out=0.0, of_rows=1)
+    assert 3.6 < after(large, small) < 4.0, "a thousand rows of four each, and one of none"
+    nothing = after(*[StageTraffic("app", "s1", "b", 50, fan_out=0.0, of_rows=50)] * 400)
+    assert nothing == 0.01, "measured as none, it is not planned for as if nothing were known"
 
 
 def test_the_front_gets_the_budgets_of_the_plan() -> None:

@@ -62,6 +62,14 @@ def test_a_camera_that_gives_nothing_says_why_and_asks_for_nothing() -> None:
     assert fed(clients, {}) is clients
 
 
+def test_a_camera_asks_no_more_than_its_models_can_be_asked() -> None:
+    many = replace(chain("a", "b", rows=1e6), name="many", rate=0.0)
+    wide = replace(many, stages=(*many.stages, *(replace(many.stages[1], name=f"t{n}") for n in range(60))))
+    camera = SourceState(("car",), most=240.0)
+    found = fed(replace(wide, source=ApplicationSource("gate")), {"gate": camera})
+    assert found.rate == wide.most_rate == pytest.approx(1e9 / 61e6)
+
+
 def test_only_other_rates_are_told_as_such() -> None:
     slow, fast = (fed(sourced(), {"gate": replace(GATE, in_force=rate)}) for rate in (2.5, 5.0))
     assert change_of([slow], [fast]) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,18 +20,20 @@ from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
-from scheduler.gpulets.pipelines import PipelineDemand, asked_rows, evenly_split, fit_evenly
+from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, asked_rows, evenly_split, fit_evenly
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
 from scheduler.joint.alternatives import (
     MARGIN,
     MOST_CHOICES,
+    MOST_STEPS,
     FitAlternatives,
     candidates,
     chosen,
     of_choice,
     total_accuracy,
 )
+from scheduler.joint.fitting import fit_pipelines
 
 X = TensorSpec("x", "FP32", (-1, 4))
 FIT = FitAlternatives(fit_evenly)
@@ -81,6 +84,33 @@ def test_where_none_holds_as_much_as_can_be_is_served() -> None:
     _, part = planned([PipelineDemand(READER, 900.0)])
     assert 0.0 < part < 1.0
     assert "with either" in fitted([PipelineDemand(READER, 900.0)]).reasons[0].words()
+
+
+def with_bystander(rate: float, slo_ms: float, bystander_rate: float = 5.0, priority: int = 0) -> FittedPipelines:
+    """READER beside model b, which no stage asks."""
+    reader = PipelineDemand(replace(READER, priority=1), rate)
+    asked = asked_rows([reader])
+    own = [ServedModel(m, asked.get(m, 0.5), 1000.0, 1) for m in ("a", "c", "d")]
+    own.append(ServedModel("b", bystander_rate, slo_ms, priority))
+    return FIT(evenly_split(own, [reader]), own, [reader], table(), Capacity(1.0, 1.0), one_each)
+
+
+def test_a_model_beside_that_cannot_be_served_at_all_does_not_decide() -> None:
+    """Every choice leaves it refused; the large model stays where it holds, and yields where it does not."""
+    for priority in (0, 1, 2):
+        held, pressed = (with_bystander(rate, 2.0, priority=priority) for rate in (5.0, 150.0))
+        assert (held.fitted.refused.keys(), pressed.fitted.refused.keys()) == ({"b"}, {"b"})
+        assert (held.choices, held.fitted.capped) == ({"app": {"s1": LARGE}}, {})
+        assert (pressed.choices, pressed.fitted.capped) == ({"app": {"s1": SMALL}}, {}), "it was capped with c"
+        assert pressed.reasons[0].numbers["holds"] == 1.0
+
+
+def test_a_model_that_yields_before_them_does_not_cost_their_accuracy() -> None:
+    """At 60/s the large model holds, beside it not all of b; b decides only where it does not yield first."""
+    lower, equal = (with_bystander(60.0, 1000.0, 120.0, priority) for priority in (0, 1))
+    assert 0.0 < lower.fitted.capped["b"] < 1.0
+    assert lower.choices == {"app": {"s1": LARGE}}
+    assert (equal.choices, equal.fitted.capped) == ({"app": {"s1": SMALL}}, {})
 
 
 def test_a_model_of_the_same_accuracy_is_no_reason() -> None:
@@ -213,6 +243,27 @@ def test_bad_alternatives_are_refused(fields: dict[str, object], path: str) -> N
     with pytest.raises(InvalidValue) as error:
         Stage("s", "a", {"x": Feed("x")}, **fields)  # type: ignore[arg-type]
     assert error.value.path == path
+
+
+def test_all_choices_together_take_no_more_steps_than_are_allowed() -> None:
+    """Eight choices none of which holds: each is planned, with its part of the steps and what others left."""
+    wide = application(*([[("a", 0.9), ("b", 0.8)]] * 3), slo_ms=120.0)
+    given_: list[int] = []
+
+    def counted(*args: Any, most_steps: int = 0) -> FittedPipelines:
+        *asked, most = args
+        given_.append(most)
+        return fit_pipelines(*asked, most_steps=min(most, 200))
+
+    demands = [PipelineDemand(wide, 150.0)]
+    own = [ServedModel(m, asked_rows(demands).get(m, 0.5), 1000.0) for m in "ab"]
+    found = FitAlternatives(counted)(evenly_split(own, demands), own, demands, table(), Capacity(0.4, 0.4), one_each)
+    assert len(given_) == MOST_CHOICES
+    assert given_[0] == MOST_STEPS // (2 * MOST_CHOICES)
+    assert given_ == sorted(given_), "what one leaves is for those behind it"
+    assert found.search is not None
+    assert (found.search.most, found.search.complete) == (MOST_STEPS, False)
+    assert [r for r in found.reasons if r.code == "search"] == [found.search.why], "told once, of all choices"
 
 
 # -- in the reorganiser

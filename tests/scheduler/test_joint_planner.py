@@ -21,10 +21,11 @@ from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan
 from scheduler.gpulets.policies import serving_policy, smallest_plan
+from scheduler.gpulets.stage_times import waits_ms
 from scheduler.gpulets.turns import alike
 from scheduler.gpulets.verdict import verdict
 from scheduler.joint.demand import JointProblem, PipelineLoad, StageLoad, direct_load, pipeline_load
-from scheduler.joint.law import joint_verdict, waits_ms
+from scheduler.joint.law import joint_verdict
 from scheduler.joint.planner import JointPlan, plan_jointly
 from scheduler.joint.splitting import cheapest_split
 
@@ -164,6 +165,23 @@ def test_time_goes_to_the_stage_that_needs_it() -> None:
     assert answer.budget_ms("p", "fast") >= 10
     assert answer.budget_ms("p", "slow") + answer.budget_ms("p", "fast") <= 100 + 1e-9
     kept(problem, SLOW_AND_FAST, answer)
+
+
+def test_remainders_share_a_gpulet_in_time() -> None:
+    # Each model alone needs half of the device, and uses little of it: 5 and 4 ms of work every 40 ms or more. Together
+    # in one half a request takes 9 + 9 ms or more at most, within 60; the even split's plan is no larger.
+    device = table({"m": {50: (5.0, 8.0), 100: (4.0, 6.0)}, "n": {50: (4.0, 6.0), 100: (3.0, 4.0)}})
+    problem = JointProblem((chain(120.0, 20.0, "m", "n"),))
+    answer = plan_jointly(problem, device)
+    (gpulet,) = answer.plan.gpulets
+    assert gpulet.percent == 50
+    assert {part.model for part in gpulet.models} == {"m", "n"}
+    assert sum(device.solo_ms(part.model, 50, part.batch) for part in gpulet.models) <= gpulet.duty_cycle_ms
+    kept(problem, device, answer)
+    # At ten times the rate one half has no time for both.
+    apart = plan_jointly(JointProblem((chain(120.0, 200.0, "m", "n"),)), device)
+    assert apart.plan.total_share > 0.5
+    kept(JointProblem((chain(120.0, 200.0, "m", "n"),)), device, apart)
 
 
 def test_gpulets_fed_in_turn_run_larger_batches() -> None:

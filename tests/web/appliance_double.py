@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 from alarms_double import DictAlarms
 from events_double import DictEvents
+from fleet_double import DictFleet
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from served_double import DictServedModels
@@ -100,6 +101,8 @@ class DictAppliance:
         self.picture_pause_s = 0.02
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
+        #: The overview's part of what is served; None: the page shows a site that serves nothing.
+        self.serving_now: Json | None = None
         self.outputs = DictOutputs()
         self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
@@ -114,6 +117,7 @@ class DictAppliance:
         self.models = DictModels(self)
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
+        self.fleet = DictFleet()
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:
@@ -237,7 +241,7 @@ class DictState:
             "golden_share": 0.12,
             "profiling_share": 0.03,
             "control_share": 0.08,
-            "serving": None,
+            "serving": self.box.serving_now,
             "usage": [],
             "cameras": [{"name": s.name or c, **self.box.cameras.state(c), "id": c} for c, s in self.box.kept.items()],
             "jobs": jobs,

@@ -15,6 +15,7 @@ from access_kit import PASSWORD, Door
 from appliance_double import DictAppliance
 
 from web.app import STATIC, create_app
+from web.examples.serving import SERVING
 from web.server import WebServer
 
 playwright = pytest.importorskip("playwright.async_api")
@@ -216,6 +217,33 @@ async def test_disagreements_are_walked_by_keyboard_and_enlarged(browser: Any, s
     await dialog.wait_for(state="detached")
     assert found.complaints == []
     await page.close()
+
+
+async def test_an_application_has_its_graph_its_stages_and_why_it_is_split_so(
+    browser: Any, server: WebServer, service: DictAppliance
+) -> None:
+    now = {key: SERVING[key] for key in ("front", "share", "reorganising")}
+    service.serving_now = now | {"front_share": 0.05, "models": []}
+    found = await opened(browser, server, "#/serving")
+    article = found.page.get_by_role("article", name="gate")
+    graph = article.get_by_role("img", name="Stages of gate: find, read after find")
+    await graph.wait_for()
+    texts = await graph.locator("text").all_text_contents()
+    assert [text.replace("\u00a0", " ") for text in texts] == [
+        "find", "74.1 ms, 20 % of a device", "planned 72.6 ms, p99 70.3 ms",
+        "read", "44.1 ms, 20 % of a device", "planned 43.0 ms, p99 40.8 ms",
+    ]  # fmt: skip
+    table = article.get_by_role("table")
+    heads = await table.get_by_role("columnheader").all_inner_texts()
+    cells = await table.get_by_role("row").nth(2).get_by_role("cell").all_inner_texts()
+    row = {head: cell.replace("\u00a0", " ") for head, cell in zip(heads[1:], cells, strict=True)}
+    assert (row["Planned at most"], row["Rows/s, planned for"], row["Share"]) == ("43.0 ms", "9.2, 14.1", "20 %"), row
+    await article.get_by_text("Why this split and these models").click()
+    reasons = await article.get_by_role("listitem").all_inner_texts()
+    assert reasons == [f"{said}." for said in SERVING["applications"][0]["reasons"]]
+    assert await found.page.evaluate("document.documentElement.scrollWidth") <= 1440
+    assert found.complaints == []
+    await found.page.close()
 
 
 async def test_settings_of_a_camera_are_checked_as_one_types_and_only_changes_are_sent(

@@ -195,6 +195,19 @@ async def test_serving_has_tritons_names(client: httpx.AsyncClient) -> None:
     assert value(text, "magpie_serving_source_lost_total", **fed) == 3
 
 
+async def test_each_stage_of_an_application_has_its_plan_beside_what_is_measured(client: httpx.AsyncClient) -> None:
+    text = await scrape(client)
+    read = {"application": "gate", "stage": "read"}
+    assert value(text, "magpie_serving_stage_budget_seconds", **read) == pytest.approx(0.0441)
+    assert value(text, "magpie_serving_stage_planned_seconds", **read) == pytest.approx(0.043)
+    assert value(text, "magpie_serving_stage_latency_seconds", **read, quantile="0.99") == pytest.approx(0.0408)
+    rates = [value(text, "magpie_serving_stage_rate", **read, of=of) for of in ("now", "planned")]
+    assert rates == [9.15, 14.1]
+    assert value(text, "magpie_serving_stage_share_ratio", **read) == 0.2
+    assert value(text, "magpie_serving_stage_fan_out", **read, of="p99") == 5.0
+    assert value(text, "magpie_serving_stage_requests_total", **read, of="over") == 2
+
+
 async def test_a_front_that_is_silent_is_told_and_the_rest_is_there(
     client: httpx.AsyncClient, service: DictAppliance
 ) -> None:

@@ -107,6 +107,7 @@ def test_an_application_is_shown_to_those_who_may_see_its_camera() -> None:
             "settings": ServingPlanning(),
             "models": [model, model | {"kind": "application"} | ours, model | {"name": "theirs", "camera": "south"}],
             "applications": [application | ours, application | {"name": "theirs", "camera": "south"}],
+            "plan": SERVING["plan"] | {"reasons": ["theirs: 20.00 of 30 ms on the longest path"]},
         },
     )
     shown = limits.whole(Principal("ann", "viewer", frozenset({"north"})), serving)

@@ -114,6 +114,10 @@ SERVING: Final[Example] = {
                     "after": [],
                     "budget_ms": 74.1,
                     "even_ms": 60.0,
+                    "planned_ms": 72.6,
+                    "rate": 6.1,
+                    "planned_rate": 9.4,
+                    "share": 0.2,
                     "latency_ms": [41.2, 70.3],
                     "requests": 4102,
                     "answered": 4101,
@@ -132,6 +136,10 @@ SERVING: Final[Example] = {
                     "after": ["find"],
                     "budget_ms": 44.1,
                     "even_ms": 60.0,
+                    "planned_ms": 43.0,
+                    "rate": 9.15,
+                    "planned_rate": 14.1,
+                    "share": 0.2,
                     "latency_ms": [21.0, 40.8],
                     "requests": 4101,
                     "answered": 3018,
@@ -145,7 +153,8 @@ SERVING: Final[Example] = {
             "reasons": [
                 "gate, read: plates answers (accuracy 0.89) instead of plates-large (0.94): with that not every "
                 "objective holds",
-                "1 of 1 devices, 20 % together; the even split takes 25 %",
+                "20 % of the device; the even split takes 25 %",
+                "the search for the split took 2,500 of 8,000 steps",
             ],
         }
     ],

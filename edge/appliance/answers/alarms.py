@@ -50,7 +50,7 @@ class TenantDetails:
 
 @kept
 class NoDetails:
-    """Of a "camera_lost" or "disk" alarm."""
+    """Of a "camera_lost", "disk" or "stranger" alarm."""
 
 
 #: Of a record the first that can be read; nothing is known of what an earlier version kept otherwise.

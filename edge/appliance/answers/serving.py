@@ -141,6 +141,9 @@ class StageOptionAnswer:
 @answer
 class ApplicationStageAnswer:
     """A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
+    `planned_ms`: the longest that a request to its model takes under the plan (null: it has no gpu-let), on gpu-lets of
+    `share` devices together (those that models share in time count whole); `rate` in rows per second, `planned_rate`
+    with head-room;
     `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
     reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
     `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
@@ -155,6 +158,10 @@ class ApplicationStageAnswer:
     after: Shown[tuple[str, ...]]
     budget_ms: Shown[float | None]
     even_ms: Shown[float]
+    planned_ms: Shown[float | None]
+    rate: Shown[float]
+    planned_rate: Shown[float]
+    share: Shown[float]
     latency_ms: Shown[tuple[float, ...]]
     requests: Shown[int]
     answered: Shown[int]
@@ -274,13 +281,14 @@ class PlannedGpulet:
 
 @answer
 class ServingPlanAnswer:
-    """The file format "gpulet-plan/1". `decision_seconds` null: not measured."""
+    """The file format "gpulet-plan/1". `decision_seconds` null: not measured. Users of some cameras are not shown
+    `reasons`, which may name applications of other cameras."""
 
     format: Shown[str]
     policy: Shown[str]
     schedulable: Shown[bool]
     gpulets: Shown[tuple[PlannedGpulet, ...]]
-    reasons: Shown[tuple[str, ...]]
+    reasons: tuple[str, ...]
     unplaced: Shown[tuple[str, ...]]
     decision_seconds: Shown[float | None] = None
 

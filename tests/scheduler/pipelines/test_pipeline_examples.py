@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pipeline_problems import M1, M3, M4, single
 
-from edge.core.pipelines import PipelineModule, PipelineProblem, problems_of
+from edge.core.pipelines import ModulePlan, PipelineModule, PipelinePlan, PipelineProblem, PipelineTuple, problems_of
 from scheduler.pipelines.answer import all_configurations
 from scheduler.pipelines.dispatch import NEXT_WORST_CASE, Allotted, configurations, worst_case
 from scheduler.pipelines.graph import PipelineGraph
@@ -16,6 +17,7 @@ from scheduler.pipelines.policies import pipeline_policy
 from scheduler.pipelines.scheduling import ModuleRules, schedule, with_dummies
 from scheduler.pipelines.splitting import Modules, by_efficiency, splits
 from scheduler.pipelines.steps import CountedSteps
+from scheduler.pipelines.verdict import faults
 
 
 def by_batch(problem: PipelineProblem) -> dict[int, float]:
@@ -99,9 +101,18 @@ def test_node_merger_values_parallel_modules_together() -> None:
     problem = PipelineProblem("merge", 0.44, modules, (("x", "y"), ("x", "z")))
     alone = pipeline_policy("harpagon-nnm").plan(problem)
     merged = pipeline_policy("harpagon").plan(problem)
-    assert alone.cost is not None
-    assert merged.cost is not None
-    assert merged.cost <= alone.cost
+    assert (alone.cost, merged.cost) == (pytest.approx(23 / 6), pytest.approx(3.5))
+
+
+def read(stored: dict[str, Any]) -> PipelinePlan:
+    """A stored plan as the planners give theirs."""
+    modules = {
+        name: ModulePlan(
+            m["dispatch"], m["budget_s"], m["worst_case_s"], tuple(PipelineTuple(**given) for given in m["tuples"])
+        )
+        for name, m in stored["modules"].items()
+    }
+    return PipelinePlan(stored["problem"], stored["policy"], stored["feasible"], stored["cost"], modules)
 
 
 @pytest.mark.parametrize("name", ["M1", "M3", "M4", "LC"])
@@ -111,7 +122,23 @@ def test_the_stored_examples_are_ours(shared_dir: Path, name: str) -> None:
         pytest.skip("the developers' shared data have no pipeline problems")
     value = json.loads(file.read_text())
     (problem,) = problems_of(value)
-    for stored in value["expected"].get("plans", []):
-        if stored["policy"] in ("harpagon", "pool", "S4"):
-            ours = pipeline_policy({"S4": "harpagon"}.get(stored["policy"], stored["policy"])).plan(problem)
-            assert ours.cost == pytest.approx(stored["cost"])
+    expected = value["expected"]
+    for stored in expected.get("plans", []):
+        plan = read(stored)
+        assert faults(problem, plan) == (), stored["policy"]
+        if plan.policy in ("harpagon", "pool", "S4"):
+            ours = pipeline_policy({"S4": "harpagon"}.get(plan.policy, plan.policy)).plan(problem)
+            assert ours.cost == pytest.approx(plan.cost)
+    for refused in expected.get("refused", []):
+        assert faults(problem, read(refused)), refused
+    worst = expected.get("latency_cost_efficiency", {})
+    if worst:
+        rows = {c.batch: c for c in configurations(problem.modules[0])}
+        rate, first = problem.modules[0].rate, rows[expected["from_batch"]]
+        took = {b: NEXT_WORST_CASE["TC"](c, rate) for b, c in rows.items()}
+        found = {
+            str(b): rate * (first.unit_cost - c.unit_cost) / (took[b] - took[first.batch])
+            for b, c in rows.items()
+            if c is not first
+        }
+        assert found == pytest.approx(worst)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,3 +97,17 @@ def test_where_a_move_starts_executors_anew_a_tenant_stays_longer() -> None:
     assert rules_for(rules, live=False).dwell_s == RESTART_DWELL_S
     patient = SharingRules(dwell_s=2 * RESTART_DWELL_S)
     assert rules_for(patient, live=False) == patient
+
+
+def test_a_share_follows_a_load_that_moved_at_once_unless_it_dwells() -> None:
+    rules = SharingRules(largest_step=0.05, hysteresis=0.02, dwell_s=60.0)
+    heavy, light = BudgetLimits("a", 0.4, 0.1, 0.15, safe=0.35), BudgetLimits("b", 0.4, 0.1, 0.65)
+    assert budgets([heavy, light], {"a": 0.35, "b": 0.45}, 0.8, rules).shares["a"] == pytest.approx(0.35)
+    unsafe = replace(heavy, safe=0.0)
+    assert budgets([unsafe, light], {"a": 0.35, "b": 0.45}, 0.8, rules).shares["a"] == pytest.approx(0.2)
+    dwelling = replace(heavy, moved_ago_s=20.0)
+    assert budgets([dwelling, light], {"a": 0.35, "b": 0.45}, 0.8, rules).shares["a"] == pytest.approx(0.15)
+    little = replace(heavy, safe=0.16)
+    assert budgets([little, light], {"a": 0.15}, 0.8, rules).shares["a"] == pytest.approx(0.15)
+    both = budgets([heavy, replace(light, floor=0.6)], {}, 0.8, rules)
+    assert both.shares["b"] == pytest.approx(0.6), "floors come before what is safe"

@@ -46,7 +46,7 @@ export type AdmissionAnswer = {
 /** Why a candidate fits or not, or what it costs another: of a model (or the candidate), a camera or a tenant, where
  * it is about one. `numbers` depend on the code (edge.core.admission_reasons). */
 export type AdmissionReasonAnswer = {
-  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields" | "tenant_loses";
+  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "unreachable" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields" | "tenant_loses";
   model: string | null;
   camera: string | null;
   tenant: string | null;
@@ -60,7 +60,7 @@ export type AlarmAnswer = {
   id: number;
   rule: string;
   rule_name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
   severity: "info" | "warning" | "critical";
   camera: string | null;
   phase: "new" | "update" | "end";
@@ -108,6 +108,9 @@ export type ApplicationAnswer = {
 };
 
 /** A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
+ * `planned_ms`: the longest that a request to its model takes under the plan (null: it has no gpu-let), on gpu-lets of
+ * `share` devices together (those that models share in time count whole); `rate` in rows per second, `planned_rate`
+ * with head-room;
  * `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
  * reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
  * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
@@ -122,6 +125,10 @@ export type ApplicationStageAnswer = {
   after: string[];
   budget_ms: number | null;
   even_ms: number;
+  planned_ms: number | null;
+  rate: number;
+  planned_rate: number;
+  share: number;
   latency_ms: number[];
   requests: number;
   answered: number;
@@ -212,6 +219,13 @@ export type CameraEffectAnswer = {
   before: number | null;
   after: number | null;
   loss: number;
+};
+
+/** Two boxes answered a camera, this one until `end_utc_s`: events of that time may be there twice. */
+export type CameraOverlapAnswer = {
+  camera: string;
+  start_utc_s: number;
+  end_utc_s: number;
 };
 
 /** A camera's own settings of retraining. */
@@ -598,6 +612,49 @@ export type FindingAnswer = {
   window: number;
   value: number;
   message: string;
+};
+
+/** The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
+ * site file has no section `fleet`). `agent` false: its agent does not run,
+ * and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
+ * box as the head hears enough boxes to decide (null: it is not the head). `refused` counts connections and messages
+ * that this box refused since its agent began. */
+export type FleetAnswer = {
+  joined: boolean;
+  agent: boolean;
+  me: string;
+  told_utc_s: number | null;
+  head: string | null;
+  mandate: boolean | null;
+  boxes: FleetBoxAnswer[];
+  cameras: FleetCameraAnswer[];
+  overlaps: CameraOverlapAnswer[];
+  refused: Record<string, number>;
+};
+
+/** A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
+ * `decides`: it may become the head. */
+export type FleetBoxAnswer = {
+  name: string;
+  address: string;
+  status: "open" | "silent" | "lost" | null;
+  head: boolean;
+  decides: boolean;
+  drained: boolean;
+  zones: string[];
+  cameras: number;
+};
+
+/** A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
+ * `unplaced`: why no box answers it. `cannot`: why this box could not start it. */
+export type FleetCameraAnswer = {
+  camera: string;
+  owner: string | null;
+  previous: string | null;
+  answered: boolean;
+  zone: string;
+  unplaced: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
+  cannot: string;
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
@@ -1053,7 +1110,7 @@ export type NewTokenAnswer = {
   token: string;
 };
 
-/** Of a "camera_lost" or "disk" alarm. */
+/** Of a "camera_lost", "disk" or "stranger" alarm. */
 export type NoDetails = Record<string, never>;
 
 /** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view.
@@ -1526,7 +1583,7 @@ export type RuleSettings = {
   id: string;
   /** for people; empty: the id */
   name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
   enabled: boolean;
   /** empty: all */
   cameras: string[];
@@ -1633,7 +1690,8 @@ export type ServingNow = {
   models: ServedModelNow[];
 };
 
-/** The file format "gpulet-plan/1". `decision_seconds` null: not measured. */
+/** The file format "gpulet-plan/1". `decision_seconds` null: not measured. Users of some cameras are not shown
+ * `reasons`, which may name applications of other cameras. */
 export type ServingPlanAnswer = {
   format: string;
   policy: string;

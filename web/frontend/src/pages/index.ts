@@ -28,6 +28,7 @@ export const PAGES: Page[] = [
   { name: "windows", title: "Windows", load: () => import("./windows").then((m) => m.WindowsPage) },
   { name: "serving", title: "Serving", load: () => import("./serving").then((m) => m.ServingPage) },
   { name: "tenants", title: "Tenants", load: () => import("./tenants").then((m) => m.TenantsPage) },
+  { name: "fleet", title: "Fleet", load: () => import("./fleet").then((m) => m.FleetPage) },
   { name: "system", title: "System", load: () => import("./system").then((m) => m.SystemPage) },
   { name: "settings", title: "Settings", load: () => import("./settings").then((m) => m.SettingsPage) },
 ];

@@ -126,7 +126,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       {head}
       <Summary serving={shown} />
       <Models serving={shown} allowed={allowed} onChanged={setChanged} />
-      <Applications applications={shown.applications} />
+      <Applications applications={shown.applications} models={shown.models} />
       <Devices serving={shown} overview={overview} limited={!seesAll(me)} />
       <History serving={shown} past={past} />
       <Interference serving={shown} />

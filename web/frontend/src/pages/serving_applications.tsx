@@ -1,6 +1,6 @@
 /** Applications: their stages as a graph, each with its budget, what it takes, and how much the stage before asks of it. */
 
-import type { ApplicationAnswer, ApplicationStageAnswer } from "../answers";
+import type { ApplicationAnswer, ApplicationStageAnswer, ServedModelAnswer } from "../answers";
 import { percent } from "../format";
 import { Table } from "../parts/table";
 import { href } from "../router";
@@ -16,8 +16,8 @@ function columnsOf(stages: ApplicationStageAnswer[]): ApplicationStageAnswer[][]
   return columns;
 }
 
-const WIDTH = 150;
-const HEIGHT = 52;
+const WIDTH = 216;
+const HEIGHT = 68;
 const GAP_X = 56;
 const GAP_Y = 16;
 
@@ -51,8 +51,11 @@ function Graph({ application }: { application: ApplicationAnswer }) {
               <text x={WIDTH / 2} y="21">
                 {stage.name}
               </text>
-              <text class="quiet" x={WIDTH / 2} y="40">
-                {milliseconds(stage.budget_ms ?? stage.even_ms)}
+              <text class="quiet" x={WIDTH / 2} y="39">
+                {milliseconds(stage.budget_ms ?? stage.even_ms)}, {percent(stage.share)} of a device
+              </text>
+              <text class="quiet" x={WIDTH / 2} y="56">
+                planned {milliseconds(stage.planned_ms)}, p99 {milliseconds(stage.latency_ms[1])}
               </text>
             </g>
           );
@@ -102,7 +105,23 @@ function Source({ application }: { application: ApplicationAnswer }) {
   );
 }
 
-export function Applications({ applications }: { applications: ApplicationAnswer[] }) {
+/** The part of an application's requests that were not answered in time, of the last minute. */
+function Missed({ model }: { model: ServedModelAnswer | undefined }) {
+  if (model === undefined) return null;
+  const part = model.violations_recent;
+  return (
+    <>
+      ; <span class={part > 0.01 ? "lost" : ""}>{percent(part, 1)} missed lately</span>
+    </>
+  );
+}
+
+/** No stage has more or less of the objective than in the even split. */
+function evenly(application: ApplicationAnswer): boolean {
+  return application.stages.every((s) => s.budget_ms === null || Math.abs(s.budget_ms - s.even_ms) < 0.01);
+}
+
+export function Applications({ applications, models }: { applications: ApplicationAnswer[]; models: ServedModelAnswer[] }) {
   if (applications.length === 0) return null;
   return (
     <section class="card" aria-labelledby="applications-title">
@@ -119,6 +138,7 @@ export function Applications({ applications }: { applications: ApplicationAnswer
               answers within {milliseconds(a.slo_ms)}; {rate(a.rate)} rows a second, planned for {rate(a.planned_rate)}
               {a.longest_ms !== null && `; budgets add up to ${milliseconds(a.longest_ms)}`}
               {a.accuracy !== null && `; ${percent(a.accuracy)} right at every stage`}
+              <Missed model={models.find((m) => m.kind === "application" && m.name === a.name)} />
             </span>
           </h3>
           <Source application={a} />
@@ -140,8 +160,11 @@ export function Applications({ applications }: { applications: ApplicationAnswer
               },
               { key: "budget", title: "Budget", number: true, cell: (s) => milliseconds(s.budget_ms) },
               { key: "even", title: "Even split", number: true, cell: (s) => milliseconds(s.even_ms) },
+              { key: "planned", title: "Planned at most", number: true, cell: (s) => milliseconds(s.planned_ms) },
               { key: "took", title: "Takes p50, p99", number: true, cell: (s) => `${milliseconds(s.latency_ms[0])}, ${milliseconds(s.latency_ms[1])}` },
               { key: "late", title: "Later than allowed", number: true, cell: (s) => <Late stage={s} /> },
+              { key: "rate", title: "Rows/s, planned for", number: true, cell: (s) => `${rate(s.rate)}, ${rate(s.planned_rate)}` },
+              { key: "share", title: "Share", number: true, cell: (s) => percent(s.share) },
               {
                 key: "fan-out",
                 title: "Rows per row, p99, expected",
@@ -153,15 +176,12 @@ export function Applications({ applications }: { applications: ApplicationAnswer
           />
           <details>
             <summary>Why this split and these models</summary>
-            {a.reasons.length > 0 ? (
-              <ul class="reasons">
-                {a.reasons.map((reason) => (
-                  <li key={reason}>{reason}.</li>
-                ))}
-              </ul>
-            ) : (
-              <p class="quiet">The objective is split evenly: no other split takes a smaller share.</p>
-            )}
+            {evenly(a) && <p class="quiet">The objective is split evenly: no other split takes a smaller share, or serves more.</p>}
+            <ul class="reasons">
+              {a.reasons.map((reason) => (
+                <li key={reason}>{reason}.</li>
+              ))}
+            </ul>
           </details>
         </article>
       ))}

@@ -28,6 +28,7 @@ const KINDS: Record<Kind, string> = {
   roll_back: "A model was rolled back",
   slo: "A served model misses its objective",
   tenant: "A tenant misses its goal",
+  stranger: "The fleet refused a stranger",
 };
 const OF_KIND: Record<string, Kind[]> = {
   cameras: ["object", "accuracy", "camera_lost", "roll_back"],

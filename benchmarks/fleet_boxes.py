@@ -1,0 +1,236 @@
+"""Real appliances of one fleet on this machine: `magpie run` processes with real RTSP cameras, killed and cut off.
+
+Each box has a loopback address of its own, from which its agent connects, and is reached by a relay that can cut the
+line between any two boxes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from edge.cli import main
+from edge.demo.cameras import PASSWORD_VARIABLE, USER
+from edge.demo.site import demo_site
+
+
+def free_port(host: str) -> int:
+    """A port that nobody uses on this address now."""
+    with socket.socket() as found:
+        found.bind((host, 0))
+        return int(found.getsockname()[1])
+
+
+def said(*command: str) -> str:
+    """The output of a `magpie` command in this process. Raises RuntimeError where it fails."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        if main(list(command)):
+            raise RuntimeError(f"magpie {' '.join(command[:2])} failed")
+    return out.getvalue().strip()
+
+
+def until(condition: Callable[[], Any], what: str, timeout_s: float, pause_s: float = 0.1) -> Any:
+    """Wait for a condition. Raises TimeoutError with `what`."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(pause_s)
+    raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
+
+
+class RealBox:
+    """One appliance with its agent. `host` is its own loopback address, `address` that of its relay."""
+
+    def __init__(self, folder: Path, name: str, host: str, cameras: Sequence[dict[str, Any]], rtsp: str) -> None:
+        self.name, self.host, self.folder = name, host, folder
+        self.web, self.port, self.relay = free_port(host), free_port(host), free_port(host)
+        self._file, self._log = folder / f"{name}.yaml", folder / f"{name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        token = f"FLEET_TOKEN_{name.upper()}"
+        site = demo_site(
+            list(cameras), rtsp, USER, f"env:{PASSWORD_VARIABLE}", folder / name, window_s=3600.0, policy="relay",
+            task="classification", teacher=None, classes=(), class_map={}, port=self.web,
+            overrides={"label_budget": 8, "golden_share": 0.1},
+        ).model_dump(mode="json", exclude_defaults=True)  # fmt: skip
+        site["demo"] = True
+        site["web"] |= {"host": host}
+        site["fleet"] = {
+            "name": name, "host": host, "port": self.port, "address": f"https://{host}:{self.relay}",
+            "token": f"env:{token}",
+        }  # fmt: skip
+        self._file.write_text(yaml.safe_dump(site), encoding="utf-8")
+        os.environ["FLEET_ADMIN_PASSWORD"] = secrets.token_urlsafe(16)
+        said("user", "add", "agent", "--role", "admin", "--config", str(self._file), "--password-from",
+             "env:FLEET_ADMIN_PASSWORD")  # fmt: skip
+        self._token = said("user", "token", "agent", "--config", str(self._file))
+        os.environ[token] = self._token
+
+    @property
+    def site(self) -> str:
+        """The path of the site file."""
+        return str(self._file)
+
+    @property
+    def address(self) -> str:
+        """The address at which other boxes reach this one."""
+        return f"https://{self.host}:{self.relay}"
+
+    def start(self) -> None:
+        """Run the appliance; it takes some seconds until it is up."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "edge.cli", "run", self.site], stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """As a loss of power: every process of the box is killed with -9."""
+        if self._process is None:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            box = psutil.Process(self._process.pid)
+            for process in [box, *box.children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """End the appliance as an operator does."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+
+    def ask(self, path: str) -> Any:
+        """The appliance's answer by REST; None: it does not answer."""
+        request = urllib.request.Request(
+            f"http://{self.host}:{self.web}/api/v1{path}", headers={"authorization": f"Bearer {self._token}"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            return None
+
+    def answers(self) -> dict[str, int]:
+        """By camera: the answers that its present worker gave; empty: the appliance is away."""
+        return {c["id"]: c["state"]["answers"] for c in self.ask("/cameras") or ()}
+
+    def status(self) -> dict[str, Any]:
+        """The fleet as the box's agent told last; empty: it told nothing yet."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / self.name / "fleet" / "status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def owners(self) -> dict[str, str]:
+        """By camera: the box that answers it, as this box knows it."""
+        cameras = self.status().get("agreement", {}).get("cameras", ())
+        return {c["id"]: c["owner"] for c in cameras if c["answered"]}
+
+    def log(self) -> str:
+        """Everything that the box wrote."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+
+class Lines:
+    """Relays in a thread: one for each box. A cut line takes no bytes in either direction and closes nothing."""
+
+    def __init__(self, boxes: Sequence[RealBox]) -> None:
+        self._boxes = boxes
+        self._cut: set[frozenset[str]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="relays", daemon=True)
+
+    def __enter__(self) -> Lines:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def cut(self, one: str, *others: str) -> None:
+        """Cut the lines between a box and others."""
+        self._cut |= {frozenset((one, other)) for other in others}
+
+    def heal(self) -> None:
+        """Every line works again."""
+        self._cut.clear()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        for box in self._boxes:
+            serve = asyncio.start_server(lambda r, w, b=box: self._relay(b, r, w), box.host, box.relay)
+            self._loop.run_until_complete(serve)
+        self._ready.set()
+        self._loop.run_forever()
+
+    async def _relay(self, box: RealBox, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = next((b.name for b in self._boxes if b.host == writer.get_extra_info("peername")[0]), "")
+        line = frozenset((box.name, client))
+        try:
+            if line in self._cut:
+                await self._healed(line)
+                return
+            there, back = await asyncio.open_connection(box.host, box.port)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(self._pump(line, reader, back), self._pump(line, there, writer))
+
+    async def _healed(self, line: frozenset[str]) -> None:
+        while line in self._cut:
+            await asyncio.sleep(0.05)
+
+    async def _pump(self, line: frozenset[str], source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                await self._healed(line)
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+
+@contextmanager
+def fleet_of(boxes: Sequence[RealBox]) -> Iterator[Lines]:
+    """The boxes as one fleet, whose first box founds it; all of them run, and every camera is answered and taken up."""
+    with Lines(boxes) as lines:
+        try:
+            first, *others = boxes
+            said("fleet", "start", first.site)
+            for box in boxes:
+                box.start()
+            until(lambda: first.status().get("mandate"), f"{first.name} decides", 60)
+            for box in others:
+                code = said("fleet", "invite", first.site).splitlines()[-1]
+                said("fleet", "join", box.site, first.address, "--code", code)
+            yield lines
+        finally:
+            for box in boxes:
+                box.kill()

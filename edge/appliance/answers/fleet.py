@@ -1,0 +1,67 @@
+"""The fleet as this box's agent told it last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.core.fleet import BoxStatus
+from edge.core.fleet_links import RefusedBy, Unplaced
+
+
+@answer
+class FleetBoxAnswer:
+    """A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
+    `decides`: it may become the head."""
+
+    name: Shown[str]
+    address: Shown[str]
+    status: Shown[BoxStatus | None]
+    head: Shown[bool]
+    decides: Shown[bool]
+    drained: Shown[bool]
+    zones: Shown[tuple[str, ...]]
+    cameras: Shown[int]
+
+
+@answer
+class FleetCameraAnswer:
+    """A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
+    `unplaced`: why no box answers it. `cannot`: why this box could not start it."""
+
+    camera: OfCamera[str]
+    owner: Shown[str | None]
+    previous: Shown[str | None]
+    answered: Shown[bool]
+    zone: Shown[str]
+    unplaced: Shown[Unplaced | None]
+    cannot: Shown[str]
+
+
+@answer
+class CameraOverlapAnswer:
+    """Two boxes answered a camera, this one until `end_utc_s`: events of that time may be there twice."""
+
+    camera: OfCamera[str]
+    start_utc_s: Shown[float]
+    end_utc_s: Shown[float]
+
+
+@answer
+class FleetAnswer:
+    """The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
+    site file has no section `fleet`). `agent` false: its agent does not run,
+    and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
+    box as the head hears enough boxes to decide (null: it is not the head). `refused` counts connections and messages
+    that this box refused since its agent began."""
+
+    joined: Shown[bool]
+    agent: Shown[bool]
+    me: Shown[str]
+    told_utc_s: Shown[float | None]
+    head: Shown[str | None]
+    mandate: Shown[bool | None]
+    boxes: Shown[tuple[FleetBoxAnswer, ...]]
+    cameras: Shown[tuple[FleetCameraAnswer, ...]]
+    overlaps: Shown[tuple[CameraOverlapAnswer, ...]]
+    refused: Shown[Mapping[RefusedBy, int]]

@@ -1,0 +1,113 @@
+"""The fleet as the agent beside this appliance tells it; strangers that it refused raise an alarm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from edge.appliance.answers.fleet import CameraOverlapAnswer, FleetAnswer, FleetBoxAnswer, FleetCameraAnswer
+from edge.core.alarms import Fact, StrangersNow
+from edge.core.clock import Clock
+from edge.core.errors import StoreError
+from edge.core.fleet_links import FleetStatus, RefusedBy
+from edge.fleet.folder import FleetFolder
+from edge.settings import SiteSettings
+
+#: A status that is older is of an agent that does not run.
+FRESH_S: Final = 10.0
+_LOOK_S: Final = 5.0
+#: A stranger is told of for so long after it came last.
+LATELY_S: Final = 600.0
+#: A box that is no member yet, or no longer, and a port scan are no attack.
+ATTACKS: Final[Mapping[RefusedBy, str]] = {
+    "stranger": "a certificate of another authority",
+    "no_key": "no certificate",
+    "revoked": "the certificate of a box that was put out",
+    "wrong_box": "a message that speaks for another box",
+    "bad_code": "an unknown join code",
+    "used_code": "a join code that was used already",
+}
+
+
+class FleetService(Protocol):
+    """Part of `edge.appliance.service.ApplianceService`."""
+
+    def fleet(self) -> FleetAnswer:
+        """The fleet as this box knows it. Blocks. Raises StoreError."""
+
+
+class Fleet:
+    """Implements `FleetService`. `fact` takes what alarm rules look at."""
+
+    def __init__(self, site: SiteSettings, clock: Clock, fact: Callable[[Fact], None]) -> None:
+        self._settings, self._clock, self._fact = site.fleet, clock, fact
+        self._folder = FleetFolder(Path(site.data_dir))
+        self._seen: dict[RefusedBy, int] = {}
+        self._lately: list[tuple[float, RefusedBy, int]] = []
+
+    def fleet(self) -> FleetAnswer:
+        """Raises StoreError."""
+        if self._settings is None:
+            return answer_of("", False, None, self._clock.utc())
+        status = self._folder.read("status.json", FleetStatus) if self._folder.joined else None
+        now = self._clock.utc()
+        return answer_of(self._settings.name, self._folder.joined, status, now)
+
+    async def run(self) -> None:
+        """Look from time to time for refused strangers, until cancelled."""
+        while self._settings is not None:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                status = await asyncio.to_thread(self._folder.read, "status.json", FleetStatus)
+            except StoreError:
+                continue  # its agent says so in the log
+            self.look(status)
+
+    def look(self, status: FleetStatus | None) -> None:
+        """Count the strangers of the last minutes."""
+        counts, now_s = {} if status is None else dict(status.refused), self._clock.monotonic()
+        for why in ATTACKS:
+            # An agent that began anew counts from 0.
+            before = self._seen.get(why, 0) if counts.get(why, 0) >= self._seen.get(why, 0) else 0
+            if new := counts.get(why, 0) - before:
+                self._lately.append((now_s, why, new))
+        self._seen = counts
+        self._lately = [one for one in self._lately if now_s - one[0] < LATELY_S]
+        kinds = dict.fromkeys(ATTACKS[why] for _, why, _ in self._lately)
+        self._fact(StrangersNow(sum(count for *_, count in self._lately), ", ".join(kinds)))
+
+
+def answer_of(me: str, joined: bool, status: FleetStatus | None, now_utc_s: float) -> FleetAnswer:
+    """The answer; `status` None: the agent told nothing yet."""
+    if status is None:
+        return FleetAnswer(
+            joined=joined, agent=False, me=me, told_utc_s=None, head=None, mandate=None, boxes=(), cameras=(),
+            overlaps=(), refused={},
+        )  # fmt: skip
+    agreement = status.agreement
+    owned = [c.owner for c in agreement.cameras]
+    boxes = tuple(
+        FleetBoxAnswer(
+            name=m.name, address=m.address, status=status.boxes.get(m.name), head=m.name == status.head,
+            decides=m.rank is not None, drained=m.drained, zones=m.zones, cameras=owned.count(m.name),
+        )
+        for m in agreement.members
+    )  # fmt: skip
+    cannot = {r.id: r.why for r in status.cannot}
+    cameras = tuple(
+        FleetCameraAnswer(
+            camera=c.id, owner=c.owner, previous=c.previous, answered=c.answered, zone=c.zone,
+            unplaced=status.unplaced.get(c.id), cannot=cannot.get(c.id, ""),
+        )
+        for c in agreement.cameras
+    )  # fmt: skip
+    overlaps = tuple(
+        CameraOverlapAnswer(camera=o.camera, start_utc_s=o.start_utc_s, end_utc_s=o.end_utc_s) for o in status.overlaps
+    )
+    return FleetAnswer(
+        joined=joined, agent=abs(now_utc_s - status.utc_s) <= FRESH_S, me=status.me, told_utc_s=status.utc_s,
+        head=status.head, mandate=status.mandate, boxes=boxes, cameras=cameras, overlaps=overlaps,
+        refused=dict(status.refused),
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""The fleet's agent as a process beside the appliance: started by `magpie run` where the site file has `fleet`, started
+again when it ended, and ended with the appliance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from edge.core.retry_pace import RetryPace
+
+log = logging.getLogger(__name__)
+
+_PACE: Final = RetryPace(first_s=1.0, most_s=30.0)
+#: An agent that ran for so long had started well: the next pause is the first one again.
+_WELL_S: Final = 60.0
+_END_S: Final = 10.0
+
+
+@asynccontextmanager
+async def fleet_agent(config: Path) -> AsyncIterator[None]:
+    """Keep the agent of this site file running until the end of the block."""
+    command = [sys.executable, "-m", "edge.cli", "fleet", "agent", str(config.absolute()), "--with-input"]
+    task = asyncio.create_task(_keep_running(command), name="fleet agent")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _keep_running(command: Sequence[str]) -> None:
+    loop, failures = asyncio.get_running_loop(), 0
+    while True:
+        began = loop.time()
+        # Its input ends with this process, however that ends: an agent never outlives its appliance. A group of its
+        # own: an interrupt of the terminal reaches this process only.
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, process_group=0)
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        failures = 1 if loop.time() - began > _WELL_S else failures + 1
+        pause_s = _PACE.pause_s(failures, random.random())
+        log.warning("the fleet's agent ended (%d); it is started again in %.0f s", code, pause_s)
+        await asyncio.sleep(pause_s)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_END_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def run_until_told(config: Path, with_input: bool) -> None:
+    """Be the agent of a site file until SIGTERM, or with `with_input` until standard input ends."""
+    from edge.fleet.process import run_agent
+    from edge.settings import read_site
+
+    agent = asyncio.create_task(run_agent(read_site(config)), name="agent")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, agent.cancel)
+    if with_input:
+        loop.add_reader(sys.stdin.fileno(), _input_came, loop, agent)
+    with contextlib.suppress(asyncio.CancelledError):
+        await agent
+
+
+def _input_came(loop: asyncio.AbstractEventLoop, agent: asyncio.Task[None]) -> None:
+    if not os.read(sys.stdin.fileno(), 1024):
+        loop.remove_reader(sys.stdin.fileno())
+        agent.cancel()

@@ -1,0 +1,262 @@
+"""The driver of a fleet: joins the fleet's controller, which decides, with an engine, which acts.
+
+Events of the engine become events of the controller, and its instructions become calls of the engine. The rows of the
+fleet's log (docs/fleet.md) tell all that happens. One thread calls `step` again and again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from edge.core import engine as port
+from edge.core.errors import Conflict, MagpieError
+from edge.core.fleet import FleetBox, FleetJob, FleetRules, TaskAt, is_ephemeral
+from edge.core.retry_pace import RetryPace
+from edge.engines.programs import check_program
+from scheduler.fleet import events as ev
+from scheduler.fleet.controller import FleetController
+
+log = logging.getLogger(__name__)
+
+#: A program that raised is tried again after such pauses: it holds its place meanwhile.
+PROGRAM_PACE: Final = RetryPace(first_s=5.0, most_s=600.0, spread=0.0)
+
+
+def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tuple[ev.FleetEvent, ...]:
+    """The meaning of an engine's event to the controller. `boxes`: those whose labels are known. A program that raised
+    means nothing yet, since it would raise again. A box that the engine calls gone runs nothing: nobody need wait for
+    its lease."""
+    match event:
+        case port.EngineBoxJoined(at_s=at_s, box=box):
+            physical = {name: amount for name, amount in box.total.items() if not is_ephemeral(name)}
+            return (ev.BoxReported(at_s, boxes.get(box.name) or FleetBox(box.name, physical)),)
+        case port.EngineBoxGone(at_s=at_s, box=name):
+            return (ev.BoxSilent(at_s, name), ev.LeaseEnded(at_s, name))
+        case port.EngineTaskEnded(at_s=at_s, task=task, ran_s=ran_s):
+            return (ev.TaskEnded(at_s, task, ran_s),)
+        case port.EngineTaskFailed(at_s=at_s, task=task, lost=True):
+            return (ev.TaskLost(at_s, task),)
+        case port.EngineTaskCancelled(at_s=at_s, task=task):
+            return (ev.TaskStopped(at_s, task),)
+    return ()
+
+
+class FleetDriver:
+    """A fleet that runs. `boxes` are those whose labels are known; `clock` is the one that the engine was given; each
+    row of the log goes to `write`, and each answer of a task's program to `answered`.
+
+    While an order gets no answer its box counts as silent. It is asked for at each beat, and goes on with what it runs
+    when it is there."""
+
+    def __init__(
+        self,
+        controller: FleetController,
+        engine: port.Engine,
+        boxes: Sequence[FleetBox],
+        clock: Callable[[], float],
+        write: Callable[[dict[str, Any]], None] = lambda row: None,
+        answered: Callable[[TaskAt, Any], None] = lambda task, answer: None,
+        rules: FleetRules = FleetRules(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._controller, self._engine, self._clock = controller, engine, clock
+        self._write_row, self._answered, self._rules = write, answered, rules
+        self._known = {box.name: box for box in boxes}
+        self._inbox: list[ev.FleetEvent] = []
+        self._works: dict[str, port.EngineWork] = {}
+        self._kept: dict[tuple[str, int], Mapping[str, Any]] = {}
+        #: Tasks that the engine took, and why it was told to stop one.
+        self._launched: dict[TaskAt, str | None] = {}
+        self._failures: dict[tuple[str, int], int] = {}
+        self._there: set[str] = set()
+        self._silent: set[str] = set()
+        self._asked_s = 0.0
+        self._later: list[tuple[float, int, ev.FleetEvent]] = []
+        self._numbers = itertools.count()
+        self._row_s = 0.0
+        #: Why the engine is gone; the owner opens another one and calls `go_on_with`.
+        self.engine_died: str | None = None
+
+    def submit(self, job: FleetJob, work: port.EngineWork) -> None:
+        """A job comes in, each of whose tasks is `work`. Raises InvalidValue for an unknown program, Conflict for a job
+        that was there before."""
+        check_program("work.program", work.program)
+        if job.id in self._works:
+            raise Conflict(f"there was a job {job.id} before")
+        self._works[job.id] = work
+        now_s = self._clock()
+        self._write(now_s, "submitted", job=job.id)
+        self._inbox.append(ev.JobSubmitted(now_s, job))
+
+    def drain(self, box: str) -> None:
+        """Empty a box."""
+        now_s = self._clock()
+        self._write(now_s, "drain", box=box)
+        self._inbox.append(ev.BoxDraining(now_s, box))
+
+    def go_on_with(self, engine: port.Engine) -> None:
+        """Use another engine in the place of one that died."""
+        self._engine, self.engine_died = engine, None
+
+    def step(self, timeout_s: float, *, decide: bool = True) -> None:
+        """Wait for something, at most so long, and act on it. Without `decide` events are noted and kept: another one
+        is the head, or none is."""
+        wait_s = timeout_s
+        if self._later:
+            wait_s = min(wait_s, self._later[0][0] - self._clock())
+        if self._silent:
+            wait_s = min(wait_s, self._rules.beat_s)
+        heard = self._engine.events(max(0.0, wait_s))
+        gone = {event.box for event in heard if isinstance(event, port.EngineBoxGone)}
+        for event in heard:
+            self._hear(event, gone)
+        self._ask_silent()
+        while self._later and self._later[0][0] <= self._clock():
+            self._inbox.append(heapq.heappop(self._later)[2])
+        while decide and self._inbox:
+            inbox, self._inbox = self._inbox, []
+            for order in self._controller.handle(*inbox):
+                self._do(order)
+
+    # --- what the engine says ------------------------------------------------------------------------------------
+    def _hear(self, event: port.EngineEvent, gone: set[str]) -> None:
+        match event:
+            case port.EngineBoxJoined(box=box):
+                self._there.add(box.name)
+                self._silent.discard(box.name)
+            case port.EngineBoxGone(box=name):
+                self._box_gone(name)
+            case port.EngineTaskStarted(task=task):
+                self._write_task(event.at_s, "started", task)
+            case port.EngineTaskCheckpoint(task=task, state=state):
+                self._kept[(task.job, task.task)] = state
+            case port.EngineTaskEnded(task=task, answer=answer):
+                self._launched.pop(task, None)
+                self._answered(task, answer)
+                self._kept.pop((task.job, task.task), None)
+                self._failures.pop((task.job, task.task), None)
+                self._write_task(event.at_s, "ended", task)
+            case port.EngineTaskFailed():
+                self._failed(event, gone)
+            case port.EngineTaskCancelled(task=task):
+                reason = self._launched.pop(task, None)
+                self._write_task(event.at_s, "evicted", task, reason=reason or "cancelled")
+            case port.EngineDied(why=why):
+                log.warning("the engine is gone: %s", why)
+                self.engine_died = why
+                for name in sorted(self._there):
+                    self._box_gone(name)
+                    self._inbox += fleet_events(port.EngineBoxGone(event.at_s, name), self._known)
+        self._inbox += fleet_events(event, self._known)
+
+    def _box_gone(self, name: str) -> None:
+        self._there.discard(name)
+        self._silent.discard(name)
+
+    def _failed(self, event: port.EngineTaskFailed, gone: set[str]) -> None:
+        task = event.task
+        self._launched.pop(task, None)
+        if task.box not in gone and self.engine_died is None:
+            self._write_task(event.at_s, "evicted", task, reason="lost" if event.lost else "failed")
+        if not event.lost:
+            key = (task.job, task.task)
+            self._failures[key] = self._failures.get(key, 0) + 1
+            pause_s = PROGRAM_PACE.pause_s(self._failures[key], 0.0)
+            log.warning("task %s/%d failed, next try in %g s: %s", task.job, task.task, pause_s, event.why)
+            self._tell_at(event.at_s + pause_s, ev.TaskLost(event.at_s + pause_s, task))
+
+    # --- what the controller orders ------------------------------------------------------------------------------
+    def _do(self, order: ev.FleetInstruction) -> None:
+        match order:
+            case ev.MakeResource():
+                self._make(order)
+            case ev.PlaceTasks():
+                self._place(order)
+            case ev.EvictTask():
+                self._evict(order)
+            case ev.RefuseJob(job=job, reason=why):
+                self._write(self._clock(), "rejected", job=job, reason=why.words(), code=why.code)
+            case ev.WakeAt(at_s=at_s):
+                self._tell_at(at_s, ev.WakeTimeCame(at_s))
+
+    def _make(self, order: ev.MakeResource) -> None:
+        if order.box not in self._there:
+            return
+        try:
+            capacity = self._engine.set_resource(order.box, order.name, order.capacity)
+        except MagpieError as error:
+            log.warning("box %s was not told of %s: %s", order.box, order.name, error)
+            self._no_answer(order.box)
+            return
+        self._write(self._clock(), "set_resource", name=order.name, box=order.box, capacity=capacity)
+
+    def _place(self, order: ev.PlaceTasks) -> None:
+        now_s = self._clock()
+        away = tuple(dict.fromkeys(task.box for task in order.tasks if task.box not in self._there | self._silent))
+        try:
+            self._engine.launch(tuple(port.EngineTask(at, order.demand, self._work(at)) for at in order.tasks))
+        except MagpieError as error:
+            # Which of several boxes did not answer nobody knows; those that are there are heard at the next beat.
+            silent = away or tuple(dict.fromkeys(task.box for task in order.tasks))
+            log.warning("tasks of %s were not launched on %s: %s", order.tasks[0].job, ", ".join(silent), error)
+            self._silent |= {box for box in silent if box in self._there}
+            self._inbox.append(ev.PlacementFailed(now_s, order.tasks, silent))
+            return
+        for at in order.tasks:
+            self._launched[at] = None
+            self._write_task(now_s, "placed", at, demand=dict(order.demand), choice=order.choice)
+        if order.confirm:
+            self._inbox.append(ev.TasksTaken(now_s, order.tasks))
+
+    def _work(self, at: TaskAt) -> port.EngineWork:
+        """The work of a task, from its last checkpoint on."""
+        work, state = self._works[at.job], self._kept.get((at.job, at.task))
+        return work if state is None else port.EngineWork(work.program, {**work.arguments, **state})
+
+    def _evict(self, order: ev.EvictTask) -> None:
+        if order.task not in self._launched:
+            self._inbox.append(ev.TaskStopped(self._clock(), order.task))
+            return
+        self._launched[order.task] = order.reason
+        try:
+            self._engine.cancel(order.task)
+        except MagpieError as error:
+            log.warning("task %s/%d was not stopped: %s", order.task.job, order.task.task, error)
+            self._no_answer(order.task.box)
+
+    # --- boxes without an answer ---------------------------------------------------------------------------------
+    def _no_answer(self, box: str) -> None:
+        self._silent.add(box)
+        self._inbox.append(ev.BoxSilent(self._clock(), box))
+
+    def _ask_silent(self) -> None:
+        """At each beat: boxes that gave no answer report what they run, where the engine has them."""
+        now_s = self._clock()
+        if not self._silent or now_s < self._asked_s + self._rules.beat_s:
+            return
+        self._asked_s = now_s
+        try:
+            there = [box for box in self._engine.status() if box.name in self._silent]
+        except MagpieError:
+            return
+        for box in there:
+            self._silent.discard(box.name)
+            running = tuple(at for at in self._launched if at.box == box.name)
+            (report,) = fleet_events(port.EngineBoxJoined(now_s, box), self._known)
+            assert isinstance(report, ev.BoxReported)
+            self._inbox.append(ev.BoxReported(now_s, report.box, fresh=False, running=running))
+
+    # --- time and rows -------------------------------------------------------------------------------------------
+    def _tell_at(self, at_s: float, event: ev.FleetEvent) -> None:
+        heapq.heappush(self._later, (at_s, next(self._numbers), event))
+
+    def _write(self, at_s: float, event: str, **row: Any) -> None:
+        """The rows are in the order of time, also where the engine's threads heard something a moment earlier."""
+        self._row_s = max(self._row_s, at_s)
+        self._write_row({"t": self._row_s, "event": event, **row})
+
+    def _write_task(self, at_s: float, event: str, at: TaskAt, **row: Any) -> None:
+        self._write(at_s, event, job=at.job, task=at.task, box=at.box, **row)

@@ -1,0 +1,413 @@
+"""The agent of a box: beats to the head, votes, and where this box is the head, its duty. One task for each rhythm;
+all of them run in one event loop, so that what one step reads and writes is not changed in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from edge.core.clock import Clock
+from edge.core.errors import Conflict, Forbidden, MagpieError, StoreError, Unavailable
+from edge.core.fleet import BoxStatus, FleetRules
+from edge.core.fleet_links import (
+    LINK_RULES,
+    AdmissionAsk,
+    AdmissionTold,
+    BeatAnswer,
+    FleetBeat,
+    FleetOrder,
+    FleetStatus,
+    JoinAnswer,
+    JoinAsk,
+    OrderAnswer,
+    RefusedBy,
+    Unplaced,
+    VoteAnswer,
+    VoteRequest,
+)
+from edge.fleet.codes import use_code
+from edge.fleet.copies import StudentCopies
+from edge.fleet.head import HeadDuty
+from edge.fleet.identity import authority_of
+from edge.fleet.links import Links
+from edge.fleet.memory import AgentMemory
+from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, new_member
+from edge.fleet.own_cameras import OwnCameras
+from edge.fleet.refusals import Refusals
+from edge.version import magpie_version
+from scheduler.fleet import election
+from scheduler.fleet.ownership import with_members
+
+log = logging.getLogger(__name__)
+
+#: Rhythms in beats.
+_ELECT_BEATS, _DECIDE_BEATS, _COPY_BEATS = 0.25, 0.5, 2.0
+_VOTE_S: Final = 1.0
+#: A box that does not answer a beat within so long is asked again with the next one.
+_ANSWER_S: Final = 2.0
+#: A head that leaves goes on until the others have the agreement without it, or for so long.
+_LEAVE_S: Final = 5.0
+
+
+class FleetAgent:
+    """Implements `AgentDesk`. `run` goes on until it is cancelled, or the box has left its fleet."""
+
+    def __init__(
+        self,
+        memory: AgentMemory,
+        links: Links,
+        own: OwnCameras,
+        copies: StudentCopies,
+        refusals: Refusals,
+        clock: Clock,
+        rules: FleetRules = LINK_RULES,
+    ) -> None:
+        self._memory, self._links, self._own, self._copies = memory, links, own, copies
+        self._refusals, self._clock, self._rules = refusals, clock, rules
+        self._me = memory.me
+        self._boot = secrets.token_hex(8)
+        self._duty: HeadDuty | None = None
+        self._echo = 0
+        self._boxes: Mapping[str, BoxStatus] = {}
+        self._unplaced: Mapping[str, Unplaced] = {}
+        self._answered_for_s: Mapping[str, float] = {}
+        #: The newest agreement among the votes of the present election.
+        self._newest = memory.agreement
+        self._left = asyncio.Event()
+
+    # -- running
+
+    async def run(self) -> None:
+        """Beat, vote, decide, copy and act. Returns when the box has left its fleet."""
+        rhythms: tuple[tuple[Callable[[], Awaitable[None]], float], ...] = (
+            (self._beat_and_act, self._rules.beat_s),
+            (self._elect, _ELECT_BEATS * self._rules.beat_s),
+            (self._decide, _DECIDE_BEATS * self._rules.beat_s),
+            (self._copy, _COPY_BEATS * self._rules.beat_s),
+        )
+        tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
+        tasks.append(asyncio.create_task(self._leaving()))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._own.close()
+
+    async def _leaving(self) -> None:
+        await self._left.wait()
+
+    async def _at_rhythm(self, step: Callable[[], Awaitable[None]], pause_s: float) -> None:
+        while True:
+            began = self._clock.monotonic()
+            await step()
+            await asyncio.sleep(max(0.05, pause_s - (self._clock.monotonic() - began)))
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the box has left its fleet."""
+        return self._left.is_set()
+
+    # -- beats
+
+    async def _beat_and_act(self) -> None:
+        await self._own.look()
+        memory = self._memory
+        if memory.is_head:
+            if self._duty is not None:
+                now = self._clock.monotonic()
+                self._duty.hear(self._beat(), now)
+                self._boxes, self._unplaced = self._duty.statuses(), self._duty.unplaced
+                self._answered_for_s = self._duty.answered_for_s(now)
+        else:
+            await self._beat_to_head()
+        self._own.act(memory.agreement, self._answered_for_s)
+        try:
+            memory.folder.write_status(self.status())
+        except StoreError as error:  # a full disk is no reason to fall silent: the others would take the cameras
+            log.warning("%s", error)
+
+    async def _beat_to_head(self) -> None:
+        """To the head that is known; where it is silent, to all that may be it."""
+        memory, state = self._memory, self._memory.election
+        quiet = self._clock.monotonic() - state.heard_s > 2 * self._rules.beat_s
+        known = state.head if state.head != self._me and not quiet else None
+        targets = [known] if known is not None else [c for c in memory.agreement.candidates() if c != self._me]
+        beat = self._beat()
+        answers = await asyncio.gather(*(self._one_beat(box, beat) for box in targets if box is not None))
+        for answer in answers:
+            if answer is not None and answer.head == answer.sender:
+                self._heard(answer)
+
+    def _beat(self) -> FleetBeat:
+        memory, own = self._memory, self._own
+        return FleetBeat(
+            self._me, memory.election.term, self._boot, self._echo, memory.agreement.version, own.appliance_answers,
+            own.report(memory.agreement) if own.appliance_answers else (), own.refused, own.gone, magpie_version(),
+        )  # fmt: skip
+
+    async def _one_beat(self, box: str, beat: FleetBeat) -> BeatAnswer | None:
+        member = self._memory.member(box)
+        if member is None:
+            return None
+        try:
+            return await self._links.ask(member, "/beat", beat, BeatAnswer, _ANSWER_S)
+        except Forbidden as error:
+            log.warning("%s refuses this box: %s", box, error)
+        except MagpieError as error:
+            log.debug("%s", error)
+        return None
+
+    def _heard(self, answer: BeatAnswer) -> None:
+        memory = self._memory
+        state = election.heard(memory.election, answer.sender, answer.term, self._clock.monotonic())
+        if state is memory.election:  # of an older term
+            return
+        memory.elect(state)
+        self._echo = answer.number
+        self._boxes, self._unplaced = answer.boxes, answer.unplaced
+        self._answered_for_s = answer.answered_for_s
+        if answer.agreement is not None:
+            memory.agree(answer.agreement)
+
+    # -- the election
+
+    async def _elect(self) -> None:
+        memory, now = self._memory, self._clock.monotonic()
+        if memory.is_head and self._duty is None:
+            self._take_office({})
+        state = election.due(memory.election, memory.electorate, now, self._rules)
+        if state is None:
+            return
+        before = memory.election
+        self._newest = memory.agreement
+        memory.elect(election.count_votes(state, memory.electorate, now))
+        if memory.election.role == "trying":
+            await self._ask_votes(trial=True)
+        if memory.election.role == "candidate":
+            await self._ask_votes(trial=False)
+        if memory.is_head:
+            silent = before.head is not None and before.head != self._me
+            self._take_office({str(before.head): before.heard_s} if silent else {})
+
+    async def _ask_votes(self, *, trial: bool) -> None:
+        memory = self._memory
+        request = VoteRequest(self._me, memory.election.term + trial, trial)
+        others = [m for m in memory.agreement.members if m.name != self._me]
+
+        async def one(name: str) -> VoteAnswer | None:
+            member = memory.member(name)
+            try:
+                return None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
+            except MagpieError:
+                return None
+
+        role = memory.election.role
+        tasks = [asyncio.create_task(one(m.name)) for m in others]
+        try:
+            for coming in asyncio.as_completed(tasks):
+                told = await coming
+                if told is not None:
+                    self._count(told)
+                if memory.election.role != role:  # a quorum is there, or another box knows a higher term
+                    return
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _count(self, told: VoteAnswer) -> None:
+        memory = self._memory
+        if told.agreement is not None and told.agreement.version > self._newest.version:
+            self._newest = told.agreement
+        state = election.vote_came(
+            memory.election, memory.electorate, told.voter, told.term, told.granted, told.trial,
+            self._clock.monotonic(),
+        )  # fmt: skip
+        memory.elect(state)
+
+    def _take_office(self, silent_since: Mapping[str, float]) -> None:
+        memory = self._memory
+        if self._newest.version > memory.agreement.version:
+            memory.agree(self._newest)
+        term = memory.election.term
+        self._duty = HeadDuty.begin(term, memory.agreement, self._clock.monotonic(), silent_since, self._rules)
+        log.info("this box decides for the fleet (term %d)", term)
+
+    def _mandate(self) -> bool:
+        memory = self._memory
+        now = self._clock.monotonic()
+        return self._duty is not None and election.mandate(memory.election, memory.electorate, now, self._rules)
+
+    def _head_duty(self) -> HeadDuty:
+        """Raises Conflict on a box that is not the head, Unavailable on a head that hears too few boxes."""
+        memory = self._memory
+        if not memory.is_head or self._duty is None:
+            head = memory.election.head
+            raise Conflict(f"{self._me} is not the head", f"the head is {head}" if head else "no head is known now")
+        if not self._mandate():
+            raise Unavailable(f"{self._me} is the head, but hears less than half of the boxes now")
+        return self._duty
+
+    # -- deciding
+
+    async def _decide(self) -> None:
+        memory = self._memory
+        if not memory.is_head:
+            self._duty = None
+            return
+        duty = self._duty
+        if duty is None:
+            return
+        duty.pass_time(memory.agreement, self._clock.monotonic())
+        if not self._mandate():
+            return
+        found = duty.decide(memory.agreement, self._clock.monotonic())
+        memory.agree(found.agreement)
+        if found.ask:
+            await self._ask_admission(duty, found.ask)
+            if memory.is_head and self._mandate():
+                memory.agree(duty.decide(memory.agreement, self._clock.monotonic()).agreement)
+
+    async def _ask_admission(self, duty: HeadDuty, questions: tuple[tuple[str, str], ...]) -> None:
+        memory = self._memory
+        mine = tuple(c for c in memory.agreement.cameras if (c.id, self._me) in questions)
+        own = await self.admission(AdmissionAsk(mine)) if mine else None
+        await duty.ask(questions, memory.agreement, self._links, self._me, own, self._clock.monotonic())
+
+    async def _copy(self) -> None:
+        await self._copies.follow()
+
+    # -- what other boxes ask (AgentDesk)
+
+    @property
+    def authority(self) -> str:
+        """The certificate of the fleet's authority (PEM)."""
+        return self._memory.folder.read_text("ca.pem")
+
+    def refuses(self, box: str, serial: str) -> RefusedBy | None:
+        """Why nothing is taken from the box with this certificate; None: it is a member."""
+        agreement = self._memory.agreement
+        if serial in agreement.revoked:
+            return "revoked"
+        member = agreement.member(box)
+        return None if member is not None and member.serial == serial else "no_member"
+
+    def beat(self, beat: FleetBeat) -> BeatAnswer:
+        """A box lives. Only the head's answer counts for it."""
+        memory, now = self._memory, self._clock.monotonic()
+        memory.elect(election.saw_term(memory.election, beat.term))
+        state, duty = memory.election, self._duty
+        if not memory.is_head or duty is None:
+            return BeatAnswer(self._me, state.term, state.head if state.head != self._me else None)
+        duty.hear(beat, now)
+        sent_s = duty.sent_s(beat.sender, beat.echo) if beat.term == state.term else None
+        if sent_s is not None:
+            memory.elect(election.supported(state, beat.sender, sent_s))
+        other = beat.agreement != memory.agreement.version
+        return BeatAnswer(
+            self._me, state.term, self._me, duty.number(beat.sender, now), memory.agreement if other else None,
+            duty.answered_for_s(now), duty.statuses(), duty.unplaced,
+        )  # fmt: skip
+
+    def vote(self, asked: VoteRequest) -> VoteAnswer:
+        """A candidate asks for this box's vote; a vote that is given is on disk when this returns."""
+        memory = self._memory
+        granted = False
+        if asked.candidate in memory.electorate.candidates:
+            state, granted = election.asked(
+                memory.election, asked.candidate, asked.term, asked.trial, self._clock.monotonic(), self._rules
+            )
+            memory.elect(state)
+        return VoteAnswer(self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None)
+
+    async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
+        """Would these cameras fit?"""
+        return AdmissionTold(*await self._own.admission(asked.cameras))
+
+    def student(self, digest: str) -> Path | None:
+        """The file of a student of the fleet's cameras."""
+        return self._copies.file(digest)
+
+    async def join(self, asked: JoinAsk, address: str) -> JoinAnswer:
+        """A box with a join code. Raises Conflict, Forbidden, Unavailable."""
+        duty, memory = self._head_duty(), self._memory
+        authority = authority_of(memory.folder)
+        if authority is None:
+            raise Conflict(f"{self._me} may not let boxes in")
+        check_newcomer(memory.agreement, asked)
+        tried = use_code(memory.folder, asked.secret, self._clock.utc())
+        if tried != "good":
+            self._refusals.add(tried, f"from {address}")
+            raise Forbidden({"used_code": "the join code was used", "old_code": "the join code is too old"}.get(
+                tried, "the join code is not one of this box"), "magpie fleet invite makes another one")  # fmt: skip
+        certificate, serial = authority.sign(asked.request, asked.name)
+        member = new_member(memory.agreement, asked, serial)
+        memory.agree(with_members(memory.agreement, (*memory.agreement.members, member), duty.term))
+        log.info("%s is in the fleet (%s)", member.name, member.address)
+        key = authority.key if asked.decides else ""
+        return JoinAnswer(certificate, authority.certificate, memory.agreement, duty.term, self._me, key)
+
+    async def order(self, order: FleetOrder, sender: str) -> OrderAnswer:
+        """An operator's order; a box that is not the head hands it on. Raises Conflict, NotFound, Forbidden,
+        Unavailable."""
+        memory = self._memory
+        if not memory.is_head and sender == self._me:
+            head = memory.member(memory.election.head)
+            if head is None or head.name == self._me:
+                raise Unavailable("no head is known now", "try again in some seconds")
+            answer = await self._links.ask(head, "/order", order, OrderAnswer, 20.0)
+            if order.kind == "leave" and order.box == self._me:
+                self._left.set()
+            return answer
+        duty = self._head_duty()
+        self._may_order(order, sender)
+        if order.kind == "move":
+            await self._fits(duty, order)
+        before = memory.agreement
+        after = carried_out(before, order, duty.term)
+        memory.agree(after)
+        duty.given(before, after, self._clock.monotonic())
+        log.info("%s ordered: %s %s %s", sender, order.kind, order.camera, order.box)
+        if order.kind == "leave" and order.box == self._me:
+            asyncio.get_running_loop().call_later(_LEAVE_S, self._left.set)
+        cameras = tuple(c.id for c in before.cameras if c.owner == order.box and order.kind in ("drain", "revoke"))
+        return OrderAnswer(order.kind, order.box, (order.camera,) if order.kind == "move" else cameras)
+
+    def _may_order(self, order: FleetOrder, sender: str) -> None:
+        if order.kind == "leave" and order.box != sender:
+            raise Forbidden(f"{sender} cannot leave for {order.box}", "revoke puts another box out")
+        if order.kind == "revoke" and order.box == self._me:
+            raise Conflict(
+                f"{self._me} is the head and cannot put itself out", "stop it, and give the order to the next"
+            )
+        member = self._memory.member(sender)
+        if order.kind == "revoke" and (member is None or member.rank is None):
+            raise Forbidden(f"{sender} may not put boxes out: it never decides", "give the order on another box")
+
+    async def _fits(self, duty: HeadDuty, order: FleetOrder) -> None:
+        """Raises Conflict where the box's own admission refuses the camera."""
+        camera = camera_to_move(self._memory.agreement, order, duty.statuses())
+        await self._ask_admission(duty, ((camera.id, order.box),))
+        offer = duty.offers[camera.id, order.box][0]
+        if not offer.admitted:
+            raise Conflict(f"{order.box} does not admit the camera {camera.id}", "magpie admit says why")
+        camera_to_move(self._memory.agreement, order, duty.statuses())  # it may have changed meanwhile
+
+    # -- telling
+
+    def status(self) -> FleetStatus:
+        """The fleet as this box knows it."""
+        memory, own = self._memory, self._own
+        return FleetStatus(
+            self._me, self._clock.utc(), memory.election.term, memory.election.head,
+            self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement, dict(self._boxes),
+            dict(self._unplaced), dict(self._refusals.counts), own.refused, tuple(own.overlaps[-20:]),
+        )  # fmt: skip

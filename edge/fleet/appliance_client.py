@@ -1,0 +1,84 @@
+"""The box's own appliance over its REST on this machine. The token is sent to no other address and to no log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from edge.core.errors import MagpieError, NotFound, Unavailable
+from edge.ingest.secrets import Secret
+
+
+class ApplianceClient:
+    """The appliance at `page` (its page's address). Use as `async with`."""
+
+    def __init__(self, page: str, token: Secret) -> None:
+        self._base = page.rstrip("/") + "/api/v1"
+        self._token = token
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> ApplianceClient:
+        # The certificate of the page is made for its name outside; this connection does not leave the machine.
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False), trust_env=False)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def cameras(self) -> list[dict[str, Any]]:
+        """Every camera with `settings` and `state`. Raises Unavailable, MagpieError."""
+        found: list[dict[str, Any]] = await self._ask("GET", "/cameras", timeout_s=3.0)
+        return found
+
+    async def student(self, camera: str) -> str:
+        """The SHA-256 of a camera's student in force; empty: none is known."""
+        versions = await self._ask("GET", f"/cameras/{quote(camera)}/models")
+        return next((v["blob"] for v in versions if v["state"] == "promoted" and v["blob_kept"]), "")
+
+    async def add(self, settings: Mapping[str, Any]) -> None:
+        """Add a camera; it starts. Raises MagpieError in the appliance's words."""
+        await self._ask("POST", "/cameras", dict(settings), timeout_s=60.0)
+
+    async def remove(self, camera: str) -> None:
+        """Remove a camera. One that is not there is no error."""
+        try:
+            await self._ask("DELETE", f"/cameras/{quote(camera)}", timeout_s=30.0)
+        except NotFound:
+            return
+
+    async def admission(self, camera: Mapping[str, Any]) -> dict[str, Any]:
+        """The admission answer for a camera."""
+        found: dict[str, Any] = await self._ask("POST", "/admission", {"camera": dict(camera)}, timeout_s=5.0)
+        return found
+
+    async def _ask(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
+        headers = {"content-type": "application/json"}
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token.reveal()}"
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            async with self._session.request(
+                method, self._base + path, data=data, headers=headers, allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
+            ) as answer:  # fmt: skip
+                raw = await answer.read()
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"the appliance does not answer: {error or type(error).__name__}") from None
+        if answer.status < 300:
+            return json.loads(raw) if raw else None
+        kind = NotFound if answer.status == 404 else MagpieError
+        raise kind(_words(raw, answer.status))
+
+
+def _words(raw: bytes, status: int) -> str:
+    try:
+        return str(json.loads(raw)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the appliance answered {status}"

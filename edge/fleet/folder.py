@@ -1,0 +1,117 @@
+"""The agent's files in `DATA/fleet`. They are kept over restarts.
+
+    ca.pem, ca.key            the authority; its key only on boxes that may decide
+    box.pem, box.key          this box
+    election.json             the term, the vote given in it, the head
+    agreement.json            the last agreement
+    holdings.json             the epoch of each camera that this box holds for the fleet
+    codes/HASH.json, .used    join codes, as hashes
+    overlaps.json             when two boxes answered a camera
+    status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
+    students/SHA.safetensors  copies of students of cameras that other boxes answer
+
+Every file is written whole under another name, synced and renamed. Writing blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, TypeVar
+
+from edge.core.errors import StoreError
+from edge.fleet.wire import decoded, encoded
+
+M = TypeVar("M")
+_SECRET, _READABLE = 0o600, 0o640
+
+
+class FleetFolder:
+    """The files of one box. Raises StoreError where one cannot be read or written."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / "fleet"
+
+    @property
+    def joined(self) -> bool:
+        """Whether the box belongs to a fleet."""
+        return (self.path / "box.pem").is_file()
+
+    def take_identity(self, authority: str, authority_key: str, certificate: str, key: str) -> None:
+        """Keep who the box is. The certificate comes last: with it the box is `joined`."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.write_text("ca.pem", authority)
+        if authority_key:
+            self.write_text("ca.key", authority_key)
+        self.write_text("box.key", key)
+        self.write_text("box.pem", certificate)
+
+    def forget(self) -> None:
+        """The box left its fleet: nothing of it stays."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / "box.pem").unlink()  # first, so that half of a removal is no identity
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def read(self, name: str, kind: type[M]) -> M | None:
+        """A message that was written; None where there is none."""
+        path = self.path / name
+        try:
+            return decoded(kind, path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path}: cannot be read: {error}") from None
+
+    def read_json(self, name: str) -> Any:
+        """A JSON file; None where there is none."""
+        path = self.path / name
+        try:
+            return json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path}: cannot be read: {error}") from None
+
+    def write(self, name: str, message: Any) -> None:
+        """Keep a message."""
+        self.write_bytes(name, encoded(message), _READABLE)
+
+    def write_status(self, message: Any) -> None:
+        """Tell others on this machine; a power loss may take it."""
+        self.write_bytes("status.json", encoded(message), _READABLE, sync=False)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Keep a JSON value."""
+        self.write_bytes(name, json.dumps(value).encode(), _SECRET)
+
+    def read_text(self, name: str) -> str:
+        """A text file."""
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"{self.path / name}: cannot be read: {error}") from None
+
+    def write_text(self, name: str, text: str) -> None:
+        """Keep a text, readable by this account only."""
+        self.write_bytes(name, text.encode(), _SECRET)
+
+    def write_bytes(self, name: str, content: bytes, mode: int = _READABLE, sync: bool = True) -> None:
+        """Keep a file's content; with `sync` over a power loss, too."""
+        path = self.path / name
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+            with open(descriptor, "wb") as stream:
+                stream.write(content)
+                if sync:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None

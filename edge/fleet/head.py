@@ -1,0 +1,157 @@
+"""The head's duty: it hears the boxes, and gives cameras to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from edge.core.errors import MagpieError
+from edge.core.fleet import BoxStatus, FleetRules
+from edge.core.fleet_links import (
+    LINK_RULES,
+    AdmissionAsk,
+    AdmissionTold,
+    FleetAgreement,
+    FleetBeat,
+    Unplaced,
+)
+from edge.fleet.links import Links
+from scheduler.fleet import membership
+from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide
+
+#: An answer of a box's admission counts for so long.
+_OFFER_S: Final = 5.0
+_ADMISSION_S: Final = 4.0
+_NUMBERS_KEPT: Final = 16
+
+
+@dataclass
+class HeadDuty:
+    """Of one box in one term. Times are of its own clock."""
+
+    term: int
+    watched: membership.Membership
+    rules: FleetRules = LINK_RULES
+    beats: dict[str, FleetBeat] = field(default_factory=dict)
+    given_s: dict[str, float] = field(default_factory=dict)
+    answered_s: dict[str, float] = field(default_factory=dict)
+    unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    offers: dict[tuple[str, str], tuple[BoxOffer, float]] = field(default_factory=dict)
+    _sent: dict[str, dict[int, float]] = field(default_factory=dict)
+    _count: int = 0
+
+    @staticmethod
+    def begin(
+        term: int, agreement: FleetAgreement, now_s: float, silent_since: Mapping[str, float], rules: FleetRules
+    ) -> HeadDuty:
+        """A box won the election of a term. `silent_since`: when it heard the head before it last."""
+        return HeadDuty(term, membership.begin(agreement.voters(), now_s, silent_since), rules)
+
+    def hear(self, beat: FleetBeat, now_s: float) -> None:
+        """A beat arrived. A box whose appliance does not answer is there, but its cameras are not."""
+        if beat.sender not in self.watched.boxes:  # it left, or is so new that its time has not begun
+            return
+        self.beats[beat.sender] = beat
+        if beat.appliance:
+            self.watched = membership.hear(self.watched, beat.sender, beat.boot, now_s)
+
+    def number(self, box: str, now_s: float) -> int:
+        """The number of the answer that is sent to a box now."""
+        self._count += 1
+        sent = self._sent.setdefault(box, {})
+        sent[self._count] = now_s
+        while len(sent) > _NUMBERS_KEPT:
+            del sent[min(sent)]
+        return self._count
+
+    def sent_s(self, box: str, number: int) -> float | None:
+        """When an answer was sent to a box; None: long ago, or never."""
+        return self._sent.get(box, {}).get(number)
+
+    def pass_time(self, agreement: FleetAgreement, now_s: float) -> None:
+        """Boxes become silent and lost; those that left are forgotten, new ones count as heard now."""
+        for name in self.watched.boxes.keys() - set(agreement.voters()):
+            self.watched = membership.forget(self.watched, name)
+            self.beats.pop(name, None)
+        for name in set(agreement.voters()) - self.watched.boxes.keys():
+            self.watched = membership.hear(self.watched, name, "", now_s)
+        self.watched, _ = membership.pass_time(self.watched, now_s, self.rules)
+
+    def statuses(self) -> dict[str, BoxStatus]:
+        """Every box's state."""
+        return {name: watch.status for name, watch in self.watched.boxes.items()}
+
+    def answered_for_s(self, now_s: float) -> dict[str, float]:
+        """By camera: for how long its owner in force has answered, as far as this head saw it."""
+        return {camera: now_s - since for camera, since in self.answered_s.items()}
+
+    # -- deciding
+
+    def decide(self, agreement: FleetAgreement, now_s: float) -> Ownership:
+        """The next agreement, with the offers that are known."""
+        offers = {key: offer for key, (offer, until_s) in self.offers.items() if now_s < until_s}
+        found = decide(agreement, OwnershipView(self.term, now_s, self._reports(), self.given_s, offers))
+        self.unplaced = found.unplaced
+        self._note_changes(agreement, found.agreement, now_s)
+        return found
+
+    def given(self, before: FleetAgreement, after: FleetAgreement, now_s: float) -> None:
+        """An operator's order gave cameras to other boxes."""
+        self._note_changes(before, after, now_s)
+
+    def _note_changes(self, before: FleetAgreement, after: FleetAgreement, now_s: float) -> None:
+        known = {c.id: c for c in before.cameras}
+        for camera in after.cameras:
+            old = known.get(camera.id)
+            if old is None or old.epoch != camera.epoch:
+                self.given_s[camera.id] = now_s
+                self.answered_s.pop(camera.id, None)
+            self.given_s.setdefault(camera.id, now_s)  # by the head before this one
+            if camera.answered:
+                self.answered_s.setdefault(camera.id, now_s)
+        for name in known.keys() - {c.id for c in after.cameras}:
+            self.given_s.pop(name, None)
+            self.answered_s.pop(name, None)
+
+    def _reports(self) -> dict[str, BoxReport]:
+        out = {}
+        for name, status in self.statuses().items():
+            beat = self.beats.get(name)
+            if beat is None:
+                out[name] = BoxReport(status)
+            else:
+                out[name] = BoxReport(status, beat.cameras, frozenset(r.id for r in beat.refused), beat.gone)
+        return out
+
+    async def ask(
+        self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, links: Links, me: str,
+        own: AdmissionTold | None, now_s: float,
+    ) -> None:  # fmt: skip
+        """Ask the boxes' own admission; the answers are kept. `own`: this box's. A box that does not answer is not
+        asked again for a while: its offer is a refusal."""
+        by_box: dict[str, list[str]] = {}
+        for camera, box in questions:
+            by_box.setdefault(box, []).append(camera)
+
+        async def one(box: str, cameras: list[str]) -> None:
+            member = agreement.member(box)
+            asked = AdmissionAsk(tuple(c for c in agreement.cameras if c.id in cameras))
+            told = own if box == me else None
+            if told is None and member is not None and box != me:
+                try:
+                    told = await links.ask(member, "/admission", asked, AdmissionTold, _ADMISSION_S)
+                except MagpieError:
+                    told = None
+            for camera in cameras:
+                self.offers[camera, box] = (offer_of(told, camera), now_s + _OFFER_S)
+
+        await asyncio.gather(*(one(box, cameras) for box, cameras in by_box.items()))
+
+
+def offer_of(told: AdmissionTold | None, camera: str) -> BoxOffer:
+    """A box's answer about one camera."""
+    if told is None or camera not in told.accuracy:
+        return BoxOffer(False)
+    return BoxOffer(True, told.accuracy[camera] - told.now)

@@ -1,0 +1,78 @@
+"""Connections to the agents of other boxes: HTTPS on which both sides show their certificate."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import aiohttp
+
+from edge.core.errors import Conflict, Forbidden, MagpieError, NotFound, Unavailable
+from edge.core.fleet_links import FleetMember
+from edge.fleet.identity import client_context
+from edge.fleet.wire import decoded, encoded
+
+M = TypeVar("M")
+
+PREFIX: Final = "/fleet/v1"
+#: A message of a fleet with some hundred cameras is far below.
+LARGEST: Final = 16 << 20
+_ERRORS: Final[dict[int, type[MagpieError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 503: Unavailable}
+
+
+class Links:
+    """Use as `async with Links(folder)`; the box has joined a fleet. `host`: connections come from this address of the
+    machine; 0.0.0.0: from any."""
+
+    def __init__(self, folder: Path, host: str = "0.0.0.0") -> None:
+        self._folder, self._host = folder, host
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Links:
+        self._session = session(client_context(self._folder), self._host)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def ask(self, box: FleetMember, path: str, message: Any, kind: type[M], timeout_s: float = 2.0) -> M:
+        """A box's answer. Raises Unavailable (it does not answer), Forbidden, Conflict, MagpieError (it refuses)."""
+        return decoded(kind, await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s))
+
+    async def fetch(self, box: FleetMember, path: str, timeout_s: float = 60.0) -> bytes:
+        """A file of a box. Raises as `ask`, and NotFound."""
+        return await answer_of(self._session, box.address + PREFIX + path, None, box.name, timeout_s)
+
+
+def session(context: ssl.SSLContext, host: str = "0.0.0.0") -> aiohttp.ClientSession:
+    """A client with this identity. It follows no redirection and no proxy of the environment."""
+    source = None if host in ("0.0.0.0", "::", "") else (host, 0)
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, local_addr=source), trust_env=False)
+
+
+async def answer_of(client: aiohttp.ClientSession, url: str, message: Any, box: str | None, timeout_s: float) -> bytes:
+    """The body of a box's answer; `message` None: it is only read. `box`: the name in the box's certificate."""
+    method, body = ("GET", None) if message is None else ("POST", encoded(message))
+    try:
+        async with client.request(
+            method, url, data=body, headers={"content-type": "application/json"}, allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=timeout_s), server_hostname=box,
+        ) as answer:  # fmt: skip
+            raw = await answer.content.read(LARGEST + 1) if answer.status != 200 else await answer.read()
+            if answer.status == 200:
+                return raw
+            raise _ERRORS.get(answer.status, MagpieError)(_words(raw, url, answer.status))
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+        raise Unavailable(f"{url}: no box answers: {error or type(error).__name__}") from None
+
+
+def _words(raw: bytes, url: str, status: int) -> str:
+    try:
+        return str(json.loads(raw)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{url} answered {status}"

@@ -1,0 +1,57 @@
+"""An agent's vote and agreement, which are on disk before anybody is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edge.core.fleet_links import FleetAgreement, FleetMember
+from edge.fleet.folder import FleetFolder
+from scheduler.fleet.election import ElectionState, Electorate, restarted
+
+
+@dataclass(frozen=True)
+class KeptElection:
+    """A box's promise: `voted` in `term`; the `head` that it knew."""
+
+    term: int = 0
+    voted: str | None = None
+    head: str | None = None
+
+
+class AgentMemory:
+    """One box's part of the fleet. Raises StoreError where a file cannot be read or written."""
+
+    def __init__(self, folder: FleetFolder, me: str, now_s: float) -> None:
+        self.folder, self.me = folder, me
+        self.agreement = folder.read("agreement.json", FleetAgreement) or FleetAgreement()
+        kept = folder.read("election.json", KeptElection) or KeptElection()
+        self._kept = kept
+        self.election: ElectionState = restarted(me, kept.term, kept.voted, kept.head, now_s)
+
+    @property
+    def electorate(self) -> Electorate:
+        """The boxes that vote."""
+        return Electorate(self.agreement.voters(), self.agreement.candidates())
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this box won the last election that it knows of."""
+        return self.election.role == "head"
+
+    def member(self, box: str | None) -> FleetMember | None:
+        """A box of the agreement."""
+        return None if box is None else self.agreement.member(box)
+
+    def elect(self, state: ElectionState) -> None:
+        """Take over a state of the election; promises are on disk when this returns."""
+        kept = KeptElection(state.term, state.voted, state.head)
+        if kept != self._kept:
+            self.folder.write("election.json", kept)
+            self._kept = kept
+        self.election = state
+
+    def agree(self, agreement: FleetAgreement) -> None:
+        """Take over an agreement; it is on disk when this returns."""
+        if agreement != self.agreement:
+            self.folder.write("agreement.json", agreement)
+            self.agreement = agreement

@@ -1,0 +1,63 @@
+"""The agent's process: it waits until its box has joined a fleet, and then is its agent until the box leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from edge.core.clock import Clock, SystemClock
+from edge.core.errors import Conflict, InvalidValue
+from edge.fleet.agent import FleetAgent
+from edge.fleet.appliance_client import ApplianceClient
+from edge.fleet.copies import StudentCopies
+from edge.fleet.folder import FleetFolder
+from edge.fleet.identity import server_context
+from edge.fleet.links import Links
+from edge.fleet.memory import AgentMemory
+from edge.fleet.own_cameras import OwnCameras
+from edge.fleet.refusals import Refusals
+from edge.fleet.server import AgentServer
+from edge.ingest.secrets import resolve_secret
+from edge.settings import FleetSettings, SiteSettings
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+
+
+async def run_agent(site: SiteSettings) -> None:
+    """Be the agent of this box until cancelled. Raises MagpieError for settings that cannot be used, Unavailable for a
+    port that is taken."""
+    if site.fleet is None:
+        raise InvalidValue("fleet", None, "a section with this box's name")
+    folder, clock = FleetFolder(Path(site.data_dir)), SystemClock()
+    while True:
+        if not folder.joined:
+            log.info("this box has no fleet yet: magpie fleet start, or join")
+        while not folder.joined:
+            await asyncio.sleep(_LOOK_S)
+        await _be_agent(site, site.fleet, folder, clock)
+        folder.forget()
+        log.info("this box has left its fleet")
+
+
+async def _be_agent(site: SiteSettings, settings: FleetSettings, folder: FleetFolder, clock: Clock) -> None:
+    async with AsyncExitStack() as parts:
+        memory = AgentMemory(folder, settings.name, clock.monotonic())
+        if memory.agreement.member(settings.name) is None:
+            names = ", ".join(memory.agreement.voters())
+            raise Conflict(f"fleet.name is {settings.name}, and this box joined under another name ({names})")
+        token = resolve_secret(settings.token, "fleet.token")
+        appliance = await parts.enter_async_context(ApplianceClient(site.web.page(), token))
+        links = await parts.enter_async_context(Links(folder.path, settings.host))
+        refusals = Refusals(clock)
+        copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
+        own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
+        agent = FleetAgent(memory, links, own, copies, refusals, clock)
+        context = server_context(folder.path, refusals.add)
+        await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
+        log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)
+        await agent.run()

@@ -1,0 +1,30 @@
+"""Connections and messages that were refused, counted by reason and logged once a minute for each."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from edge.core.clock import Clock
+from edge.core.fleet_links import RefusedBy
+
+log = logging.getLogger(__name__)
+
+_QUIET_S = 60.0
+
+
+class Refusals:
+    """Counts since the agent's start."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.counts: Counter[RefusedBy] = Counter()
+        self._clock = clock
+        self._said_s: dict[RefusedBy, float] = {}
+
+    def add(self, why: RefusedBy, about: str = "") -> None:
+        """One was refused; `about` names the client as far as it is known."""
+        self.counts[why] += 1
+        now = self._clock.monotonic()
+        if now - self._said_s.get(why, float("-inf")) >= _QUIET_S:
+            self._said_s[why] = now
+            log.warning("a box of the fleet refused a connection: %s %s (%d so far)", why, about, self.counts[why])

@@ -1,0 +1,187 @@
+"""The agent's server. Every box shows its certificate; without one a client may only read the fleet's authority and
+join. A message that speaks for another box than its certificate names is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.fleet_links import (
+    AdmissionAsk,
+    AdmissionTold,
+    BeatAnswer,
+    FleetBeat,
+    FleetOrder,
+    JoinAnswer,
+    JoinAsk,
+    OrderAnswer,
+    RefusedBy,
+    VoteAnswer,
+    VoteRequest,
+)
+from edge.fleet.links import LARGEST, PREFIX
+from edge.fleet.refusals import Refusals
+from edge.fleet.wire import decoded, encoded
+
+log = logging.getLogger(__name__)
+
+_STATUS: Final[dict[type[MagpieError], int]] = {
+    Forbidden: 403, NotFound: 404, Conflict: 409, InvalidValue: 400, Unavailable: 503,
+}  # fmt: skip
+_LARGEST_JOIN: Final = 64 << 10
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: The box that sent a request, by its certificate.
+_BOX: Final = web.RequestKey("box", str)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AgentDesk(Protocol):
+    """Answers the messages of other boxes; each raises MagpieError for one that it refuses."""
+
+    @property
+    def authority(self) -> str:
+        """The certificate of the fleet's authority (PEM)."""
+
+    def refuses(self, box: str, serial: str) -> RefusedBy | None:
+        """Why nothing is taken from the box with this certificate; None: it is a member."""
+
+    def beat(self, beat: FleetBeat) -> BeatAnswer:
+        """A box lives."""
+
+    def vote(self, asked: VoteRequest) -> VoteAnswer:
+        """A candidate asks for this box's vote."""
+
+    async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
+        """Would these cameras fit?"""
+
+    async def join(self, asked: JoinAsk, address: str) -> JoinAnswer:
+        """A box with a join code asks to be let in from this address."""
+
+    async def order(self, order: FleetOrder, sender: str) -> OrderAnswer:
+        """An operator's order that came by the box `sender`."""
+
+    def student(self, digest: str) -> Path | None:
+        """The file of a student of the fleet's cameras."""
+
+
+class AgentServer:
+    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had."""
+
+    def __init__(self, desk: AgentDesk, context: ssl.SSLContext, host: str, port: int, refusals: Refusals) -> None:
+        self._desk, self._refusals = desk, refusals
+        self._context, self._host, self._port = context, host, port
+        app = web.Application(client_max_size=LARGEST, middlewares=[self._guarded])
+        app.router.add_get(PREFIX + "/authority", self._authority)
+        app.router.add_post(PREFIX + "/join", self._join)
+        app.router.add_post(PREFIX + "/beat", self._beat)
+        app.router.add_post(PREFIX + "/vote", self._vote)
+        app.router.add_post(PREFIX + "/admission", self._admission)
+        app.router.add_post(PREFIX + "/order", self._order)
+        app.router.add_get(PREFIX + "/students/{digest}", self._student)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, keepalive_timeout=30.0)
+
+    async def __aenter__(self) -> AgentServer:
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            words = f"the fleet's agent cannot listen on {self._host}:{self._port}: {error.strerror or error}"
+            raise Unavailable(words, "choose another fleet.port") from None
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    # -- who asks
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            request[_BOX] = "" if request.path in (PREFIX + "/authority", PREFIX + "/join") else self._member(request)
+            return await handler(request)
+        except MagpieError as error:
+            status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+            return _json({"error": {"code": error.code, "message": str(error)}}, status)
+        except asyncio.CancelledError:
+            raise
+        except web.HTTPException as error:
+            return _json({"error": {"code": "error", "message": error.reason}}, error.status)
+        except Exception:
+            log.exception("a message of another box failed: %s", request.path)
+            return _json({"error": {"code": "error", "message": "this box failed to answer"}}, 500)
+
+    def _member(self, request: web.Request) -> str:
+        """The box that the certificate names. Raises Forbidden."""
+        certificate = None if request.transport is None else request.transport.get_extra_info("peercert")
+        if not certificate:
+            raise self._refuse("no_key", request, "the agents of a fleet talk with certificates only")
+        names = [value for parts in certificate["subject"] for key, value in parts if key == "commonName"]
+        box, serial = names[0] if names else "", f"{int(certificate['serialNumber'], 16):x}"
+        why = self._desk.refuses(box, serial)
+        if why == "revoked":
+            raise self._refuse(why, request, f"the certificate of {box} is revoked")
+        if why is not None:
+            raise self._refuse(why, request, f"{box} is no member of this fleet")
+        return box
+
+    def _refuse(self, why: RefusedBy, request: web.Request, words: str) -> Forbidden:
+        self._refusals.add(why, f"from {request.remote}")
+        return Forbidden(words)
+
+    def _speaks_for(self, request: web.Request, named: str) -> None:
+        if request[_BOX] != named:
+            raise self._refuse("wrong_box", request, f"{request[_BOX]} does not speak for {named}")
+
+    # -- messages
+
+    async def _authority(self, _: web.Request) -> web.Response:
+        return web.Response(text=self._desk.authority)
+
+    async def _join(self, request: web.Request) -> web.Response:
+        raw = await request.content.read(_LARGEST_JOIN + 1)  # of a client that nobody knows
+        if len(raw) > _LARGEST_JOIN:
+            raise InvalidValue("(body)", f"more than {_LARGEST_JOIN} bytes", f"at most {_LARGEST_JOIN} bytes")
+        asked = decoded(JoinAsk, raw)
+        return _message(await self._desk.join(asked, request.remote or ""))
+
+    async def _beat(self, request: web.Request) -> web.Response:
+        beat = decoded(FleetBeat, await request.read())
+        self._speaks_for(request, beat.sender)
+        return _message(self._desk.beat(beat))
+
+    async def _vote(self, request: web.Request) -> web.Response:
+        asked = decoded(VoteRequest, await request.read())
+        self._speaks_for(request, asked.candidate)
+        return _message(self._desk.vote(asked))
+
+    async def _admission(self, request: web.Request) -> web.Response:
+        return _message(await self._desk.admission(decoded(AdmissionAsk, await request.read())))
+
+    async def _order(self, request: web.Request) -> web.Response:
+        return _message(await self._desk.order(decoded(FleetOrder, await request.read()), request[_BOX]))
+
+    async def _student(self, request: web.Request) -> web.StreamResponse:
+        digest = request.match_info["digest"]
+        path = self._desk.student(digest) if _DIGEST.fullmatch(digest) else None
+        if path is None:
+            raise NotFound(f"no student {digest[:64]} here")
+        return web.FileResponse(path)
+
+
+def _message(answer: Any) -> web.Response:
+    return web.Response(body=encoded(answer), content_type="application/json")
+
+
+def _json(value: Any, status: int) -> web.Response:
+    return web.Response(body=json.dumps(value).encode(), status=status, content_type="application/json")

@@ -1,0 +1,339 @@
+"""Which box answers which camera. Values in, values out: reports of boxes and an agreement become the next agreement;
+an agreement and what a box holds become the box's work.
+
+- A camera has one owner in force: the one with the highest epoch (term of the head, then a count).
+- A move makes before it breaks: the `previous` owner goes on until the new one has `answered`.
+- A box's silence moves nothing before its lease is over. It may go on answering all the time: no head stops it. It
+  stops its copy when it learns of a higher epoch that answers.
+- A camera that an operator removed is remembered with its epoch, so that an older copy does not bring it back.
+- Every box adds cameras of its own; the head takes them up. Until the box has heard of that (its camera has itself as
+  `previous`) the camera is not given away: the box would not know that its copy is an older one.
+- A camera whose id another box has already is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from edge.core.fleet import BoxStatus
+from edge.core.fleet_links import (
+    AgreementVersion,
+    CameraEpoch,
+    CameraOnBox,
+    FleetAgreement,
+    FleetCamera,
+    FleetMember,
+    Unplaced,
+)
+
+#: A new owner that does not answer within so long gives the camera back, if the previous one still answers it.
+START_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class BoxReport:
+    """A box as the head sees it. `refused`: cameras that it could not start lately."""
+
+    state: BoxStatus
+    cameras: tuple[CameraOnBox, ...] = ()
+    refused: frozenset[str] = frozenset()
+    gone: tuple[tuple[str, CameraEpoch], ...] = ()
+
+    def camera(self, name: str) -> CameraOnBox | None:
+        """A camera on the box."""
+        return next((c for c in self.cameras if c.id == name), None)
+
+
+@dataclass(frozen=True)
+class BoxOffer:
+    """The answer of a box's own admission: whether a camera fits, and the change of the sum of accuracies (None: not
+    known)."""
+
+    admitted: bool
+    gain: float | None = None
+
+
+@dataclass(frozen=True)
+class OwnershipView:
+    """The knowledge of a head of `term` at `now_s` of its clock. `given_s`: when each camera was given to its owner, as
+    far as this head did it. `offers` by camera and box; a pair that was not asked is absent."""
+
+    term: int
+    now_s: float
+    boxes: Mapping[str, BoxReport]
+    given_s: Mapping[str, float] = field(default_factory=dict)
+    offers: Mapping[tuple[str, str], BoxOffer] = field(default_factory=dict)
+
+    def state(self, box: str | None) -> BoxStatus:
+        """A box that is not known is lost."""
+        report = None if box is None else self.boxes.get(box)
+        return "lost" if report is None else report.state
+
+    def answers(self, box: str | None, camera: str) -> bool:
+        """Whether a box that is heard answers a camera."""
+        found = self._on_box(box, camera)
+        return found is not None and found.answering
+
+    def has(self, box: str | None, camera: str) -> bool:
+        """Whether a box that is heard has a camera."""
+        return self._on_box(box, camera) is not None
+
+    def _on_box(self, box: str | None, camera: str) -> CameraOnBox | None:
+        report = None if box is None else self.boxes.get(box)
+        return None if report is None or report.state == "lost" else report.camera(camera)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """The next agreement (the same object: nothing changed), cameras without a box that answers them, and the questions
+    to admission, (camera, box), whose answers are needed first."""
+
+    agreement: FleetAgreement
+    unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    ask: tuple[tuple[str, str], ...] = ()
+
+
+def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
+    """Take up the reports, then give cameras that need another box to one."""
+    after = _take_up(agreement, view)
+    after = _give_back(after, view)
+    unplaced: dict[str, Unplaced] = {}
+    ask: list[tuple[str, str]] = []
+    given: dict[str, int] = {}
+    for camera in _to_move(after, view):
+        boxes, why = _candidates(after, view, camera)
+        unknown = [(camera.id, box) for box in boxes if (camera.id, box) not in view.offers]
+        fitting = [box for box in boxes if (camera.id, box) in view.offers and view.offers[camera.id, box].admitted]
+        if unknown:
+            ask += unknown
+        elif fitting:
+            best = min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1]
+            given[best] = given.get(best, 0) + 1
+            after = _with(after, _given(camera, best, view.term))
+        elif view.state(camera.owner) == "lost" or not camera.answered:
+            unplaced[camera.id] = "full" if boxes else why
+    if after is not agreement:
+        number = agreement.version.number + 1 if agreement.version.term == view.term else 1
+        after = replace(after, version=AgreementVersion(view.term, number))
+    return Ownership(after, unplaced, tuple(ask))
+
+
+def moved(agreement: FleetAgreement, camera: FleetCamera, box: str, term: int) -> FleetAgreement:
+    """An operator's move of a camera that its owner answers."""
+    number = agreement.version.number + 1 if agreement.version.term == term else 1
+    after = _with(agreement, _given(camera, box, term))
+    return replace(after, version=AgreementVersion(term, number))
+
+
+def with_members(
+    agreement: FleetAgreement, members: tuple[FleetMember, ...], term: int, revoked: str = ""
+) -> FleetAgreement:
+    """Other members. Cameras of a box that left are its own again; those of a box whose certificate is `revoked` stay,
+    so that they are given to others."""
+    number = agreement.version.number + 1 if agreement.version.term == term else 1
+    names = {m.name for m in members}
+    cameras = tuple(
+        replace(c, previous=c.previous if c.previous in names else None)
+        for c in agreement.cameras
+        if revoked or c.owner in names
+    )
+    serials = tuple(dict.fromkeys((*agreement.revoked, *([revoked] if revoked else []))))
+    return replace(agreement, version=AgreementVersion(term, number), members=members, cameras=cameras, revoked=serials)
+
+
+# -- taking up reports
+
+
+def _take_up(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement:
+    cameras = {c.id: c for c in agreement.cameras}
+    removed = dict(agreement.removed)
+    for box, report in sorted(view.boxes.items()):
+        if report.state == "lost":
+            continue
+        for found in report.cameras:
+            known = cameras.get(found.id)
+            new = _taken_up(known, removed.get(found.id), box, found, view.term)
+            if new is not None and new != known:
+                cameras[found.id] = new
+                removed.pop(found.id, None)
+        for name, epoch in report.gone:
+            known = cameras.get(name)
+            if known is not None and known.owner == box and known.epoch == epoch:
+                del cameras[name]
+                removed[name] = epoch
+    after = replace(
+        agreement, cameras=tuple(cameras[n] for n in sorted(cameras)), removed=tuple(sorted(removed.items()))
+    )
+    return agreement if after == agreement else after
+
+
+def _taken_up(
+    known: FleetCamera | None, removed: CameraEpoch | None, box: str, found: CameraOnBox, term: int
+) -> FleetCamera | None:
+    """The camera as a box's report makes it; None: the report changes nothing."""
+    if known is None:
+        if found.settings is None or (found.epoch is not None and removed is not None and found.epoch <= removed):
+            return None
+        epoch = found.epoch or _next(removed, term)
+        return FleetCamera(
+            found.id, box, epoch, box, False, found.zone, dict(found.settings), found.digest, found.student
+        )
+    if found.epoch is None or found.epoch < known.epoch:
+        return None
+    if found.epoch > known.epoch:  # a head that is gone gave it there
+        known = replace(known, owner=box, epoch=found.epoch, previous=None, answered=found.answering)
+    if known.owner != box:
+        return None
+    if found.settings is not None and found.digest != known.digest:
+        known = replace(known, settings=dict(found.settings), digest=found.digest)
+    if not known.answered and (found.answering or known.previous == box):
+        known = replace(known, answered=True, previous=None)
+    return replace(known, student=found.student or known.student, zone=found.zone or known.zone)
+
+
+def _give_back(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement:
+    """A camera that its new owner does not begin to answer goes back to the previous one, if that one answers it. If
+    neither does the fault is the camera's, and the move is over."""
+    for camera in agreement.cameras:
+        late = view.now_s - view.given_s.get(camera.id, view.now_s) > START_S
+        failed = _failed(camera, view)
+        if camera.answered or camera.previous in (None, camera.owner) or not (late or failed):
+            continue
+        if view.answers(camera.previous, camera.id):
+            epoch = _next(camera.epoch, view.term)
+            back = replace(camera, owner=camera.previous, previous=None, epoch=epoch, answered=True)
+            agreement = _with(agreement, back)
+        elif not failed and view.state(camera.previous) != "lost" and view.has(camera.owner, camera.id):
+            agreement = _with(agreement, replace(camera, previous=None, answered=True))
+    return agreement
+
+
+# -- giving
+
+
+def _failed(camera: FleetCamera, view: OwnershipView) -> bool:
+    report = None if camera.owner is None else view.boxes.get(camera.owner)
+    return view.state(camera.owner) == "lost" or (report is not None and camera.id in report.refused)
+
+
+def _to_move(agreement: FleetAgreement, view: OwnershipView) -> list[FleetCamera]:
+    """Cameras that need another box: their owner is lost, or could not start them; and one of each drained box."""
+    known = [c for c in agreement.cameras if c.previous != c.owner]
+    need = [c for c in known if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
+    for member in agreement.members:
+        busy = any(c.previous == member.name and not c.answered for c in agreement.cameras)
+        if member.drained and not busy and view.state(member.name) == "open":
+            need += [c for c in agreement.cameras if c.owner == member.name and c.answered][:1]
+    return need
+
+
+def _candidates(agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera) -> tuple[list[str], Unplaced]:
+    """Boxes that may be asked, and why there is none."""
+    others = [m for m in agreement.members if m.name != camera.owner and view.state(m.name) == "open"]
+    steps: tuple[tuple[Unplaced, list[FleetMember]], ...] = (
+        ("no_box", others),
+        ("no_zone", near := [m for m in others if not camera.zone or camera.zone in m.zones]),
+        ("drained", taking := [m for m in near if not m.drained]),
+        ("refused", able := [m for m in taking if _may_start(view.boxes[m.name], camera.id)]),
+    )
+    return [m.name for m in able], next((why for why, left in steps if not left), "full")
+
+
+def _may_start(report: BoxReport, camera: str) -> bool:
+    """Not where it failed lately, and not where a camera of the box's own has the same id."""
+    there = report.camera(camera)
+    return camera not in report.refused and (there is None or there.epoch is not None)
+
+
+def _rank(offer: BoxOffer) -> tuple[bool, float]:
+    """A known gain first, the largest first."""
+    return (offer.gain is None, -(offer.gain or 0.0))
+
+
+def _given(camera: FleetCamera, box: str, term: int) -> FleetCamera:
+    previous = camera.owner if camera.answered else camera.previous
+    return replace(camera, owner=box, previous=previous, epoch=_next(camera.epoch, term), answered=False)
+
+
+def _next(epoch: CameraEpoch | None, term: int) -> CameraEpoch:
+    return CameraEpoch(term, epoch.number + 1) if epoch is not None and epoch.term == term else CameraEpoch(term, 1)
+
+
+def _with(agreement: FleetAgreement, camera: FleetCamera) -> FleetAgreement:
+    return replace(agreement, cameras=tuple(camera if c.id == camera.id else c for c in agreement.cameras))
+
+
+# -- a box's own work
+
+
+@dataclass(frozen=True)
+class StartCamera:
+    """The box shall answer a camera. `again`: an older copy of it is there, with other settings."""
+
+    camera: FleetCamera
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class StopCamera:
+    """The box shall stop its copy: another box answers with the epoch `theirs`, or the camera was removed."""
+
+    id: str
+    ours: CameraEpoch
+    theirs: CameraEpoch
+
+
+@dataclass(frozen=True)
+class HoldCamera:
+    """The box answers the camera already; from now on with this epoch."""
+
+    id: str
+    epoch: CameraEpoch
+
+
+@dataclass(frozen=True)
+class CameraRemoved:
+    """An operator removed the camera on this box."""
+
+    id: str
+    epoch: CameraEpoch
+
+
+BoxWork = StartCamera | StopCamera | HoldCamera | CameraRemoved
+
+
+def work_of_box(
+    agreement: FleetAgreement, me: str, held: Mapping[str, CameraEpoch], present: Mapping[str, str]
+) -> tuple[BoxWork, ...]:
+    """The work of a box. `held`: the epoch of each camera that it answers for the fleet; `present`: the cameras that
+    its appliance has, with the hash of their settings."""
+    work: list[BoxWork] = []
+    removed = dict(agreement.removed)
+    for camera in agreement.cameras:
+        mine = held.get(camera.id)
+        if camera.owner == me:
+            work += _as_owner(camera, mine, present)
+        elif camera.id in present and mine is not None and mine < camera.epoch and _may_stop(camera, me):
+            work.append(StopCamera(camera.id, mine, camera.epoch))
+    known = {c.id for c in agreement.cameras}
+    for name, epoch in held.items():
+        if name in known:
+            continue
+        if name in removed and name in present and epoch <= removed[name]:
+            work.append(StopCamera(name, epoch, removed[name]))
+    return tuple(work)
+
+
+def _may_stop(camera: FleetCamera, me: str) -> bool:
+    return camera.answered or camera.previous != me
+
+
+def _as_owner(camera: FleetCamera, mine: CameraEpoch | None, present: Mapping[str, str]) -> list[BoxWork]:
+    if camera.id in present:
+        if mine == camera.epoch:
+            return []
+        older = mine is not None and not camera.answered and present[camera.id] != camera.digest
+        return [StartCamera(camera, again=True)] if older else [HoldCamera(camera.id, camera.epoch)]
+    return [CameraRemoved(camera.id, camera.epoch)] if mine == camera.epoch else [StartCamera(camera)]

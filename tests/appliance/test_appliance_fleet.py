@@ -1,0 +1,87 @@
+"""The fleet as the appliance tells it, and the strangers that it refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.appliance.fleet import FRESH_S, LATELY_S, Fleet
+from edge.core.alarms import Fact, StrangersNow
+from edge.core.clock import ManualClock
+from edge.core.fleet_links import (
+    CameraEpoch,
+    CameraOverlap,
+    CameraRefusal,
+    FleetAgreement,
+    FleetCamera,
+    FleetMember,
+    FleetStatus,
+)
+from edge.fleet.folder import FleetFolder
+from edge.settings import SiteSettings, parse
+
+ONE, TWO = CameraEpoch(1, 1), CameraEpoch(2, 1)
+
+
+def told(utc_s: float, **refused: int) -> FleetStatus:
+    members = (FleetMember("b1", "https://b1:8470", 0), FleetMember("b2", "https://b2:8470", drained=True))
+    cameras = (FleetCamera("north", "b1", ONE, None, True), FleetCamera("south", "b2", ONE, "b1", False))
+    return FleetStatus(
+        "b1", utc_s, 3, "b1", True, True, FleetAgreement(members=members, cameras=cameras),
+        {"b1": "open", "b2": "silent"}, {"south": "full"}, refused,  # type: ignore[arg-type]
+        (CameraRefusal("south", ONE, "no such secret"),), (CameraOverlap("north", ONE, TWO, utc_s - 60, utc_s),),
+    )  # fmt: skip
+
+
+Box = tuple[Fleet, FleetFolder, ManualClock, list[Fact]]
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    clock, facts = ManualClock(), list[Fact]()
+    site = parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": {"name": "b1", "token": "env:FLEET_TOKEN"}})
+    return Fleet(site, clock, facts.append), FleetFolder(tmp_path), clock, facts
+
+
+def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
+    fleet, folder, clock, _ = box
+    assert not fleet.fleet().joined
+    folder.take_identity("authority", "", "certificate", "key")
+    assert (fleet.fleet().joined, fleet.fleet().agent) == (True, False), "its agent told nothing yet"
+    folder.write_status(told(clock.utc()))
+    found = fleet.fleet()
+    assert [(b.name, b.status, b.head, b.decides, b.drained, b.cameras) for b in found.boxes] == [
+        ("b1", "open", True, True, False, 1), ("b2", "silent", False, False, True, 1),
+    ]  # fmt: skip
+    south = found.cameras[1]
+    assert (south.owner, south.previous, south.answered, south.unplaced) == ("b2", "b1", False, "full")
+    assert south.cannot == "no such secret"
+    assert [o.camera for o in found.overlaps] == ["north"]
+    assert found.agent
+    clock.advance(FRESH_S + 1.0)
+    assert not fleet.fleet().agent
+
+
+def test_a_site_without_a_fleet_says_so(tmp_path: Path) -> None:
+    fleet = Fleet(parse(SiteSettings, {"data_dir": str(tmp_path)}), ManualClock(), lambda *_: None)
+    assert (fleet.fleet().joined, fleet.fleet().me) == (False, "")
+
+
+def test_strangers_of_the_last_minutes_are_counted_and_port_scans_are_not(box: Box) -> None:
+    fleet, _, clock, facts = box
+
+    def seen(status: FleetStatus | None) -> Fact:
+        fleet.look(status)
+        return facts[-1]
+
+    assert seen(None) == StrangersNow(0)
+    assert seen(told(0.0, no_tls=9, no_member=1)) == StrangersNow(0)
+    both = "a certificate of another authority, a join code that was used already"
+    for _ in range(2):
+        assert seen(told(0.0, stranger=1, used_code=2)) == StrangersNow(3, both)
+    clock.advance(LATELY_S - 1.0)
+    assert seen(told(0.0, stranger=2, used_code=2)) == StrangersNow(4, both)
+    clock.advance(1.0)
+    assert seen(told(0.0, stranger=2, used_code=2)) == StrangersNow(1, "a certificate of another authority")
+    assert seen(told(0.0, stranger=1)) == StrangersNow(2, "a certificate of another authority"), "it began anew"

@@ -1,0 +1,110 @@
+"""`magpie fleet start | invite | join | status | ...` before there is an agent, and how a status is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from edge.cli import main
+from edge.commands.fleet_life import in_words
+from edge.core.fleet_links import (
+    CameraEpoch,
+    CameraRefusal,
+    FleetAgreement,
+    FleetCamera,
+    FleetMember,
+    FleetStatus,
+)
+from edge.fleet.folder import FleetFolder
+
+ONE = CameraEpoch(1, 1)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Callable[[str], str]:
+    """Makes the site file of a box."""
+
+    def make(name: str) -> str:
+        path = tmp_path / f"{name}.yaml"
+        fleet = {"name": name, "token": "env:FLEET_TOKEN", "host": "127.0.0.1", "port": 1}
+        path.write_text(yaml.safe_dump({"data_dir": str(tmp_path / name), "fleet": fleet}))
+        return str(path)
+
+    return make
+
+
+def test_a_box_founds_a_fleet_once_and_makes_codes(
+    site: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = site("b1")
+    assert main(["fleet", "start", given]) == 0
+    first = capsys.readouterr().out.splitlines()[-1]
+    assert main(["fleet", "invite", given, "--hours", "1"]) == 0
+    second = capsys.readouterr().out.splitlines()[-1]
+    assert first != second
+    assert first.partition(".")[0] == second.partition(".")[0], "both are of one authority"
+    assert main(["fleet", "start", given]) == 1
+    assert "in a fleet already" in capsys.readouterr().err
+    FleetFolder(tmp_path / "b1").write_status(told(head="b2"))
+    assert main(["fleet", "status", given]) == 1, "an old status is of no agent that runs"
+    assert "magpie run starts it" in capsys.readouterr().err
+    assert main(["fleet", "drain", given, "b1"]) == 1
+    assert "no box answers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["status", "SITE"], "this box is in no fleet"),
+        (["leave", "SITE"], "this box is in no fleet"),
+        (["invite", "SITE"], "this box lets no others into a fleet"),
+        (["start", "SITE", "--hours", "0"], "a number above 0 to 720"),
+        (["join", "SITE", "https://127.0.0.1:1"], "--code, --code-from"),
+        (["join", "SITE", "http://127.0.0.1:1", "--code", "x"], "https://HOST or https://HOST:PORT"),
+        (["join", "SITE", "https://127.0.0.1:1", "--code", "x"], "a code as `magpie fleet invite` printed it"),
+        (["join", "SITE", "https://127.0.0.1:1", "--code", "0" * 32 + ".secret"], "no box answers"),
+    ],
+)
+def test_a_command_that_cannot_be_done_says_why(
+    site: Callable[[str], str], capsys: pytest.CaptureFixture[str], command: list[str], words: str
+) -> None:
+    given = site("b1")
+    assert main(["fleet", *(given if part == "SITE" else part for part in command)]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_site_without_the_section_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "site.yaml").write_text("site: yard\n")
+    assert main(["fleet", "status", str(tmp_path / "site.yaml")]) == 1
+    assert "a section `fleet` with this box's name" in capsys.readouterr().err
+
+
+def told(head: str | None) -> FleetStatus:
+    members = (FleetMember("b1", "https://b1:8470", 0), FleetMember("b2", "https://b2:8470", 1, drained=True))
+    cameras = (
+        FleetCamera("gate", "b1", ONE, None, True),
+        FleetCamera("north", "b2", ONE, "b1", False),
+        FleetCamera("south", "b2", ONE, None, True),
+    )
+    return FleetStatus(
+        "b1", 0.0, 3, head, None, True, FleetAgreement(members=members, cameras=cameras), {"b1": "open", "b2": "lost"},
+        {"south": "no_zone"}, {"stranger": 2}, (CameraRefusal("north", ONE, "no such secret"),),
+    )  # fmt: skip
+
+
+def test_a_status_tells_people_what_waits_and_why() -> None:
+    assert in_words(told(head="b1")) == (
+        "head: b1\n"
+        "  b1                   open             gate\n"
+        "  b2                   lost, drained    north, south\n"
+        "  north: on its way to b2\n"
+        "  south: no box answers it: no box that is there reaches its zone\n"
+        "  north cannot be started here: no such secret\n"
+        "refused: stranger 2"
+    )
+    assert in_words(told(head=None)).startswith("head: none that is known now\n")
+    assert "less than half" in in_words(replace(told(head="b1"), mandate=False))

@@ -1,0 +1,54 @@
+"""Real appliances of one fleet: a box is killed with -9, and its camera is answered by another one with its student."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from safetensors.numpy import load_file
+
+from benchmarks.fleet_boxes import RealBox, fleet_of, until
+from edge.cli import main
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+
+def agents_of(box: RealBox) -> list[psutil.Process]:
+    """The processes of a box's agent."""
+    return [p for p in psutil.process_iter(["cmdline"]) if {"agent", box.site} <= set(p.info["cmdline"] or ())]
+
+
+def test_a_killed_boxs_camera_is_answered_elsewhere(
+    cameras: tuple[list[dict[str, Any]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described, port = cameras
+    rtsp = f"rtsp://127.0.0.1:{port}"
+    first = RealBox(tmp_path, "b1", "127.0.0.11", (), rtsp)
+    second = RealBox(tmp_path, "b2", "127.0.0.12", described[:1], rtsp)
+    camera = described[0]["name"]
+    with fleet_of([first, second]):
+        until(lambda: second.answers().get(camera), f"the camera is answered\n{second.log()[-3000:]}", 60)
+        until(lambda: first.owners() == {camera: "b2"}, "the fleet has taken it up", 20)
+        (version,) = second.ask(f"/cameras/{camera}/models")
+        copy = tmp_path / "b1" / "fleet" / "students" / f"{version['blob']}.safetensors"
+        until(copy.is_file, "its student is copied", 20)
+        second.kill()
+        until(lambda: first.answers().get(camera), f"it is answered elsewhere\n{first.log()[-3000:]}", 60)
+        until(lambda: first.owners() == {camera: "b1"}, "the fleet knows", 20)
+        (there,) = first.ask(f"/cameras/{camera}/models")
+        weights = load_file(copy.parents[2] / "models" / f"{there['blob']}.safetensors")
+        before = load_file(tmp_path / "b2" / "models" / f"{version['blob']}.safetensors")
+        assert weights.keys() == before.keys()
+        assert all((weights[name] == before[name]).all() for name in weights), "with the same student"
+        assert main(["fleet", "status", first.site]) == 0
+        shown = capsys.readouterr().out
+        assert "head: b1" in shown
+        assert "b2                   lost" in shown
+        (agent,) = agents_of(first)
+        agent.kill()
+        until(lambda: agents_of(first) not in ([], [agent]), "the agent is started again", 20)
+        written = first.log() + second.log()
+        assert os.environ["FLEET_TOKEN_B1"] not in written

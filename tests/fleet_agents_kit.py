@@ -1,0 +1,245 @@
+"""Agents in one process: real TLS on loopback, real files, and a stand-in for each box's appliance (an HTTP server with
+the few routes that an agent asks)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from edge.core.clock import SystemClock
+from edge.core.fleet import FleetRules
+from edge.core.fleet_links import FleetMember, FleetOrder, FleetStatus, OrderAnswer
+from edge.fleet.agent import FleetAgent
+from edge.fleet.appliance_client import ApplianceClient
+from edge.fleet.codes import JoinCode
+from edge.fleet.copies import StudentCopies
+from edge.fleet.folder import FleetFolder
+from edge.fleet.identity import server_context
+from edge.fleet.joining import found_fleet, invite, join_fleet
+from edge.fleet.links import Links
+from edge.fleet.memory import AgentMemory
+from edge.fleet.own_cameras import OwnCameras
+from edge.fleet.refusals import Refusals
+from edge.fleet.server import AgentServer
+from edge.ingest.secrets import Secret
+from edge.settings import FleetSettings
+
+#: Fast enough for a test; a loaded machine has to be away for 1.4 s before a box counts as lost.
+RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+async def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
+    """Wait for a condition; fails with `what`."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    while loop.time() < end:
+        if found := condition():
+            return found
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
+
+
+class StandInAppliance:
+    """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none."""
+
+    def __init__(self, models: Path) -> None:
+        self.cameras: dict[str, dict[str, Any]] = {}
+        self.students: dict[str, str] = {}
+        self.refuses: set[str] = set()
+        self.full = False
+        self.tokens: set[str | None] = set()
+        self.history: list[tuple[str, str]] = []
+        self.port = free_port()
+        self._models = models
+        models.mkdir(parents=True)
+        app = web.Application(middlewares=[self._noted])
+        app.router.add_get("/api/v1/cameras", self._list)
+        app.router.add_post("/api/v1/cameras", self._add)
+        app.router.add_delete("/api/v1/cameras/{id}", self._remove)
+        app.router.add_get("/api/v1/cameras/{id}/models", self._versions)
+        app.router.add_post("/api/v1/admission", self._admission)
+        self._runner = web.AppRunner(app, access_log=None)
+
+    async def __aenter__(self) -> StandInAppliance:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    def watch(self, name: str, student: bytes = b"weights") -> str:
+        """An operator adds a camera, which has this student; returns the student's hash."""
+        digest = hashlib.sha256(student).hexdigest()
+        (self._models / f"{digest}.safetensors").write_bytes(student)
+        self.cameras[name] = camera_settings(name)
+        self.students[name] = digest
+        return digest
+
+    @web.middleware
+    async def _noted(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        self.tokens.add(request.headers.get("authorization"))
+        return await handler(request)
+
+    async def _list(self, _: web.Request) -> web.Response:
+        rows = [
+            {"id": n, "settings": s, "state": {"model_version": f"{n}-{self.students.get(n, '')[:8]}", "answers": 5}}
+            for n, s in sorted(self.cameras.items())
+        ]
+        return web.json_response(rows)
+
+    async def _add(self, request: web.Request) -> web.Response:
+        settings = await request.json()
+        name = settings["id"]
+        if name in self.refuses:
+            return _error(422, f"password_from: {name} has no such secret here")
+        if name in self.cameras:
+            return _error(409, f"camera {name} exists already")
+        self.history.append(("added", name))
+        weights = settings["student"]["weights"]
+        self.students[name] = hashlib.sha256(Path(weights).read_bytes()).hexdigest() if weights else "0" * 64
+        self.cameras[name] = settings
+        return web.json_response({}, status=201)
+
+    async def _remove(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        if self.cameras.pop(name, None) is None:
+            return _error(404, f"camera {name} does not exist")
+        self.history.append(("removed", name))
+        return web.Response(status=204)
+
+    async def _versions(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        row = {"state": "promoted", "blob": self.students.get(name, ""), "blob_kept": True}
+        return web.json_response([row])
+
+    async def _admission(self, request: web.Request) -> web.Response:
+        camera = (await request.json())["camera"]["id"]
+        rows = [{"camera": n, "before": 0.8, "after": 0.7} for n in sorted(self.cameras)]
+        rows.append({"camera": camera, "before": None, "after": 0.6})
+        reasons = [{"message": "no share is left"}] if self.full else []
+        return web.json_response({"admitted": not self.full, "reasons": reasons, "cameras": rows})
+
+
+def camera_settings(name: str, **more: Any) -> dict[str, Any]:
+    """A camera's settings, as far as an agent looks at them."""
+    return {
+        "id": name, "enabled": True, "url": f"rtsp://camera/{name}", "password_from": "secret:yard",
+        "student": {"weights": "/only/on/the/first/box.safetensors"}, "inference": {},
+    } | more  # fmt: skip
+
+
+def _error(status: int, message: str) -> web.Response:
+    return web.json_response({"error": {"code": "error", "message": message}}, status=status)
+
+
+class FleetOfAgents:
+    """Use as `async with`. Boxes are `found`ed and `join`ed, killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.appliances: dict[str, StandInAppliance] = {}
+        self.agents: dict[str, FleetAgent] = {}
+        self.settings: dict[str, FleetSettings] = {}
+        self.refusals: dict[str, Refusals] = {}
+        self._running: dict[str, tuple[AsyncExitStack, asyncio.Task[None]]] = {}
+
+    async def __aenter__(self) -> FleetOfAgents:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for name in list(self._running):
+            await self.kill(name)
+        for appliance in self.appliances.values():
+            await appliance.__aexit__()
+
+    def folder(self, name: str) -> FleetFolder:
+        """The files of a box."""
+        return FleetFolder(self._folder / name)
+
+    async def found(self, name: str, **more: Any) -> None:
+        """The first box."""
+        await self._box(name, more)
+        found_fleet(self.folder(name), "yard", self.settings[name], "127.0.0.1")
+        await self.start(name)
+        await until(lambda: self.status(name).mandate, f"{name} decides")
+
+    async def join(self, name: str, head: str, **more: Any) -> JoinCode:
+        """Another box, let in by the head; returns the code that it used."""
+        await self._box(name, more)
+        code = invite(self.folder(head), 1.0)
+        await join_fleet(self.folder(name), self.address(head), code, self.settings[name], "127.0.0.1")
+        await self.start(name)
+        return code
+
+    def address(self, name: str) -> str:
+        """The address at which the agent itself listens."""
+        return f"https://127.0.0.1:{self.settings[name].port}"
+
+    async def _box(self, name: str, more: dict[str, Any]) -> None:
+        self.settings[name] = FleetSettings.model_validate(
+            {"name": name, "host": "127.0.0.1", "port": free_port(), "token": "env:X"} | more
+        )
+        appliance = StandInAppliance(self._folder / name / "models")
+        self.appliances[name] = await appliance.__aenter__()
+
+    async def start(self, name: str) -> None:
+        """The agent of a box begins, again."""
+        settings, clock, folder = self.settings[name], SystemClock(), self.folder(name)
+        parts = AsyncExitStack()
+        memory = AgentMemory(folder, name, clock.monotonic())
+        page = f"http://127.0.0.1:{self.appliances[name].port}/"
+        appliance = await parts.enter_async_context(ApplianceClient(page, Secret("token of " + name)))
+        links = await parts.enter_async_context(Links(folder.path))
+        refusals = self.refusals[name] = Refusals(clock)
+        copies = StudentCopies(name, folder, self._folder / name / "models", links, lambda: memory.agreement)
+        own = OwnCameras(name, folder, appliance, copies, clock, settings.camera_zones)
+        agent = self.agents[name] = FleetAgent(memory, links, own, copies, refusals, clock, RULES)
+        context = server_context(folder.path, refusals.add)
+        await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
+        self._running[name] = (parts, asyncio.create_task(agent.run()))
+
+    async def kill(self, name: str) -> None:
+        """The agent of a box ends without a word to the others."""
+        parts, task = self._running.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await parts.aclose()
+
+    def status(self, name: str) -> FleetStatus:
+        """The fleet as a box knows it."""
+        return self.agents[name].status()
+
+    async def order(self, kind: Any, box: str, camera: str = "", by: str | None = None) -> OrderAnswer:
+        """An operator's order, given on the box `by`."""
+        giver = by or box
+        async with Links(self.folder(giver).path) as links:
+            me = FleetMember(giver, self.address(giver))
+            return await links.ask(me, "/order", FleetOrder(kind, box, camera), OrderAnswer, 10.0)
+
+    def owners(self, name: str) -> dict[str, str | None]:
+        """By camera: its owner, as a box knows it, once it answers."""
+        return {c.id: c.owner for c in self.status(name).agreement.cameras if c.answered}
+
+
+def decoded_status(folder: FleetFolder) -> dict[str, Any]:
+    """The file that the agent writes for the appliance."""
+    found: dict[str, Any] = json.loads((folder.path / "status.json").read_text())
+    return found

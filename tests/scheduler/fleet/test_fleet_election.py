@@ -1,0 +1,135 @@
+"""Elections and membership: two heads never have a mandate at once, and a fleet whose head is gone gets another."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.fleet import FleetRules
+from scheduler.fleet import election, membership
+from scheduler.fleet.election import ElectionState, Electorate, restarted
+
+RULES = FleetRules(beat_s=1.0, lease_s=9.0)
+
+
+class Voters:
+    """Boxes that beat and vote; messages of a box that is cut off are lost, those of others take up to 0.3 s."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.names = tuple(f"b{n}" for n in range(count))
+        self.electorate = Electorate(self.names, self.names)
+        self.chance = random.Random(seed)
+        self.now_s = 0.0
+        self.states: dict[str, ElectionState] = {n: restarted(n, 0, None, None, 0.0) for n in self.names}
+        self.kept: dict[str, tuple[int, str | None, str | None]] = {}
+        self.cut: set[str] = set()
+        self.sent_s: dict[tuple[str, int, str], float] = {}
+
+    def put(self, name: str, state: ElectionState) -> None:
+        self.states[name] = state
+        self.kept[name] = (state.term, state.voted, state.head)
+
+    def restart(self, name: str) -> None:
+        self.put(name, restarted(name, *self.kept.get(name, (0, None, None)), self.now_s))
+
+    def lost(self, *ends: str) -> bool:
+        return bool(self.cut & set(ends)) or self.chance.random() < 0.05
+
+    def step(self) -> None:
+        self.now_s += self.chance.uniform(0.05, 0.3)
+        for name in self.names:
+            self.stand(name)
+            if self.chance.random() < 0.25:
+                self.beat(name)
+        heads = [n for n in self.names if election.mandate(self.states[n], self.electorate, self.now_s, RULES)]
+        assert len(heads) <= 1, f"{heads} decide at once"
+
+    def beat(self, name: str) -> None:
+        """To the head that it knows; the answer that it had last is echoed."""
+        head = self.states[name].head
+        targets = [head] if head not in (None, name) else [n for n in self.names if n != name]
+        for target in targets:
+            if target is None or self.lost(name, target):
+                continue
+            before = self.states[target]
+            self.put(target, election.saw_term(before, self.states[name].term))
+            if self.states[target].role != "head":
+                continue
+            term = self.states[target].term
+            echoed = self.sent_s.get((target, term, name))
+            if echoed is not None and self.states[name].term == term:
+                self.put(target, election.supported(self.states[target], name, echoed))
+            sent_s = self.now_s
+            if not self.lost(name, target):
+                self.now_s += self.chance.uniform(0.0, 0.02)
+                self.put(name, election.heard(self.states[name], target, term, self.now_s))
+                self.sent_s[target, term, name] = sent_s
+
+    def stand(self, name: str) -> None:
+        state = election.due(self.states[name], self.electorate, self.now_s, RULES)
+        if state is None:
+            return
+        self.put(name, election.count_votes(state, self.electorate, self.now_s))
+        for trial in (True, False):
+            if self.states[name].role != ("trying" if trial else "candidate"):
+                continue
+            term = self.states[name].term + trial
+            for voter in self.names:
+                if voter == name or self.lost(name, voter):
+                    continue
+                after, granted = election.asked(self.states[voter], name, term, trial, self.now_s, RULES)
+                self.put(voter, after)
+                if not self.lost(name, voter):
+                    told = election.vote_came(
+                        self.states[name], self.electorate, voter, after.term, granted, trial, self.now_s
+                    )
+                    self.put(name, told)
+
+    def heads(self) -> list[str]:
+        return [n for n in self.names if election.mandate(self.states[n], self.electorate, self.now_s, RULES)]
+
+
+@given(st.integers(2, 5), st.integers(0, 10**6))
+@settings(max_examples=40)
+def test_two_heads_never_decide_at_once_and_one_does_when_all_is_well(count: int, seed: int) -> None:
+    voters = Voters(count, seed)
+    for _ in range(150):
+        if voters.chance.random() < 0.05:
+            voters.cut ^= {voters.chance.choice(voters.names)}
+        if voters.chance.random() < 0.02:
+            voters.restart(voters.chance.choice(voters.names))
+        voters.step()
+    voters.cut.clear()
+    end_s = voters.now_s + 5 * RULES.lease_s
+    while not voters.heads():
+        assert voters.now_s < end_s, "no head"
+        voters.step()
+
+
+def test_the_first_candidate_decides_alone_in_a_fleet_of_two_and_the_second_does_not() -> None:
+    for away, decides in (("b1", True), ("b0", False)):
+        voters = Voters(2, 1)
+        while not voters.heads():
+            voters.step()
+        voters.cut = {away}
+        end_s = voters.now_s + 4 * RULES.lease_s
+        while voters.now_s < end_s:
+            voters.step()
+        other = "b0" if away == "b1" else "b1"
+        assert (other in voters.heads()) == decides
+
+
+def test_a_box_is_silent_then_lost_and_a_new_head_counts_from_when_it_heard_the_old_one() -> None:
+    seen = membership.begin(("b0", "b1", "b2"), 100.0, {"b0": 92.0})
+    seen = membership.hear(seen, "b1", "x", 100.5)
+    seen, lost = membership.pass_time(seen, 101.5, RULES)
+    assert lost == ("b0",)
+    assert [seen.status(b) for b in ("b0", "b1", "b2", "b9")] == ["lost", "open", "open", "lost"]
+    seen, lost = membership.pass_time(seen, 104.0, RULES)
+    assert lost == ()
+    assert seen.with_status("silent") == ("b1", "b2")
+    assert membership.forget(seen, "b0").status("b0") == "lost"
+    assert membership.lease_over(100.0, 108.0, RULES)
+    assert not membership.lease_over(100.0, 107.9, RULES)

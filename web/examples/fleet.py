@@ -1,0 +1,30 @@
+"""Examples of a fleet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.examples.example import AT_UTC_S, Example
+
+FLEET: Final[Example] = {
+    "joined": True,
+    "agent": True,
+    "me": "b1",
+    "told_utc_s": AT_UTC_S,
+    "head": "b1",
+    "mandate": True,
+    "boxes": [
+        {"name": "b1", "address": "https://b1:8470", "status": "open", "head": True, "decides": True,
+         "drained": False, "zones": [], "cameras": 2},
+        {"name": "b2", "address": "https://b2:8470", "status": "lost", "head": False, "decides": True,
+         "drained": False, "zones": [], "cameras": 0},
+    ],
+    "cameras": [
+        {"camera": "north", "owner": "b1", "previous": None, "answered": True, "zone": "", "unplaced": None,
+         "cannot": ""},
+        {"camera": "south", "owner": "b1", "previous": None, "answered": True, "zone": "", "unplaced": None,
+         "cannot": ""},
+    ],
+    "overlaps": [{"camera": "south", "start_utc_s": AT_UTC_S - 4000.0, "end_utc_s": AT_UTC_S - 3940.0}],
+    "refused": {"stranger": 2},
+}  # fmt: skip

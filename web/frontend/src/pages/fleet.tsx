@@ -1,0 +1,159 @@
+/** The boxes of the fleet, the one that decides, and who answers which camera. */
+
+import type { FleetAnswer, FleetBoxAnswer, FleetCameraAnswer } from "../answers";
+import { moment } from "../format";
+import { useAsked } from "../parts/asking";
+import { Badge } from "../parts/badge";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { Table } from "../parts/table";
+
+const EVERY_S = 2;
+const STATUS = { open: "There", silent: "Not heard", lost: "Lost" };
+const TONE = { open: "good", silent: "wait", lost: "bad" } as const;
+const UNPLACED = {
+  no_box: "every other box is away",
+  no_zone: "no box that is there reaches its zone",
+  drained: "the boxes that reach it are drained",
+  full: "no box admits it",
+  refused: "the boxes that reach it could not start it",
+};
+const REFUSED: Record<string, string> = {
+  stranger: "a certificate of another authority",
+  no_key: "no certificate",
+  revoked: "a box that was put out",
+  no_member: "a box that is no member",
+  wrong_box: "a message that speaks for another box",
+  bad_code: "an unknown join code",
+  used_code: "a join code that was used",
+  old_code: "a join code that ended",
+  no_tls: "no TLS",
+};
+
+function Boxes({ fleet }: { fleet: FleetAnswer }) {
+  return (
+    <section class="card" aria-labelledby="boxes-title">
+      <h2 id="boxes-title">Boxes</h2>
+      <Table
+        caption="The boxes of the fleet"
+        rows={fleet.boxes}
+        rowKey={(b: FleetBoxAnswer) => b.name}
+        columns={[
+          {
+            key: "name",
+            title: "Box",
+            cell: (b) => (
+              <>
+                {b.name}
+                {b.name === fleet.me && " (this box)"}
+                <span class="quiet under">{b.address}</span>
+              </>
+            ),
+          },
+          {
+            key: "status",
+            title: "State",
+            cell: (b) => (b.status === null ? <span class="quiet">Not known</span> : <Badge tone={TONE[b.status]}>{STATUS[b.status]}</Badge>),
+          },
+          { key: "role", title: "Part", cell: (b) => (b.head ? "Head" : b.decides ? "Standby" : "Member") + (b.drained ? ", drained" : "") },
+          { key: "zones", title: "Zones", cell: (b) => (b.zones.length === 0 ? <span class="quiet">–</span> : b.zones.join(", ")) },
+          { key: "cameras", title: "Cameras", cell: (b) => b.cameras },
+        ]}
+      />
+      {fleet.mandate === false && <p role="status">This box is the head, but hears less than half of the boxes: nothing is moved.</p>}
+      {fleet.head === null && <p role="status">No head is known now. Every camera is answered by its box; nothing is moved.</p>}
+    </section>
+  );
+}
+
+function stateOf(camera: FleetCameraAnswer): string {
+  if (camera.unplaced !== null) return `Not answered: ${UNPLACED[camera.unplaced]}`;
+  if (!camera.answered) return camera.previous === null ? "Starts" : `Starts; ${camera.previous} goes on until then`;
+  return "Answered";
+}
+
+function Cameras({ fleet }: { fleet: FleetAnswer }) {
+  return (
+    <section class="card" aria-labelledby="owners-title">
+      <h2 id="owners-title">Cameras</h2>
+      {fleet.cameras.length === 0 ? (
+        <Empty title="No cameras yet">Add one on any box: the fleet takes it up.</Empty>
+      ) : (
+        <Table
+          caption="Who answers which camera"
+          rows={fleet.cameras}
+          rowKey={(c: FleetCameraAnswer) => c.camera}
+          columns={[
+            { key: "camera", title: "Camera", cell: (c) => c.camera },
+            { key: "owner", title: "Box", cell: (c) => c.owner ?? <span class="quiet">–</span> },
+            {
+              key: "state",
+              title: "State",
+              cell: (c) => (
+                <>
+                  {stateOf(c)}
+                  {c.cannot !== "" && <span class="quiet under">This box cannot start it: {c.cannot}</span>}
+                </>
+              ),
+            },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function Refused({ fleet }: { fleet: FleetAnswer }) {
+  const kinds = Object.entries(fleet.refused);
+  return (
+    <section class="card" aria-labelledby="refused-title">
+      <h2 id="refused-title">Refused and doubled</h2>
+      {kinds.length === 0 && fleet.overlaps.length === 0 && <p class="quiet">This box refused no connection, and gave no camera up late.</p>}
+      {kinds.length > 0 && (
+        <ul>
+          {kinds.map(([kind, count]) => (
+            <li key={kind}>
+              Refused {count} times: {REFUSED[kind] ?? kind}
+            </li>
+          ))}
+        </ul>
+      )}
+      {fleet.overlaps.length > 0 && (
+        <ul>
+          {fleet.overlaps.map((o) => (
+            <li key={`${o.camera} ${o.end_utc_s}`}>
+              Two boxes answered {o.camera} from {moment(o.start_utc_s)} to {moment(o.end_utc_s)}: its events of that time may be there twice
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+export function FleetPage() {
+  const asked = useAsked<FleetAnswer>("/fleet", null, EVERY_S);
+  const fleet = asked.value;
+  return (
+    <>
+      <div class="page-head">
+        <h1>Fleet</h1>
+        <p class="quiet">Boxes that know each other: each answers its own cameras, and those of a box that is lost.</p>
+      </div>
+      {fleet === null && asked.error === null && <Loading what="Loading the fleet" />}
+      {fleet === null && asked.error !== null && <ErrorBox what="The fleet could not be loaded" error={asked.error} onRetry={asked.again} />}
+      {fleet !== null && !fleet.joined && (
+        <Empty title="This box is in no fleet" level={2}>
+          {fleet.me === "" ? "The site file has no section fleet." : "magpie fleet start founds a fleet; magpie fleet join joins one."}
+        </Empty>
+      )}
+      {fleet?.joined && !fleet.agent && <p role="alert">The agent of this box does not run. This is as it told last.</p>}
+      {fleet?.joined && (
+        <>
+          <Boxes fleet={fleet} />
+          <Cameras fleet={fleet} />
+          <Refused fleet={fleet} />
+        </>
+      )}
+    </>
+  );
+}
