@@ -101,7 +101,7 @@ class CameraCandidate:
 @dataclass(frozen=True)
 class PipelineCandidate:
     """An application to be added, or one that is there with another rate or objective. `rate`: rows per second,
-    head-room included; `fan_out` as in PipelineDemand: what was measured of one that is there."""
+    head-room included; `fan_out` as in PipelineDemand, measured of one that is there."""
 
     application: Application
     rate: float

@@ -33,7 +33,6 @@ from edge.engines.ray_settings import (
     join_environment,
 )
 
-_OPEN_S: Final = 60.0
 _ANSWER_S: Final = 5.0
 _STOP_S: Final = 5.0
 
@@ -46,7 +45,8 @@ def new_token() -> str:
 @dataclass(frozen=True)
 class RaySettings:
     """The cluster at `head` (HOST:PORT); this box is `address` in it. `boxes`: the amounts of each box that may be
-    there. `folder` takes the link's log. The boxes are looked at each `look_s`."""
+    there. `folder` takes the link's log. The boxes are looked at each `look_s`; a cluster that does
+    not answer within `open_s` cannot be opened."""
 
     head: str
     security: RaySecurity
@@ -55,11 +55,13 @@ class RaySettings:
     address: str
     mode: port.EngineMode = "pinned"
     look_s: float = 1.0
+    open_s: float = 60.0
 
     def __post_init__(self) -> None:
         address_environment("address", self.address)
         checks.one_of("mode", self.mode, port.ENGINE_MODES)
         checks.in_range("look_s", self.look_s, 0.05, 60.0)
+        checks.in_range("open_s", self.open_s, 1.0, 600.0)
         for name in self.boxes:
             check_box_name("boxes", name)
 
@@ -179,7 +181,7 @@ class RayEngine:
             self._inbox.put(message)
 
     def _wait_for_link(self) -> None:
-        first = self._inbox.take_one(_OPEN_S)
+        first = self._inbox.take_one(self._settings.open_s)
         if not isinstance(first, msg.RayLinkUp):
             self._link.kill()
             self._link.join(_STOP_S)

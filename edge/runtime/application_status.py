@@ -129,7 +129,7 @@ def applications_status(
 
 
 def _about(reason: ServingReason, application: Application) -> bool:
-    """It concerns this application, or the whole plan: what is said of others is not for everybody's eyes."""
+    """It concerns this application, or the whole plan. Reasons of other applications are not for everybody's eyes."""
     if reason.application or not reason.model:
         return reason.application in ("", application.name)
     return reason.model in application.every_model

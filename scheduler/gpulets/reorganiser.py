@@ -69,7 +69,7 @@ _LOWER = 0.05
 
 @dataclass(frozen=True)
 class PlanGrounds:
-    """What a plan follows from; `rates` of models and applications in requests and rows per second."""
+    """The grounds of a plan; `rates` of models and applications in requests and rows per second."""
 
     table: DeviceTable | None
     room: Capacity

@@ -189,7 +189,7 @@ class JointProblem:
                 )
 
     def least_ms(self, pipeline: PipelineLoad, table: DeviceTable) -> tuple[float, tuple[str, ...]]:
-        """What its longest path takes here at best, and the stages on it. Raises InvalidValue for a model that the
+        """The least time of its longest path here, and the stages on it. Raises InvalidValue for a model that the
         table does not have."""
         shares = [s for s in range(1, 101) if s <= self.capacity * 100 + 1e-6]
         fastest = {}

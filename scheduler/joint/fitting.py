@@ -181,7 +181,7 @@ class _Follow:
         return frozenset(m.name for m in self.asked.own if m.name not in self.table.latency_ms)
 
     def _problem(self, asked: Sequence[ServedModel], capacity: float) -> ServingProblem:
-        """What a plan of its own answers, in the order of a plan's problem."""
+        """The problem that a plan of its own answers, in the order of a plan's problem."""
         served = sorted((m for m in asked if m.name not in self._unmeasured), key=lambda m: (-m.priority, m.name))
         return ServingProblem(tuple(served), 1, capacity, self.max_gpulets)
 

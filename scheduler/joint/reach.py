@@ -1,5 +1,5 @@
-"""What can be planned together: the applications whose objectives the device can keep at all, and the models' demands
-beside them. An application that nothing answers in time costs the others nothing."""
+"""The applications that can be planned together: those whose objectives the device can keep at all, and the models'
+demands beside them. An application that nothing answers in time costs the others nothing."""
 
 from __future__ import annotations
 

@@ -66,7 +66,9 @@ def test_an_engine_without_a_cluster_does_not_open_and_says_why(tmp_path: Path) 
     for name in ("box.pem", "box.key", "ca.pem"):
         (tmp_path / name).touch()
     files = RayCertificates(tmp_path / "box.pem", tmp_path / "box.key", tmp_path / "ca.pem")
-    settings = RaySettings("127.0.0.1:9", RaySecurity(new_token(), files), {"b0": {}}, tmp_path, "127.0.0.1")
-    why = r"Ray is not installed|127\.0\.0\.1:9 cannot be joined|ended at once"
+    settings = RaySettings(
+        "127.0.0.1:9", RaySecurity(new_token(), files), {"b0": {}}, tmp_path, "127.0.0.1", open_s=2.0
+    )
+    why = r"Ray is not installed|127\.0\.0\.1:9 cannot be joined|ended at once|does not answer"
     with pytest.raises(Unavailable, match=why):
         RayEngine(settings, lambda: 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -27,6 +28,10 @@ def table(scale: float = 1.0) -> DeviceTable:
     return DeviceTable("toy", rows, {})
 
 
+def _fills_ms(batch: int, rate: float) -> float:
+    return batch * 1000 / rate if rate else math.inf
+
+
 def one_each(problem: ServingProblem, table: DeviceTable) -> ServingPlan:
     """A partition for each model: the smallest share and batch that hold rate and SLO."""
     gpulets = []
@@ -36,7 +41,7 @@ def one_each(problem: ServingProblem, table: DeviceTable) -> ServingPlan:
                 Gpulet(0, p / 100, duty, (ModelBatch(model.name, n),))
                 for p in SHARES
                 for n in range(1, 5)
-                if (e := table.solo_ms(model.name, p, n)) <= (duty := min(model.slo_ms - e, n * 1000 / model.rate))
+                if (e := table.solo_ms(model.name, p, n)) <= (duty := min(model.slo_ms - e, _fills_ms(n, model.rate)))
             ),
             None,
         )

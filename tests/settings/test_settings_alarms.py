@@ -74,7 +74,7 @@ def test_rules_that_are_refused(rule: dict[str, Any], path: str, words: str) -> 
 
 def test_a_site_has_rules_without_being_told() -> None:
     rules = {r.kind: r.rule() for r in SiteSettings().rules}
-    assert set(rules) == {"camera_lost", "disk", "roll_back", "tenant"}
+    assert set(rules) == {"camera_lost", "disk", "roll_back", "stranger", "tenant"}
     assert rules["camera_lost"].wait_s == 60.0
     assert rules["disk"].threshold == 0.05
     assert parse(SiteSettings, {"rules": []}).rules == ()
