@@ -6,6 +6,7 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import "../styles/fleet.css";
 
 const EVERY_S = 2;
 const STATUS = { open: "There", silent: "Not heard", lost: "Lost" };

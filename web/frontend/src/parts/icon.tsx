@@ -34,6 +34,14 @@ const DRAWN: Record<string, ComponentChildren> = {
   windows: <path d="M2 13.5 V2.5 M2 13.5 H14 M4.6 10.6 L7.4 7 L9.8 8.8 L13.4 4" />,
   serving: <path d="M2 4 H14 M2 8 H14 M2 12 H14 M5 2.6 V5.4 M10.6 6.6 V9.4 M7.4 10.6 V13.4" />,
   tenants: <path d="M8 8 V1.8 A6.2 6.2 0 0 1 13.9 9.9 Z M8 8 L13.9 9.9 A6.2 6.2 0 1 1 8 1.8" />,
+  fleet: (
+    <>
+      <rect x="5.6" y="1.8" width="4.8" height="3.8" rx="0.8" />
+      <rect x="1.6" y="10.4" width="4.8" height="3.8" rx="0.8" />
+      <rect x="9.6" y="10.4" width="4.8" height="3.8" rx="0.8" />
+      <path d="M8 5.6 V8 M4 10.4 V8 H12 V10.4" />
+    </>
+  ),
   system: (
     <>
       <rect x="4" y="4" width="8" height="8" rx="1.2" />
