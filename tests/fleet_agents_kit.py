@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from edge.core.clock import SystemClock
+from edge.core.errors import Unavailable
 from edge.core.fleet import FleetRules
 from edge.core.fleet_links import FleetMember, FleetOrder, FleetStatus, OrderAnswer
 from edge.fleet.agent import FleetAgent
@@ -24,7 +25,7 @@ from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
 from edge.fleet.identity import server_context
 from edge.fleet.joining import found_fleet, invite, join_fleet
-from edge.fleet.links import Links
+from edge.fleet.links import Links, M
 from edge.fleet.memory import AgentMemory
 from edge.fleet.own_cameras import OwnCameras
 from edge.fleet.refusals import Refusals
@@ -150,6 +151,20 @@ def _error(status: int, message: str) -> web.Response:
     return web.json_response({"error": {"code": "error", "message": message}}, status=status)
 
 
+class CutLinks(Links):
+    """The links of a box, which reach no box on the other side of the cut."""
+
+    def __init__(self, folder: Path, me: str, cut_off: set[str]) -> None:
+        super().__init__(folder)
+        self._me, self._cut_off = me, cut_off
+
+    async def ask(self, box: FleetMember, path: str, message: Any, kind: type[M], timeout_s: float = 2.0) -> M:
+        """As of `Links`."""
+        if (self._me in self._cut_off) != (box.name in self._cut_off):
+            raise Unavailable(f"{box.name} is cut off")
+        return await super().ask(box, path, message, kind, timeout_s)
+
+
 class FleetOfAgents:
     """Use as `async with`. Boxes are `found`ed and `join`ed, killed and started again."""
 
@@ -159,6 +174,8 @@ class FleetOfAgents:
         self.agents: dict[str, FleetAgent] = {}
         self.settings: dict[str, FleetSettings] = {}
         self.refusals: dict[str, Refusals] = {}
+        #: Boxes that the others do not reach, and that do not reach the others.
+        self.cut_off: set[str] = set()
         self._running: dict[str, tuple[AsyncExitStack, asyncio.Task[None]]] = {}
 
     async def __aenter__(self) -> FleetOfAgents:
@@ -207,7 +224,7 @@ class FleetOfAgents:
         memory = AgentMemory(folder, name, clock.monotonic())
         page = f"http://127.0.0.1:{self.appliances[name].port}/"
         appliance = await parts.enter_async_context(ApplianceClient(page, Secret("token of " + name)))
-        links = await parts.enter_async_context(Links(folder.path))
+        links = await parts.enter_async_context(CutLinks(folder.path, name, self.cut_off))
         refusals = self.refusals[name] = Refusals(clock)
         copies = StudentCopies(name, folder, self._folder / name / "models", links, lambda: memory.agreement)
         own = OwnCameras(name, folder, appliance, copies, clock, settings.camera_zones)

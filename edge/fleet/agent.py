@@ -108,7 +108,11 @@ class FleetAgent:
     async def _at_rhythm(self, step: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
             began = self._clock.monotonic()
-            await step()
+            try:
+                await step()
+            except (MagpieError, OSError) as error:
+                # A full disk or an answer that cannot be read is no reason to end: the others would take the cameras.
+                log.warning("%s", error)
             await asyncio.sleep(max(0.05, pause_s - (self._clock.monotonic() - began)))
 
     @property
@@ -121,13 +125,13 @@ class FleetAgent:
     async def _beat_and_act(self) -> None:
         await self._own.look()
         memory = self._memory
-        if memory.is_head:
-            if self._duty is not None:
-                now = self._clock.monotonic()
-                self._duty.hear(self._beat(), now)
-                self._boxes, self._unplaced = self._duty.statuses(), self._duty.unplaced
-                self._answered_for_s = self._duty.answered_for_s(now)
-        else:
+        if memory.is_head and self._duty is not None:
+            now = self._clock.monotonic()
+            self._duty.hear(self._beat(), now)
+            self._boxes, self._unplaced = self._duty.statuses(), self._duty.unplaced
+            self._answered_for_s = self._duty.answered_for_s(now)
+        if not self._mandate():
+            # A head that was cut off asks, too: another one may have been chosen meanwhile, and would not beat to it.
             await self._beat_to_head()
         self._own.act(memory.agreement, self._answered_for_s)
         try:
@@ -206,9 +210,10 @@ class FleetAgent:
         async def one(name: str) -> VoteAnswer | None:
             member = memory.member(name)
             try:
-                return None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
+                told = None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
             except MagpieError:
                 return None
+            return told if told is not None and told.voter == name else None
 
         role = memory.election.role
         tasks = [asyncio.create_task(one(m.name)) for m in others]

@@ -72,7 +72,10 @@ class ApplianceClient:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"the appliance does not answer: {error or type(error).__name__}") from None
         if answer.status < 300:
-            return json.loads(raw) if raw else None
+            try:
+                return json.loads(raw) if raw else None
+            except ValueError:
+                raise Unavailable("the appliance's answer cannot be read") from None
         kind = NotFound if answer.status == 404 else MagpieError
         raise kind(_words(raw, answer.status))
 

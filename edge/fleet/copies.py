@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from edge.fleet.links import Links
 log = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".safetensors"
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _AT_ONCE: Final = 8
 
 
@@ -41,14 +43,17 @@ class StudentCopies:
         for path in (self._folder.path / "students").glob(f"*{_SUFFIX}"):
             if path.stem not in wanted | self.begun_with:
                 path.unlink(missing_ok=True)
-        missing = [c for c in agreement.cameras if c.student in wanted and self.file(c.student) is None]
+        missing = [
+            c for c in agreement.cameras
+            if c.student in wanted and _DIGEST.fullmatch(c.student) and self.file(c.student) is None
+        ]  # fmt: skip
         for camera in missing[:_AT_ONCE]:
             await self._fetch(camera)
 
     def file(self, digest: str) -> Path | None:
         """A student's file: a copy, or the appliance's own."""
-        if not any(c.student == digest for c in self._agreement().cameras):
-            return None
+        if not _DIGEST.fullmatch(digest) or not any(c.student == digest for c in self._agreement().cameras):
+            return None  # a name of another box leads to no other file
         places = (self._folder.path / "students" / f"{digest}{_SUFFIX}", self._models / f"{digest}{_SUFFIX}")
         return next((path for path in places if path.is_file()), None)
 

@@ -134,10 +134,12 @@ def with_members(
     so that they are given to others."""
     number = agreement.version.number + 1 if agreement.version.term == term else 1
     names = {m.name for m in members}
+    # Cameras of a box that was put out earlier may still wait for another one.
+    left = {m.name for m in agreement.members} - names
     cameras = tuple(
         replace(c, previous=c.previous if c.previous in names else None)
         for c in agreement.cameras
-        if revoked or c.owner in names
+        if revoked or c.owner not in left
     )
     serials = tuple(dict.fromkeys((*agreement.revoked, *([revoked] if revoked else []))))
     return replace(agreement, version=AgreementVersion(term, number), members=members, cameras=cameras, revoked=serials)

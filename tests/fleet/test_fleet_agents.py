@@ -166,6 +166,19 @@ async def test_a_standby_decides_when_the_head_is_killed_and_takes_its_camera(tm
         assert fleet.status("b1").mandate is None
 
 
+async def test_a_head_that_was_cut_off_follows_the_one_that_was_chosen_meanwhile(tmp_path: Path) -> None:
+    async with FleetOfAgents(tmp_path) as fleet:
+        await three(fleet)
+        fleet.appliances["b1"].watch("gate")
+        await until(lambda: fleet.owners("b3") == {"gate": "b1"}, "the camera is taken up")
+        fleet.cut_off.add("b1")
+        await until(lambda: fleet.owners("b2").get("gate") in ("b2", "b3"), "the others answer it, too")
+        assert "gate" in fleet.appliances["b1"].cameras, "no head is needed to answer"
+        fleet.cut_off.clear()
+        await until(lambda: fleet.status("b1").head == "b2", "the old head follows")
+        await until(lambda: "gate" not in fleet.appliances["b1"].cameras, "the old copy stops")
+
+
 async def test_of_two_boxes_the_first_takes_over_for_the_second_but_not_the_other_way(tmp_path: Path) -> None:
     async with FleetOfAgents(tmp_path) as fleet:
         await fleet.found("b1")

@@ -189,6 +189,8 @@ def test_members_that_leave_take_their_cameras_and_those_put_out_do_not() -> Non
     out = with_members(both, both.members[1:], 2, "serial")
     assert [c.id for c in out.cameras] == ["gate", "yard"]
     assert out.revoked == ("serial",)
+    later = with_members(out, out.members[:1], 2)
+    assert [c.id for c in later.cameras] == ["gate", "yard"], "it waits for a box still, whoever else leaves"
 
 
 class World:
