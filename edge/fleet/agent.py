@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, Forbidden, MagpieError, StoreError, Unavailable
+from edge.core.errors import Conflict, Forbidden, MagpieError, Unavailable
 from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
@@ -134,10 +134,7 @@ class FleetAgent:
             # A head that was cut off asks, too: another one may have been chosen meanwhile, and would not beat to it.
             await self._beat_to_head()
         self._own.act(memory.agreement, self._answered_for_s)
-        try:
-            memory.folder.write_status(self.status())
-        except StoreError as error:  # a full disk is no reason to fall silent: the others would take the cameras
-            log.warning("%s", error)
+        memory.folder.write_status(self.status())
 
     async def _beat_to_head(self) -> None:
         """To the head that is known; where it is silent, to all that may be it."""

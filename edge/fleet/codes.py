@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from edge.core.errors import InvalidValue, StoreError
 from edge.fleet.folder import FleetFolder
+from edge.models.folder import sync_folder
 
 #: Of the fingerprint in a code: 32 hexadecimal digits are 128 bits, which nobody finds another authority for.
 _MARK: Final = 32
@@ -65,11 +65,7 @@ def use_code(folder: FleetFolder, secret: str, now_utc_s: float) -> CodeTried:
         return "old_code"
     try:
         open_code.replace(used)
-        descriptor = os.open(used.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(used.parent)
     except FileNotFoundError:  # used by another request at this instant
         return "used_code"
     except OSError as error:

@@ -35,8 +35,8 @@ class HistoryRow:
     used: float | None = None
 
 
-class _Mean:
-    """A mean over time."""
+class TimeMean:
+    """A mean over time; None: over no time."""
 
     def __init__(self) -> None:
         self._sum, self._seconds = 0.0, 0.0
@@ -47,7 +47,12 @@ class _Mean:
 
     @property
     def value(self) -> float | None:
-        return round(self._sum / self._seconds, 5) if self._seconds > 0 else None
+        return self._sum / self._seconds if self._seconds > 0 else None
+
+
+def _kept(mean: TimeMean) -> float | None:
+    value = mean.value
+    return None if value is None else round(value, 5)
 
 
 @dataclass
@@ -59,7 +64,7 @@ class _Sums:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        self.held, self.given, self.load, self.need, self.used, self.use_given = (_Mean() for _ in range(6))
+        self.held, self.given, self.load, self.need, self.used, self.use_given = (TimeMean() for _ in range(6))
 
 
 class TenantDay:
@@ -107,12 +112,13 @@ class TenantDay:
         if sums.seconds <= 0:
             return
         performance = sums.performance / sums.measured if sums.measured > 0 else None
-        given = sums.given.value if sums.given.value is not None else sums.use_given.value
+        given = _kept(sums.given)
+        given = _kept(sums.use_given) if given is None else given
         utility = None if performance is None else tenant.objective.utility_of(performance)
         row = HistoryRow(
-            tenant.id, round(utc_s, 3), round(sums.seconds, 3), sums.held.value or 0.0, given or 0.0, performance,
-            tenant.objective.goal, utility, sums.load.value if tenant.serves else None, sums.requests,
-            round(sums.floor, 5), sums.need.value, sums.used.value,
+            tenant.id, round(utc_s, 3), round(sums.seconds, 3), _kept(sums.held) or 0.0, given or 0.0, performance,
+            tenant.objective.goal, utility, _kept(sums.load) if tenant.serves else None, sums.requests,
+            round(sums.floor, 5), _kept(sums.need), _kept(sums.used),
         )  # fmt: skip
         # Rows of a time that is to come are of before the clock was put back.
         while self.rows and self.rows[-1].utc_s > utc_s:

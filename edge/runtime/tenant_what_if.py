@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edge.core.tenants import SharingRules, Tenant
-from edge.runtime.tenant_day import ROW_S, HistoryRow
+from edge.runtime.tenant_day import ROW_S, HistoryRow, TimeMean
 from scheduler.tenants.known import LearnedTenant, SharingReport
 from scheduler.tenants.sharing import (
     MeasuredUse,
@@ -42,15 +42,14 @@ class _Means:
     """Means over time, by key."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, float]] = {}
+        self._means: dict[str, TimeMean] = {}
 
     def add(self, key: str, value: float, seconds: float) -> None:
-        total, over = self._sums.get(key, (0.0, 0.0))
-        self._sums[key] = (total + value * seconds, over + seconds)
+        self._means.setdefault(key, TimeMean()).add(value, seconds)
 
     @property
     def of(self) -> dict[str, float]:
-        return {key: total / over for key, (total, over) in self._sums.items() if over > 0}
+        return {key: value for key, mean in self._means.items() if (value := mean.value) is not None}
 
 
 def replayed(
