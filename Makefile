@@ -9,7 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*.* web/frontend/src/*/*.*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all trials test-gpu lint format image bench bench-gpu install dev system-packages clean
+.PHONY: help demo test test-all test-engines trials test-gpu lint format image bench bench-gpu install dev system-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,10 +42,10 @@ LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_c
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance commands \
 	contracts core demo detectors engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
 	scheduler serving settings simulation store students tracking training upkeep web)
-ALONE := $(filter-out tests/__pycache__ tests/browser tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
+ALONE := $(filter-out tests/__pycache__ tests/browser tests/clusters tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
-test trials: export PYTHONDONTWRITEBYTECODE :=
+test test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
@@ -60,6 +60,9 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
+
+test-engines: $(DEV_STAMP) ## run the engine `ray` on a real cluster of Ray, which `make test` leaves out
+	$(BIN)/python -m pytest tests/clusters $(ARGS)
 
 trials: $(DEV_STAMP) ## try it with programs of others and on a troubled box (what each needs: CONTRIBUTING.md)
 	$(BIN)/python -m pytest tests/trials $(ARGS)

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import pytest
 import worker_mains as mains
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,6 +56,7 @@ class Process:
         on_started: Callable[[str | None], None],
     ) -> None:
         self.name, self.pid, self.sent, self.messages_lost = name, 0, list[Any](), 0
+        self.place = launch.env["PLACE"]
         self.say, self._on_exit, self._on_started = on_message, on_exit, on_started
         self._standby, self.retired, self.killed, self.alive = standby, False, False, True
         #: Its worker was stopped; it is warm.
@@ -109,7 +111,7 @@ class Places:
     def launch_spec(self, worker: str, role: Role, share: float) -> LaunchSpec:
         assert worker not in self.attached, f"{worker} is taken"
         self.most[worker] = share
-        return LaunchSpec()
+        return LaunchSpec(env={"PLACE": worker})
 
     def attach(self, worker: str, role: Role, pid: int, share: float) -> Grant:
         self.attached[worker] = share
@@ -158,8 +160,11 @@ class World:
         self.supervisor.open()
 
     def _make(self, *args: Any) -> Process:
-        self.processes.append(Process(*args))
-        return self.processes[-1]
+        made, held = Process(*args), {p.place for p in self.processes if p.alive}
+        places = [made.name, *(f"{made.name}~{n}" for n in range(1, len(held) + 1))]
+        assert made.place == next(p for p in places if p not in held), "the first place that is free"
+        self.processes.append(made)
+        return made
 
     async def settle(self) -> None:
         for _ in range(12):
@@ -171,20 +176,13 @@ class World:
         there = [p for p in self.processes if p.alive]
         process = there[n % len(there)] if there else None
         if what == "start":
-            for absent in [w for w in WORKERS if not self.supervisor.has(w)]:
-                self.wanted[absent] = share
-                self.supervisor.start(
-                    WORKERS[absent], share, mains.obedient, None, partial(self._told, absent),
-                    lambda reason, name=absent: self.lost.update([name]),  # type: ignore[misc]
-                )  # fmt: skip
+            for worker in WORKERS:
+                self.start(worker, share)
         elif what == "resize" and name in self.wanted:
             self.wanted[name] = share
             self.supervisor.resize(name, share)
         elif what == "stop":
-            self.wanted.pop(name, None)
-            self.commands[name].clear()
-            for own in self.of(name):
-                own.unwanted = True
+            self.unwant(name)
             self.stops.append(asyncio.create_task(self.supervisor.stop(name, 0.0)))
         elif what == "kill":
             self.supervisor.kill(name, "as the test wants")
@@ -209,6 +207,27 @@ class World:
             await self.become(what, process)
         await self.settle()
         self.check()
+
+    def start(self, name: str, share: float) -> None:
+        """Of one that is there no second one is made."""
+        start = partial(
+            self.supervisor.start, WORKERS[name], share, mains.obedient, None, partial(self._told, name),
+            lambda reason: self.lost.update([name]), finishes=True,
+        )  # fmt: skip
+        if self.supervisor.has(name):
+            made = len(self.processes)
+            with pytest.raises(ValueError, match=f"{name} exists"):
+                start()
+            assert len(self.processes) == made
+        else:
+            self.wanted[name] = share
+            start()
+
+    def unwant(self, name: str) -> None:
+        self.wanted.pop(name, None)
+        self.commands[name].clear()
+        for own in self.of(name):
+            own.unwanted = True
 
     async def starts(self, process: Process) -> None:
         held = set(self.places.attached)
@@ -240,6 +259,11 @@ class World:
             process.retires()
         elif what == "ends" and (process.retired or process.killed):
             await self.end(process, 0)
+        elif what == "finishes" and process.works and not process.unwanted and Retire() not in process.sent:
+            self.unwant(process.name)
+            process.ends(0)
+            await self.settle()
+            assert not self.supervisor.has(process.name), "its work is done"
         elif what == "beats":
             for one in self.processes:
                 if one.pid and one.alive:
@@ -309,9 +333,9 @@ class World:
 #: Both run from the start; processes get on more often than they fail, or no replacement would get far.
 STEPS = (
     "start", "resize", "replace", "stop", "kill", "send", "time", "dies", "beats", "starts", "readies", "retires",
-    "ends", "restart",
+    "ends", "restart", "finishes",
 )  # fmt: skip
-OFTEN = (2, 2, 5, 1, 1, 2, 1, 4, 1, 2, 4, 4, 4, 2)
+OFTEN = (2, 2, 5, 1, 1, 2, 1, 4, 1, 2, 4, 4, 4, 2, 1)
 ORDERS = st.lists(
     st.tuples(
         st.sampled_from([step for step, times in zip(STEPS, OFTEN, strict=True) for _ in range(times)]),
