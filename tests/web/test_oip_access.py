@@ -33,9 +33,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def web(server: Running) -> Iterator[httpx.Client]:
+    """One for all requests: each new one would read all certificates of the machine first."""
+    with httpx.Client(base_url=server.url) as client:
+        yield client
+
+
 @pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready"])
-def test_health_is_open(server: Running, path: str) -> None:
-    assert httpx.get(server.url + path).status_code == 200
+def test_health_is_open(web: httpx.Client, path: str) -> None:
+    assert web.get(path).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -46,19 +53,18 @@ def test_health_is_open(server: Running, path: str) -> None:
      ("POST", "/v2/repository/models/echo_fp32/load"), ("POST", "/v2/repository/models/echo_fp32/unload"),
      ("GET", "/v2/health/../models/stats"), ("GET", "/v2//health/live/x"), ("GET", "/"), ("GET", "/x/health")],
 )  # fmt: skip
-def test_the_rest_needs_a_token(server: Running, method: str, path: str) -> None:
+def test_the_rest_needs_a_token(web: httpx.Client, method: str, path: str) -> None:
     for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic dg=="}, {"authorization": "Bearer"}):
-        answer = httpx.request(method, server.url + path, headers=headers, json={})
+        answer = web.request(method, path, headers=headers, json={})
         assert (answer.status_code, answer.headers.get("www-authenticate")) == (401, "Bearer"), headers
         assert isinstance(answer.json()["error"], str)
-    assert httpx.request(method, server.url + path, headers=OPERATOR, json={}).status_code not in (401, 403)
+    assert web.request(method, path, headers=OPERATOR, json={}).status_code not in (401, 403)
 
 
-def test_what_is_served_is_an_operators_to_change(server: Running) -> None:
+def test_what_is_served_is_an_operators_to_change(web: httpx.Client) -> None:
     for action in ("load", "unload"):
-        path = f"{server.url}/v2/repository/models/echo_fp32/{action}"
-        assert httpx.post(path, headers=VIEWER).status_code == 403
-    assert httpx.get(server.url + "/v2/models/stats", headers=VIEWER).status_code == 200
+        assert web.post(f"/v2/repository/models/echo_fp32/{action}", headers=VIEWER).status_code == 403
+    assert web.get("/v2/models/stats", headers=VIEWER).status_code == 200
 
 
 def tensor() -> Any:
@@ -100,18 +106,21 @@ def test_grpc_streams(server: Running, headers: dict[str, str], good: bool) -> N
 
 def test_an_open_port_is_asked_by_the_boxs_own_names_only() -> None:
     """A page whose name was made to point here sends its own name as Host and as Origin: both are the same."""
-    with running(hosts=Hosts(["models.example.org"], "cabinet-7")) as started:
+    with (
+        running(hosts=Hosts(["models.example.org"], "cabinet-7")) as started,
+        httpx.Client(base_url=started.url) as web,
+    ):
         rebound = {"host": "evil.example:8000", "origin": "http://evil.example:8000"}
         unload = "/v2/repository/models/echo_fp32/unload"
         for method, path in (("POST", unload), ("POST", "/v2/models/echo_fp32/infer"), ("GET", "/v2/models/stats")):
-            refused = httpx.request(method, started.url + path, headers=rebound)
+            refused = web.request(method, path, headers=rebound)
             assert refused.status_code == 421
             assert "evil.example" in refused.json()["error"]
             assert "web.hosts" in refused.json()["error"]
         assert started.service.asked == []
         for host in ("models.example.org", "cabinet-7:8000", "127.0.0.1.", "localhost"):
-            assert httpx.get(f"{started.url}/v2/models/stats", headers={"host": host}).status_code == 200, host
-        assert httpx.post(started.url + unload).status_code == 200
+            assert web.get("/v2/models/stats", headers={"host": host}).status_code == 200, host
+        assert web.post(unload).status_code == 200
         assert started.service.asked == [("unload", "echo_fp32", {})]
 
 

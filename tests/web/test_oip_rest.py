@@ -45,7 +45,7 @@ def client(server: Running) -> Iterator[triton.InferenceServerClient]:
     client.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def web(server: Running) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.url, headers={"accept-encoding": "identity"}) as client:
         yield client

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from access_kit import PASSWORD, Door
 from appliance_double import DictAppliance
 
@@ -20,11 +21,11 @@ from web.server import WebServer
 
 playwright = pytest.importorskip("playwright.async_api")
 WAIT_MS = 60_000
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Any]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_browser() -> AsyncIterator[Any]:
     from benchmarks.headless_browser import chromium, chromium_path
 
     if chromium_path() is None:
@@ -35,12 +36,20 @@ async def browser() -> AsyncIterator[Any]:
         yield browser
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def browser(shared_browser: Any) -> AsyncIterator[Any]:
+    """With nothing in it of another test: each page has a context of its own."""
+    yield shared_browser
+    for context in shared_browser.contexts:
+        await context.close()
+
+
 @pytest.fixture
 def service() -> DictAppliance:
     return DictAppliance(utc_s=time.time())
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def server(service: DictAppliance) -> AsyncIterator[WebServer]:
     server = WebServer(create_app(service), "127.0.0.1", 0)
     await server.start()
@@ -53,7 +62,7 @@ def door(tmp_path: Path, sqlite_template: Path) -> Door:
     return Door(tmp_path, sqlite_template)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def guarded(service: DictAppliance, door: Door) -> AsyncIterator[WebServer]:
     """The same behind a log-in."""
     server = WebServer(create_app(service, access=door.access), "127.0.0.1", 0)
