@@ -166,13 +166,14 @@ def replayed(
     seed: int | None = None,
     names: QueueNames = ONE_QUEUE_EACH,
     lent: float = LENT,
+    requests: int = REQUESTS,
 ) -> dict[str, float]:
     """Of all pipelines' requests: `late` the part that took longer than the objective (dropped ones, too), `worst` the
     longest time of those that were answered, in parts of the objective. Requests come evenly, or with `seed` by chance
     (Poisson). `names`: of the queues in `problem` and `plan`; the front gets them as queues of their models. `lent`:
-    the part of the time kept for later stages that an earlier one may use."""
+    the part of the time kept for later stages that an earlier one may use. `requests`: of each pipeline."""
     late, worst, count = 0, 0.0, 0
-    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names, lent).run(seed)):
+    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names, lent).run(seed, requests)):
         count += 1
         late += took_ms > pipeline.slo_ms * (1 + 1e-6)
         worst = max(worst, took_ms / pipeline.slo_ms if took_ms < math.inf else 0.0)
@@ -196,7 +197,7 @@ class _Replay:
         self._planned_ms = waits if groups else {}
         self._parts = {p.name: _parts_of_rest(p, budgets) for p in problem.busy}
 
-    async def run(self, seed: int | None) -> list[tuple[PipelineLoad, float]]:
+    async def run(self, seed: int | None, requests: int) -> list[tuple[PipelineLoad, float]]:
         """Each request's pipeline and the time that it took in ms; infinity: it was dropped."""
         slo_ms: dict[str, float] = {}
         for pipeline in self._problem.busy:
@@ -205,15 +206,15 @@ class _Replay:
                 slo_ms[model] = max(slo_ms.get(model, 0.0), pipeline.slo_ms)
         applications = tuple(_application(p, self._names) for p in self._problem.busy)
         self._box = SimulatedBox(self._table, self._plan.gpulets, slo_ms, self._planned_ms, applications)
-        clients = [self._client(p, seed) for p in self._problem.busy]
+        clients = [self._client(p, seed, requests) for p in self._problem.busy]
         found = list(await asyncio.gather(*clients))
         self._box.front.close()
         return [one for some in found for one in some]
 
-    async def _client(self, pipeline: PipelineLoad, seed: int | None) -> list[tuple[PipelineLoad, float]]:
+    async def _client(self, pipeline: PipelineLoad, seed: int | None, requests: int) -> list[tuple[PipelineLoad, float]]:
         loop = asyncio.get_running_loop()
         asked = []
-        for n, at_s in enumerate(_arrivals(pipeline, seed)):
+        for n, at_s in enumerate(_arrivals(pipeline, seed, requests)):
             await asyncio.sleep(max(0.0, at_s - loop.time()))
             asked.append(loop.create_task(self._request(pipeline, n)))
         return [(pipeline, took_ms) for took_ms in await asyncio.gather(*asked)]
@@ -257,10 +258,10 @@ def _application(pipeline: PipelineLoad, names: QueueNames) -> Application:
     return Application(pipeline.name, pipeline.slo_ms, (_X,), (output,), stages, queues=numbers)
 
 
-def _arrivals(pipeline: PipelineLoad, seed: int | None) -> Iterator[float]:
+def _arrivals(pipeline: PipelineLoad, seed: int | None, requests: int) -> Iterator[float]:
     """Seconds."""
     chance, at_s = random.Random(f"{pipeline.name} {seed}"), 0.0
-    for n in range(REQUESTS):
+    for n in range(requests):
         yield n / pipeline.rate if seed is None else at_s
         at_s += chance.expovariate(pipeline.rate)
 

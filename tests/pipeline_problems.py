@@ -51,8 +51,9 @@ GRAPHS: Mapping[str, tuple[tuple[str, ...], tuple[tuple[str, str], ...]]] = {
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> PipelineProblem:
-    """A pipeline of up to five modules, mostly with an objective that can be kept."""
+def pipelines(draw: st.DrawFn, most_rate: float = 800.0) -> PipelineProblem:
+    """A pipeline of up to five modules, mostly with an objective that can be kept. The policy `whole` searches a rate
+    of hundreds to its limits, which is worth a second."""
     names, edges = GRAPHS[draw(st.sampled_from(sorted(GRAPHS)))]
     modules = []
     for name in names:
@@ -62,5 +63,5 @@ def pipelines(draw: st.DrawFn) -> PipelineProblem:
             draw(st.floats(1.0, 3.0)),
             draw(st.floats(1.0, 3.0)),
         )
-        modules.append(PipelineModule(name, round(draw(st.floats(1.0, 800.0)), 2), rows))
+        modules.append(PipelineModule(name, round(draw(st.floats(1.0, most_rate)), 2), rows))
     return PipelineProblem("drawn", round(draw(st.floats(0.02, 1.0)), 4), tuple(modules), edges)

@@ -27,7 +27,7 @@ def until(condition: Callable[[], Any], what: str, timeout_s: float = 60.0) -> A
     ends = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < ends, what
-        time.sleep(0.05)
+        time.sleep(0.2)  # most conditions cost the appliance an answer
     return value
 
 

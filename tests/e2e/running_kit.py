@@ -24,7 +24,7 @@ async def until(condition: Callable[[], Any], timeout_s: float, what: str) -> An
         value = condition()
         if value:
             return value
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.25)  # most conditions read the database
     pytest.fail(f"not within {timeout_s:.0f} s: {what}")
 
 

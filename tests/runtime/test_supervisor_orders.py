@@ -360,6 +360,7 @@ def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[
             await world.calm()
             world.check()
             states = {w["name"]: w for w in world.supervisor.workers()}
+            assert states.keys() == world.wanted.keys(), "what was stopped, or has finished, is forgotten"
             for name, share in world.wanted.items():
                 (process,) = [p for p in world.of(name) if p.alive]
                 assert process.works, "the last one standing is the worker"
@@ -374,5 +375,29 @@ def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[
         finally:
             await world.close()
         assert world.places.attached == {}, "all shares are given back"
+
+    asyncio.run(play())
+
+
+def test_a_stop_that_waits_longer_leaves_the_next_of_that_name_alone() -> None:
+    async def play() -> None:
+        world = World()
+        try:
+            name = "retrain-a"
+            world.start(name, SHARES[0])
+            await world.calm()
+            (old,) = world.of(name)
+            waits = asyncio.create_task(world.supervisor.stop(name, 3600.0))
+            await world.settle()
+            await world.do(("stop", 1, SHARES[0]))
+            world.start(name, SHARES[1])
+            await world.settle()
+            assert not waits.done()
+            await world.end(old, -9)
+            await waits
+            assert world.supervisor.has(name)
+            world.check()
+        finally:
+            await world.close()
 
     asyncio.run(play())

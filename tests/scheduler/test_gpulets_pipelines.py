@@ -60,7 +60,7 @@ def test_never_more_share_than_the_even_split_and_budgets_within_the_objective(
     demands = [PipelineDemand(application, rate)]
     capacity = Capacity(round(room, 2), round(room, 2))
     evenly = fit_evenly(even, own, demands, table(), capacity, by_load)
-    split = fit_pipelines(even, own, demands, table(), capacity, by_load)
+    split = fit_pipelines(even, own, demands, table(), capacity, by_load, most_steps=1_000)
     assert replace(application, budgets=split.budgets["app"]).rest_ms["s0"] <= slo_ms * (1 + 1e-9)
     assert split.fitted.plan.total_share <= capacity.most + 1e-9
     if not evenly.fitted.capped and not evenly.fitted.refused:

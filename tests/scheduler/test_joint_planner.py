@@ -85,7 +85,7 @@ def test_every_plan_holds_within_its_budgets_and_never_takes_more_than_the_even_
     problem: JointProblem, device: DeviceTable
 ) -> None:
     try:
-        answer = plan_jointly(problem, device, most_steps=15_000)
+        answer = plan_jointly(problem, device, most_steps=4_000)
     except InvalidValue:
         return  # shorter than the fastest path
     asked = problem.served({})
@@ -292,15 +292,15 @@ def test_a_replay_keeps_to_the_law_and_sees_what_is_late() -> None:
     plan = plan_jointly(problem, SLOW_AND_FAST).plan
     worst_ms = joint_verdict(problem, SLOW_AND_FAST, plan).path_ms["p"]
     for feeding in ("in turn", "pull"):
-        found = replayed(problem, SLOW_AND_FAST, plan, feeding)
+        found = replayed(problem, SLOW_AND_FAST, plan, feeding, requests=300)
         assert found["late"] == 0
         assert 0.45 <= found["worst"] <= worst_ms / 100 + 1e-4  # 40 + 5 ms of work at least
     stricter = JointProblem((chain(44.0, 10.0, "slow", "fast"),))
-    assert replayed(stricter, SLOW_AND_FAST, plan, "pull")["late"] == 1
+    assert replayed(stricter, SLOW_AND_FAST, plan, "pull", requests=300)["late"] == 1
     # Two in turn: 23 requests/s wait 83 ms at most; where both begin together, up to 160.
     device = table({"m": {50: (100.0, 160.0)}})
     fast = JointProblem((chain(250.0, 23.0, "m"),))
-    assert replayed(fast, device, plan_jointly(fast, device).plan, "in turn")["late"] == 0
+    assert replayed(fast, device, plan_jointly(fast, device).plan, "in turn", requests=300)["late"] == 0
 
 
 # -- bad input

@@ -56,7 +56,7 @@ def priced(problem: PipelineProblem) -> PipelineProblem:
     )
 
 
-@given(drawn=pipelines())
+@given(drawn=pipelines(200.0))
 @hypothesis_settings(max_examples=60)
 def test_fronts_beat_harpagon_and_whole_all_that_are_in_time_once_rounded_up(drawn: PipelineProblem) -> None:
     problem = priced(drawn)
