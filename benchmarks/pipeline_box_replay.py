@@ -173,7 +173,9 @@ def replayed(
     (Poisson). `names`: of the queues in `problem` and `plan`; the front gets them as queues of their models. `lent`:
     the part of the time kept for later stages that an earlier one may use. `requests`: of each pipeline."""
     late, worst, count = 0, 0.0, 0
-    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names, lent).run(seed, requests)):
+    for pipeline, took_ms in run_virtual(
+        _Replay(problem, table, plan, feeding == "in turn", names, lent).run(seed, requests)
+    ):
         count += 1
         late += took_ms > pipeline.slo_ms * (1 + 1e-6)
         worst = max(worst, took_ms / pipeline.slo_ms if took_ms < math.inf else 0.0)
@@ -211,7 +213,9 @@ class _Replay:
         self._box.front.close()
         return [one for some in found for one in some]
 
-    async def _client(self, pipeline: PipelineLoad, seed: int | None, requests: int) -> list[tuple[PipelineLoad, float]]:
+    async def _client(
+        self, pipeline: PipelineLoad, seed: int | None, requests: int
+    ) -> list[tuple[PipelineLoad, float]]:
         loop = asyncio.get_running_loop()
         asked = []
         for n, at_s in enumerate(_arrivals(pipeline, seed, requests)):
