@@ -27,7 +27,7 @@ from edge.core.tracks import TrackedObject
 from edge.core.truth import Answer, FrameKey, Question
 from edge.store import database as db
 from edge.store.answers import AnswerRecord
-from edge.store.store import Store
+from edge.store.store import Store, default_url
 from edge.store.tables import metadata
 from edge.store.values import NewEvent
 from edge.upkeep import rows
@@ -84,18 +84,35 @@ def state(url: str) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-@pytest.fixture
-def filled(tmp_path: Path, place: Place, request: pytest.FixtureRequest) -> tuple[str, Path]:
-    """Address and folder of a store with data, on SQLite unless the test asks for another."""
-    kind = getattr(request, "param", "sqlite")
-    folder = tmp_path / "data"
-    url = place(kind, folder)
+def fill_folder(url: str, folder: Path) -> None:
+    """A store with data, and the pictures beside it."""
     with Store(url, folder) as store:
         fill(store)
     (folder / "exemplars" / "gate").mkdir(parents=True)
     (folder / "exemplars" / "gate" / "old-1.jpg").write_bytes(b"picture")
     (folder / "pictures" / "gate").mkdir(parents=True)
     (folder / "pictures" / "gate" / "w1.jpg").write_bytes(b"window")
+
+
+@pytest.fixture(scope="module")
+def filled_sqlite(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Path:
+    """A filled folder to copy, which is quicker than filling each time."""
+    folder = tmp_path_factory.mktemp("filled")
+    shutil.copy(sqlite_template, folder / "magpie.db")
+    fill_folder(default_url(folder), folder)
+    return folder
+
+
+@pytest.fixture
+def filled(tmp_path: Path, place: Place, filled_sqlite: Path, request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """Address and folder of a store with data, on SQLite unless the test asks for another."""
+    kind = getattr(request, "param", "sqlite")
+    folder = tmp_path / "data"
+    if kind == "sqlite":
+        shutil.copytree(filled_sqlite, folder)
+        return default_url(folder), folder
+    url = place(kind, folder)
+    fill_folder(url, folder)
     return url, folder
 
 
