@@ -111,13 +111,21 @@ def viewed(problem: SharingProblem, tenant: ProblemTenant, memory: TenantMemory,
 
 
 def table(
-    problem: SharingProblem, tenant: ProblemTenant, view: TenantView | None, entitlement: float, widths: float
+    problem: SharingProblem,
+    tenant: ProblemTenant,
+    view: TenantView | None,
+    entitlement: float,
+    widths: float,
+    trusting: bool = False,
 ) -> Floats:
-    """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
+    """Utility over steps: learned, else linear up to what the tenant is taken to demand, where `trusting` at least what
+    it declares."""
     if view is not None:
         return view.utility(widths)
     units = problem.granularity * np.arange(problem.steps + 1)
     demand = unmeasured_demand(tenant, entitlement)
+    if trusting and tenant.claim is not None:
+        demand = max(demand, tenant.claim.demand)
     return np.minimum(1.0, units / demand) if demand > 0 else np.ones_like(units)
 
 
@@ -178,12 +186,13 @@ class Standing:
         careful = [held[j] if self.holds(j) else max(floors[j], kept[j]) for j in count]
         return next((least for least in (careful, held) if sum(least) <= problem.steps), floors)
 
-    def tables(self, widths: float, keep: float | Sequence[int]) -> Floats:
+    def tables(self, widths: float, keep: float | Sequence[int], trusting: bool = False) -> Floats:
         """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
-        floor, or below the part `keep` of the share held, or the steps `keep`) are negative."""
+        floor, or below the part `keep` of the share held, or the steps `keep`) are negative. `trusting`: a tenant that is
+        never measured demands what it declares at least."""
         problem = self.problem
         rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
-        out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
+        out = np.array([table(problem, tenant, view, entitled, widths, trusting) for tenant, view, entitled in rows])
         kept = [int(steps * keep) if isinstance(keep, float) else keep[j] for j, steps in enumerate(self.held)]
         for j, (row, steps, least) in enumerate(zip(out, self.held, self._least(kept), strict=True)):
             if self.holds(j):
@@ -259,10 +268,13 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
     name = "ew"
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
-        """By bisection, then insured by a dynamic programme around it; steps left are insurance."""
+        """By bisection, then insured by a dynamic programme around it; steps left are insurance.
+
+        Declarations are trusted: whoever is believed to need too little is the least, and nothing shows it, while one
+        that is believed to need too much costs all others a little each."""
         least = standing.careful_steps()
-        steps = best_insured_least(standing.tables(0.0, least), softness(len(standing.held)))
-        return tuple(with_spare(standing.tables(-INSURANCE, least), steps))
+        steps = best_insured_least(standing.tables(0.0, least, trusting=True), softness(len(standing.held)))
+        return tuple(with_spare(standing.tables(-INSURANCE, least, trusting=True), steps))
 
 
 class NoComplaintsPolicy(LearnedPolicy):
