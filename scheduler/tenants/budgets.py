@@ -126,10 +126,15 @@ def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float,
         rises = limit.safe > limit.held + rules.hysteresis and not _dwells(limit, rules)
         protected = (1.0 - rules.explore) * limit.entitlement if limit.protected else 0.0
         lows.append(max(floor, limit.safe if rises else 0.0, protected))
+    return cut(lows, floors, total)
+
+
+def cut(lows: Sequence[float], floors: Sequence[float], total: float) -> list[float]:
+    """`lows`, each at least its floor; where they sum to more than `total`, as much of each as the floors leave."""
     spare, over = total - sum(floors), sum(lows) - sum(floors)
-    if over > spare + _EPS:
-        lows = [f + (low - f) * max(0.0, spare) / over for f, low in zip(floors, lows, strict=True)]
-    return lows
+    if over <= spare + _EPS:
+        return list(lows)
+    return [f + (low - f) * max(0.0, spare) / over for f, low in zip(floors, lows, strict=True)]
 
 
 def scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -> list[float]:

@@ -188,8 +188,8 @@ class Standing:
 
     def tables(self, widths: float, keep: float | Sequence[int], trusting: bool = False) -> Floats:
         """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
-        floor, or below the part `keep` of the share held, or the steps `keep`) are negative. `trusting`: a tenant that is
-        never measured demands what it declares at least."""
+        floor, or below the part `keep` of the share held, or the steps `keep`) are negative. `trusting`: what is never
+        measured demands what it declares at least."""
         problem = self.problem
         rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
         out = np.array([table(problem, tenant, view, entitled, widths, trusting) for tenant, view, entitled in rows])

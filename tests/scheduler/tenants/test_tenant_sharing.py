@@ -292,3 +292,18 @@ def test_whatever_is_measured_budgets_sum_and_keep_floors_and_survive_json(data:
         written = json.loads(json.dumps({k: v.to_json() for k, v in found.known.items()}))
         known = {k: LearnedTenant.from_json(v) for k, v in written.items()}
         assert known == dict(found.known)
+
+
+def test_while_cameras_hold_more_than_is_theirs_the_need_within_the_entitlement_stays_whole() -> None:
+    """The entitlement is that among all: of what cameras leave, 0.4, half would be less than the need."""
+    rules = SharingRules(explore=1.0)
+    known = {
+        "gate": LearnedTenant(held=0.25), "stats": LearnedTenant(held=0.15), "streets": LearnedTenant(held=0.5),
+    }  # fmt: skip
+    for n in range(6):
+        utc_s, share = 10.0 * (n + 1), known["gate"].held or 0.0
+        gate = TenantNow(GATE, need=0.25, report=report(utc_s, 1.0 if share >= 0.249 else 0.5, share))
+        stats = TenantNow(STATS, need=0.05, report=report(utc_s, 0.3, known["stats"].held or 0.0))
+        found = decide(known, SharingQuestion(utc_s, 0.9, (gate, stats, TenantNow(STREETS)), rules))
+        known = dict(found.known)
+        assert found.shares["gate"].held == pytest.approx(0.25), n
