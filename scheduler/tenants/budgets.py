@@ -131,10 +131,10 @@ def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float,
 
 def cut(lows: Sequence[float], floors: Sequence[float], total: float) -> list[float]:
     """`lows`, each at least its floor; where they sum to more than `total`, as much of each as the floors leave."""
-    spare, over = total - sum(floors), sum(lows) - sum(floors)
+    spare, over = max(0.0, total - sum(floors)), sum(lows) - sum(floors)
     if over <= spare + _EPS:
         return list(lows)
-    return [f + (low - f) * max(0.0, spare) / over for f, low in zip(floors, lows, strict=True)]
+    return [f + (low - f) * spare / over for f, low in zip(floors, lows, strict=True)]
 
 
 def scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -> list[float]:

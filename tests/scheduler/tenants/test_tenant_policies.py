@@ -137,6 +137,14 @@ def test_a_declaration_counts_less_the_further_it_is_from_the_entitlement() -> N
     assert unmeasured_demand(replace(used, profiled_demand=7.0), 25.0) == 7.0
 
 
+@pytest.mark.parametrize("declared", [60.0, 120.0, 300.0])
+def test_the_least_utility_gives_a_silent_tenant_no_less_than_a_rule_that_believes_it(declared: float) -> None:
+    problem, curves = two(feedback=False, declared_demand=declared), {"b": lambda u: saturating(u, 40.0)}
+    mine, theirs = (played(sharing_policy(name), problem, curves, 25)[-1].allocation for name in ("ew", "minerva"))
+    assert mine["a"] >= theirs["a"] - 2.0
+    assert mine["b"] >= theirs["b"] - 4.0, "nor does it gain by that"
+
+
 @pytest.mark.parametrize("name", LEARNED)
 def test_a_goal_that_no_share_reaches_is_said_with_the_best(name: str) -> None:
     curves = {"a": lambda u: 0.5 * saturating(u, 3.0), "b": lambda u: saturating(u, 10.0)}
