@@ -56,13 +56,18 @@ async def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0
 
 
 class StandInAppliance:
-    """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none."""
+    """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none. While
+    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either."""
 
     def __init__(self, models: Path) -> None:
         self.cameras: dict[str, dict[str, Any]] = {}
         self.students: dict[str, str] = {}
         self.refuses: set[str] = set()
         self.full = False
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.refuses_to_answer = False
+        self.asked: list[str] = []
         self.tokens: set[str | None] = set()
         self.history: list[tuple[str, str]] = []
         self.port = free_port()
@@ -74,7 +79,7 @@ class StandInAppliance:
         app.router.add_delete("/api/v1/cameras/{id}", self._remove)
         app.router.add_get("/api/v1/cameras/{id}/models", self._versions)
         app.router.add_post("/api/v1/admission", self._admission)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
 
     async def __aenter__(self) -> StandInAppliance:
         await self._runner.setup()
@@ -109,6 +114,9 @@ class StandInAppliance:
     async def _add(self, request: web.Request) -> web.Response:
         settings = await request.json()
         name = settings["id"]
+        self.asked.append(name)
+        if self.refuses_to_answer:
+            await asyncio.Event().wait()
         if name in self.refuses:
             return _error(422, f"password_from: {name} has no such secret here")
         if name in self.cameras:
@@ -117,6 +125,7 @@ class StandInAppliance:
         weights = settings["student"]["weights"]
         self.students[name] = hashlib.sha256(Path(weights).read_bytes()).hexdigest() if weights else "0" * 64
         self.cameras[name] = settings
+        await self.answers.wait()
         return web.json_response({}, status=201)
 
     async def _remove(self, request: web.Request) -> web.Response:

@@ -36,9 +36,10 @@ from edge.fleet.head import HeadDuty
 from edge.fleet.identity import authority_of
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
-from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, new_member
+from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, check_sender, new_member
 from edge.fleet.own_cameras import OwnCameras
 from edge.fleet.refusals import Refusals
+from edge.fleet.votes import Votes
 from edge.version import magpie_version
 from scheduler.fleet import election
 from scheduler.fleet.ownership import with_members
@@ -47,7 +48,6 @@ log = logging.getLogger(__name__)
 
 #: Rhythms in beats.
 _ELECT_BEATS, _DECIDE_BEATS, _COPY_BEATS = 0.25, 0.5, 2.0
-_VOTE_S: Final = 1.0
 #: A box that does not answer a beat within so long is asked again with the next one.
 _ANSWER_S: Final = 2.0
 #: A head that leaves goes on until the others have the agreement without it, or for so long.
@@ -76,8 +76,7 @@ class FleetAgent:
         self._boxes: Mapping[str, BoxStatus] = {}
         self._unplaced: Mapping[str, Unplaced] = {}
         self._answered_for_s: Mapping[str, float] = {}
-        #: The newest agreement among the votes of the present election.
-        self._newest = memory.agreement
+        self._votes = Votes(memory, links, clock, rules)
         self._left = asyncio.Event()
 
     # -- running
@@ -91,19 +90,16 @@ class FleetAgent:
             (self._copy, _COPY_BEATS * self._rules.beat_s),
         )
         tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
-        tasks.append(asyncio.create_task(self._leaving()))
+        left = asyncio.create_task(self._left.wait())
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*tasks, left], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in tasks:
+            for task in (*tasks, left):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, left, return_exceptions=True)
             await self._own.close()
-
-    async def _leaving(self) -> None:
-        await self._left.wait()
 
     async def _at_rhythm(self, step: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
@@ -160,17 +156,21 @@ class FleetAgent:
         if member is None:
             return None
         try:
-            return await self._links.ask(member, "/beat", beat, BeatAnswer, _ANSWER_S)
+            answer = await self._links.ask(member, "/beat", beat, BeatAnswer, _ANSWER_S)
+            return answer if answer.sender == box else None
         except Forbidden as error:
             log.warning("%s refuses this box: %s", box, error)
+            if self._memory.folder.leaving:
+                self._left.set()
         except MagpieError as error:
             log.debug("%s", error)
         return None
 
     def _heard(self, answer: BeatAnswer) -> None:
         memory = self._memory
-        state = election.heard(memory.election, answer.sender, answer.term, self._clock.monotonic())
-        if state is memory.election:  # of an older term
+        now = self._clock.monotonic()
+        state = election.heard(memory.election, memory.electorate, answer.sender, answer.term, now)
+        if state is memory.election:  # of an older term, or of a box that never decides
             return
         memory.elect(state)
         self._echo = answer.number
@@ -182,63 +182,16 @@ class FleetAgent:
     # -- the election
 
     async def _elect(self) -> None:
-        memory, now = self._memory, self._clock.monotonic()
-        if memory.is_head and self._duty is None:
+        if self._memory.is_head and self._duty is None:
             self._take_office({})
-        state = election.due(memory.election, memory.electorate, now, self._rules)
-        if state is None:
-            return
-        before = memory.election
-        self._newest = memory.agreement
-        memory.elect(election.count_votes(state, memory.electorate, now))
-        if memory.election.role == "trying":
-            await self._ask_votes(trial=True)
-        if memory.election.role == "candidate":
-            await self._ask_votes(trial=False)
-        if memory.is_head:
-            silent = before.head is not None and before.head != self._me
-            self._take_office({str(before.head): before.heard_s} if silent else {})
-
-    async def _ask_votes(self, *, trial: bool) -> None:
-        memory = self._memory
-        request = VoteRequest(self._me, memory.election.term + trial, trial)
-        others = [m for m in memory.agreement.members if m.name != self._me]
-
-        async def one(name: str) -> VoteAnswer | None:
-            member = memory.member(name)
-            try:
-                told = None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
-            except MagpieError:
-                return None
-            return told if told is not None and told.voter == name else None
-
-        role = memory.election.role
-        tasks = [asyncio.create_task(one(m.name)) for m in others]
-        try:
-            for coming in asyncio.as_completed(tasks):
-                told = await coming
-                if told is not None:
-                    self._count(told)
-                if memory.election.role != role:  # a quorum is there, or another box knows a higher term
-                    return
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    def _count(self, told: VoteAnswer) -> None:
-        memory = self._memory
-        if told.agreement is not None and told.agreement.version > self._newest.version:
-            self._newest = told.agreement
-        state = election.vote_came(
-            memory.election, memory.electorate, told.voter, told.term, told.granted, told.trial,
-            self._clock.monotonic(),
-        )  # fmt: skip
-        memory.elect(state)
+        silent_since = await self._votes.stand()
+        if silent_since is not None:
+            self._take_office(silent_since)
 
     def _take_office(self, silent_since: Mapping[str, float]) -> None:
         memory = self._memory
-        if self._newest.version > memory.agreement.version:
-            memory.agree(self._newest)
+        if self._votes.newest.version > memory.agreement.version:
+            memory.agree(self._votes.newest)
         term = memory.election.term
         self._duty = HeadDuty.begin(term, memory.agreement, self._clock.monotonic(), silent_since, self._rules)
         log.info("this box decides for the fleet (term %d)", term)
@@ -305,7 +258,7 @@ class FleetAgent:
     def beat(self, beat: FleetBeat) -> BeatAnswer:
         """A box lives. Only the head's answer counts for it."""
         memory, now = self._memory, self._clock.monotonic()
-        memory.elect(election.saw_term(memory.election, beat.term))
+        memory.elect(election.saw_term(memory.election, memory.electorate, beat.sender, beat.term, now, self._rules))
         state, duty = memory.election, self._duty
         if not memory.is_head or duty is None:
             return BeatAnswer(self._me, state.term, state.head if state.head != self._me else None)
@@ -322,12 +275,11 @@ class FleetAgent:
     def vote(self, asked: VoteRequest) -> VoteAnswer:
         """A candidate asks for this box's vote; a vote that is given is on disk when this returns."""
         memory = self._memory
-        granted = False
-        if asked.candidate in memory.electorate.candidates:
-            state, granted = election.asked(
-                memory.election, asked.candidate, asked.term, asked.trial, self._clock.monotonic(), self._rules
-            )
-            memory.elect(state)
+        state, granted = election.asked(
+            memory.election, memory.electorate, asked.candidate, asked.term, asked.trial, self._clock.monotonic(),
+            self._rules,
+        )  # fmt: skip
+        memory.elect(state)
         return VoteAnswer(self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None)
 
     async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
@@ -362,37 +314,45 @@ class FleetAgent:
         Unavailable."""
         memory = self._memory
         if not memory.is_head and sender == self._me:
-            head = memory.member(memory.election.head)
-            if head is None or head.name == self._me:
-                raise Unavailable("no head is known now", "try again in some seconds")
-            answer = await self._links.ask(head, "/order", order, OrderAnswer, 20.0)
-            if order.kind == "leave" and order.box == self._me:
-                self._left.set()
-            return answer
+            return await self._handed_on(order)
         duty = self._head_duty()
-        self._may_order(order, sender)
+        check_sender(memory.agreement, order, sender, self._me)
         if order.kind == "move":
             await self._fits(duty, order)
         before = memory.agreement
         after = carried_out(before, order, duty.term)
+        leaves = order.kind == "leave" and order.box == self._me
+        if leaves:
+            memory.folder.mark_leaving(True)
         memory.agree(after)
         duty.given(before, after, self._clock.monotonic())
         log.info("%s ordered: %s %s %s", sender, order.kind, order.camera, order.box)
-        if order.kind == "leave" and order.box == self._me:
+        if leaves:
             asyncio.get_running_loop().call_later(_LEAVE_S, self._left.set)
         cameras = tuple(c.id for c in before.cameras if c.owner == order.box and order.kind in ("drain", "revoke"))
         return OrderAnswer(order.kind, order.box, (order.camera,) if order.kind == "move" else cameras)
 
-    def _may_order(self, order: FleetOrder, sender: str) -> None:
-        if order.kind == "leave" and order.box != sender:
-            raise Forbidden(f"{sender} cannot leave for {order.box}", "revoke puts another box out")
-        if order.kind == "revoke" and order.box == self._me:
-            raise Conflict(
-                f"{self._me} is the head and cannot put itself out", "stop it, and give the order to the next"
-            )
-        member = self._memory.member(sender)
-        if order.kind == "revoke" and (member is None or member.rank is None):
-            raise Forbidden(f"{sender} may not put boxes out: it never decides", "give the order on another box")
+    async def _handed_on(self, order: FleetOrder) -> OrderAnswer:
+        """To the head. A box that dies before it has acted on the answer finds the mark when it begins again."""
+        memory = self._memory
+        head = memory.member(memory.election.head)
+        if head is None or head.name == self._me:
+            raise Unavailable("no head is known now", "try again in some seconds")
+        leaves = order.kind == "leave" and order.box == self._me
+        if leaves:
+            memory.folder.mark_leaving(True)
+        try:
+            answer = await self._links.ask(head, "/order", order, OrderAnswer, 20.0)
+        except Unavailable:  # the head may have heard it
+            raise
+        except MagpieError as error:
+            if not (leaves and isinstance(error, Forbidden)):
+                memory.folder.mark_leaving(False)
+                raise
+            answer = OrderAnswer(order.kind, order.box)  # the fleet does not know this box any more
+        if leaves:
+            self._left.set()
+        return answer
 
     async def _fits(self, duty: HeadDuty, order: FleetOrder) -> None:
         """Raises Conflict where the box's own admission refuses the camera."""

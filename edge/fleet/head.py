@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from edge.core.errors import MagpieError
@@ -19,7 +19,7 @@ from edge.core.fleet_links import (
 )
 from edge.fleet.links import Links
 from scheduler.fleet import membership
-from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide
+from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide, heard_out
 
 #: An answer of a box's admission counts for so long.
 _OFFER_S: Final = 5.0
@@ -93,9 +93,16 @@ class HeadDuty:
         """The next agreement, with the offers that are known."""
         offers = {key: offer for key, (offer, until_s) in self.offers.items() if now_s < until_s}
         found = decide(agreement, OwnershipView(self.term, now_s, self._reports(), self.given_s, offers))
+        if self._heard_all():
+            found = replace(found, agreement=heard_out(found.agreement, self.term))
         self.unplaced = found.unplaced
         self._note_changes(agreement, found.agreement, now_s)
         return found
+
+    def _heard_all(self) -> bool:
+        """Every box that is there has told this head of its cameras."""
+        told = {name for name, beat in self.beats.items() if beat.appliance}
+        return all(status == "lost" or name in told for name, status in self.statuses().items())
 
     def given(self, before: FleetAgreement, after: FleetAgreement, now_s: float) -> None:
         """An operator's order gave cameras to other boxes."""

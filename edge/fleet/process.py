@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from edge.core.clock import Clock, SystemClock
-from edge.core.errors import Conflict, InvalidValue
+from edge.core.errors import InvalidValue
 from edge.fleet.agent import FleetAgent
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
@@ -39,17 +39,24 @@ async def run_agent(site: SiteSettings) -> None:
             log.info("this box has no fleet yet: magpie fleet start, or join")
         while not folder.joined:
             await asyncio.sleep(_LOOK_S)
-        await _be_agent(site, site.fleet, folder, clock)
+        memory = AgentMemory(folder, site.fleet.name, clock.monotonic())
+        if memory.agreement.member(site.fleet.name) is not None:
+            await _be_agent(site, site.fleet, memory, clock)
+        elif not folder.leaving:
+            log.error(
+                "fleet.name is %s, and this box knows a fleet of %s only: set the name with which it joined, or "
+                "take it out with magpie fleet leave SITE --force",
+                site.fleet.name, ", ".join(memory.agreement.voters()),
+            )  # fmt: skip
+            while folder.joined:
+                await asyncio.sleep(_LOOK_S)
         folder.forget()
         log.info("this box has left its fleet")
 
 
-async def _be_agent(site: SiteSettings, settings: FleetSettings, folder: FleetFolder, clock: Clock) -> None:
+async def _be_agent(site: SiteSettings, settings: FleetSettings, memory: AgentMemory, clock: Clock) -> None:
+    folder = memory.folder
     async with AsyncExitStack() as parts:
-        memory = AgentMemory(folder, settings.name, clock.monotonic())
-        if memory.agreement.member(settings.name) is None:
-            names = ", ".join(memory.agreement.voters())
-            raise Conflict(f"fleet.name is {settings.name}, and this box joined under another name ({names})")
         token = resolve_secret(settings.token, "fleet.token")
         appliance = await parts.enter_async_context(ApplianceClient(site.web.page(), token))
         links = await parts.enter_async_context(Links(folder.path, settings.host))
