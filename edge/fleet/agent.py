@@ -8,25 +8,26 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, Forbidden, MagpieError, Unavailable
-from edge.core.fleet import BoxStatus, FleetRules
+from edge.core.fleet import FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
     AdmissionAsk,
     AdmissionTold,
     BeatAnswer,
     FleetBeat,
+    FleetCamera,
     FleetOrder,
     FleetStatus,
     JoinAnswer,
     JoinAsk,
     OrderAnswer,
     RefusedBy,
-    Unplaced,
     VoteAnswer,
     VoteRequest,
 )
@@ -50,12 +51,15 @@ log = logging.getLogger(__name__)
 _ELECT_BEATS, _DECIDE_BEATS, _COPY_BEATS = 0.25, 0.5, 2.0
 #: A box that does not answer a beat within so long is asked again with the next one.
 _ANSWER_S: Final = 2.0
+#: A box's own appliance answers within 4 s, or counts as refusing.
+_ADMISSION_S: Final = 5.0
 #: A head that leaves goes on until the others have the agreement without it, or for so long.
 _LEAVE_S: Final = 5.0
 
 
 class FleetAgent:
-    """Implements `AgentDesk`. `run` goes on until it is cancelled, or the box has left its fleet."""
+    """Implements `AgentDesk`. `run` goes on until it is cancelled, or the box has left its fleet; with each beat it
+    calls `alive`."""
 
     def __init__(
         self,
@@ -66,16 +70,16 @@ class FleetAgent:
         refusals: Refusals,
         clock: Clock,
         rules: FleetRules = LINK_RULES,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._memory, self._links, self._own, self._copies = memory, links, own, copies
-        self._refusals, self._clock, self._rules = refusals, clock, rules
+        self._refusals, self._clock, self._rules, self._alive = refusals, clock, rules, alive
         self._me = memory.me
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
-        self._echo = 0
-        self._boxes: Mapping[str, BoxStatus] = {}
-        self._unplaced: Mapping[str, Unplaced] = {}
-        self._answered_for_s: Mapping[str, float] = {}
+        #: The last answer of a head; of this box where it is the head.
+        self._told = BeatAnswer(memory.me, 0, None)
+        self._asking: asyncio.Task[None] | None = None
         self._votes = Votes(memory, links, clock, rules)
         self._left = asyncio.Event()
 
@@ -84,10 +88,12 @@ class FleetAgent:
     async def run(self) -> None:
         """Beat, vote, decide, copy and act. Returns when the box has left its fleet."""
         rhythms: tuple[tuple[Callable[[], Awaitable[None]], float], ...] = (
-            (self._beat_and_act, self._rules.beat_s),
+            (self._beat_step, self._rules.beat_s),
+            (self._look_and_act, self._rules.beat_s),
             (self._elect, _ELECT_BEATS * self._rules.beat_s),
             (self._decide, _DECIDE_BEATS * self._rules.beat_s),
-            (self._copy, _COPY_BEATS * self._rules.beat_s),
+            (self._own.learn_students, self._rules.beat_s),
+            (self._copies.follow, _COPY_BEATS * self._rules.beat_s),
         )
         tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
         left = asyncio.create_task(self._left.wait())
@@ -96,9 +102,10 @@ class FleetAgent:
             for task in done:
                 task.result()
         finally:
-            for task in (*tasks, left):
+            ending = [*tasks, left, *([] if self._asking is None else [self._asking])]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*tasks, left, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
             await self._own.close()
 
     async def _at_rhythm(self, step: Callable[[], Awaitable[None]], pause_s: float) -> None:
@@ -118,19 +125,28 @@ class FleetAgent:
 
     # -- beats
 
-    async def _beat_and_act(self) -> None:
-        await self._own.look()
+    async def _beat_step(self) -> None:
+        """On its own clock: an appliance that is slow to answer costs no beat."""
         memory = self._memory
+        self._alive()
+        if not memory.folder.joined:  # magpie fleet leave --force
+            self._left.set()
+            return
         if memory.is_head and self._duty is not None:
             now = self._clock.monotonic()
             self._duty.hear(self._beat(), now)
-            self._boxes, self._unplaced = self._duty.statuses(), self._duty.unplaced
-            self._answered_for_s = self._duty.answered_for_s(now)
+            self._told = BeatAnswer(
+                self._me, memory.election.term, self._me, answered_for_s=self._duty.answered_for_s(now),
+                boxes=self._duty.statuses(), unplaced=self._duty.unplaced, waiting=self._duty.waiting,
+            )  # fmt: skip
         if not self._mandate():
             # A head that was cut off asks, too: another one may have been chosen meanwhile, and would not beat to it.
             await self._beat_to_head()
-        self._own.act(memory.agreement, self._answered_for_s)
         memory.folder.write_status(self.status())
+
+    async def _look_and_act(self) -> None:
+        await self._own.look()
+        self._own.act(self._memory.agreement, self._told.answered_for_s)
 
     async def _beat_to_head(self) -> None:
         """To the head that is known; where it is silent, to all that may be it."""
@@ -145,10 +161,12 @@ class FleetAgent:
                 self._heard(answer)
 
     def _beat(self) -> FleetBeat:
-        memory, own = self._memory, self._own
+        memory, own, age_s = self._memory, self._own, self._own.age_s
+        answers = age_s < self._rules.lease_s
         return FleetBeat(
-            self._me, memory.election.term, self._boot, self._echo, memory.agreement.version, own.appliance_answers,
-            own.report(memory.agreement) if own.appliance_answers else (), own.refused, own.gone, magpie_version(),
+            self._me, memory.election.term, self._boot, self._told.number, memory.agreement.version, answers,
+            own.report(memory.agreement) if answers else (), own.refused, own.gone, magpie_version(),
+            age_s if answers else 0.0,
         )  # fmt: skip
 
     async def _one_beat(self, box: str, beat: FleetBeat) -> BeatAnswer | None:
@@ -173,9 +191,7 @@ class FleetAgent:
         if state is memory.election:  # of an older term, or of a box that never decides
             return
         memory.elect(state)
-        self._echo = answer.number
-        self._boxes, self._unplaced = answer.boxes, answer.unplaced
-        self._answered_for_s = answer.answered_for_s
+        self._told = replace(answer, agreement=None)
         if answer.agreement is not None:
             memory.agree(answer.agreement)
 
@@ -226,19 +242,22 @@ class FleetAgent:
             return
         found = duty.decide(memory.agreement, self._clock.monotonic())
         memory.agree(found.agreement)
-        if found.ask:
-            await self._ask_admission(duty, found.ask)
-            if memory.is_head and self._mandate():
-                memory.agree(duty.decide(memory.agreement, self._clock.monotonic()).agreement)
+        if found.ask and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask_admission(duty, found.ask))
 
     async def _ask_admission(self, duty: HeadDuty, questions: tuple[tuple[str, str], ...]) -> None:
-        memory = self._memory
-        mine = tuple(c for c in memory.agreement.cameras if (c.id, self._me) in questions)
-        own = await self.admission(AdmissionAsk(mine)) if mine else None
-        await duty.ask(questions, memory.agreement, self._links, self._me, own, self._clock.monotonic())
+        await duty.ask(questions, self._memory.agreement, self._admission_of, self._clock)
 
-    async def _copy(self) -> None:
-        await self._copies.follow()
+    async def _admission_of(self, box: str, camera: FleetCamera) -> AdmissionTold | None:
+        asked, member = AdmissionAsk((camera,)), self._memory.member(box)
+        if box == self._me:
+            return await self.admission(asked)
+        if member is None:
+            return None
+        try:
+            return await self._links.ask(member, "/admission", asked, AdmissionTold, _ADMISSION_S)
+        except MagpieError:
+            return None
 
     # -- what other boxes ask (AgentDesk)
 
@@ -269,7 +288,7 @@ class FleetAgent:
         other = beat.agreement != memory.agreement.version
         return BeatAnswer(
             self._me, state.term, self._me, duty.number(beat.sender, now), memory.agreement if other else None,
-            duty.answered_for_s(now), duty.statuses(), duty.unplaced,
+            duty.answered_for_s(now), duty.statuses(), duty.unplaced, duty.waiting,
         )  # fmt: skip
 
     def vote(self, asked: VoteRequest) -> VoteAnswer:
@@ -370,6 +389,7 @@ class FleetAgent:
         memory, own = self._memory, self._own
         return FleetStatus(
             self._me, self._clock.utc(), memory.election.term, memory.election.head,
-            self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement, dict(self._boxes),
-            dict(self._unplaced), dict(self._refusals.counts), own.refused, tuple(own.overlaps[-20:]),
+            self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement,
+            dict(self._told.boxes), dict(self._told.unplaced), dict(self._refusals.counts), own.refused,
+            tuple(own.overlaps[-20:]), dict(self._told.waiting),
         )  # fmt: skip

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from edge.core.errors import MagpieError
+from edge.core.clock import Clock
 from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
-    AdmissionAsk,
     AdmissionTold,
     FleetAgreement,
     FleetBeat,
+    FleetCamera,
     Unplaced,
 )
-from edge.fleet.links import Links
 from scheduler.fleet import membership
 from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide, heard_out
 
-#: An answer of a box's admission counts for so long.
-_OFFER_S: Final = 5.0
-_ADMISSION_S: Final = 4.0
+#: An answer of a box's admission counts for so long: the boxes that are asked about one camera differ by a round and a
+#: message at most.
+_OFFER_S: Final = 10.0
+#: A refusal to a camera that is answered meanwhile counts for longer: nobody misses it.
+_REFUSAL_S: Final = 60.0
+#: No more questions are begun after so long; the answers that are there are used first.
+_ROUND_S: Final = 3.0
 _NUMBERS_KEPT: Final = 16
+_NEVER: Final = (BoxOffer(False), float("-inf"))
+#: The answer of a box about one camera; None: it does not answer.
+AskBox = Callable[[str, FleetCamera], Awaitable[AdmissionTold | None]]
 
 
 @dataclass
@@ -38,6 +44,7 @@ class HeadDuty:
     given_s: dict[str, float] = field(default_factory=dict)
     answered_s: dict[str, float] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    waiting: Mapping[str, Unplaced] = field(default_factory=dict)
     offers: dict[tuple[str, str], tuple[BoxOffer, float]] = field(default_factory=dict)
     _sent: dict[str, dict[int, float]] = field(default_factory=dict)
     _count: int = 0
@@ -50,12 +57,12 @@ class HeadDuty:
         return HeadDuty(term, membership.begin(agreement.voters(), now_s, silent_since), rules)
 
     def hear(self, beat: FleetBeat, now_s: float) -> None:
-        """A beat arrived. A box whose appliance does not answer is there, but its cameras are not."""
+        """A beat arrived. A box counts as heard when its appliance answered: without it its cameras are not there."""
         if beat.sender not in self.watched.boxes:  # it left, or is so new that its time has not begun
             return
         self.beats[beat.sender] = beat
         if beat.appliance:
-            self.watched = membership.hear(self.watched, beat.sender, beat.boot, now_s)
+            self.watched = membership.hear(self.watched, beat.sender, beat.boot, now_s - max(0.0, beat.age_s))
 
     def number(self, box: str, now_s: float) -> int:
         """The number of the answer that is sent to a box now."""
@@ -95,7 +102,9 @@ class HeadDuty:
         found = decide(agreement, OwnershipView(self.term, now_s, self._reports(), self.given_s, offers))
         if self._heard_all():
             found = replace(found, agreement=heard_out(found.agreement, self.term))
-        self.unplaced = found.unplaced
+        asked = {camera for camera, _ in found.ask}  # they wait as before until the answers are there
+        self.unplaced = {c: w for c, w in self.unplaced.items() if c in asked} | dict(found.unplaced)
+        self.waiting = {c: w for c, w in self.waiting.items() if c in asked} | dict(found.waiting)
         self._note_changes(agreement, found.agreement, now_s)
         return found
 
@@ -133,32 +142,37 @@ class HeadDuty:
         return out
 
     async def ask(
-        self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, links: Links, me: str,
-        own: AdmissionTold | None, now_s: float,
-    ) -> None:  # fmt: skip
-        """Ask the boxes' own admission; the answers are kept. `own`: this box's. A box that does not answer is not
-        asked again for a while: its offer is a refusal."""
-        by_box: dict[str, list[str]] = {}
-        for camera, box in questions:
-            by_box.setdefault(box, []).append(camera)
+        self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, ask_box: AskBox, clock: Clock
+    ) -> None:
+        """Ask boxes for their admission, each about one camera after the other; the answers are kept. Where it takes
+        too long the rest is left for the next call. A box that does not answer is not asked again for a while."""
+        began_s = clock.monotonic()
+        known = {c.id: c for c in agreement.cameras}
+        self.offers = {key: offer for key, offer in self.offers.items() if key[0] in known}
+        by_box: dict[str, list[FleetCamera]] = {}
+        # Those that were never asked come first, then the oldest: no camera waits behind others for ever.
+        for camera, box in sorted(questions, key=lambda key: self.offers.get(key, _NEVER)[1]):
+            if camera in known:
+                by_box.setdefault(box, []).append(known[camera])
 
-        async def one(box: str, cameras: list[str]) -> None:
-            member = agreement.member(box)
-            asked = AdmissionAsk(tuple(c for c in agreement.cameras if c.id in cameras))
-            told = own if box == me else None
-            if told is None and member is not None and box != me:
-                try:
-                    told = await links.ask(member, "/admission", asked, AdmissionTold, _ADMISSION_S)
-                except MagpieError:
-                    told = None
-            for camera in cameras:
-                self.offers[camera, box] = (offer_of(told, camera), now_s + _OFFER_S)
+        async def one(box: str, cameras: list[FleetCamera]) -> None:
+            for number, camera in enumerate(cameras):
+                told = await ask_box(box, camera)
+                now_s = clock.monotonic()
+                if told is None:
+                    self.offers |= {(c.id, box): (BoxOffer(False), now_s + _OFFER_S) for c in cameras[number:]}
+                    return
+                offer = offer_of(told, camera.id)
+                missed = offer.admitted or not camera.answered or self.watched.status(str(camera.owner)) == "lost"
+                self.offers[camera.id, box] = (offer, now_s + (_OFFER_S if missed else _REFUSAL_S))
+                if now_s - began_s >= _ROUND_S:
+                    return
 
         await asyncio.gather(*(one(box, cameras) for box, cameras in by_box.items()))
 
 
-def offer_of(told: AdmissionTold | None, camera: str) -> BoxOffer:
+def offer_of(told: AdmissionTold, camera: str) -> BoxOffer:
     """A box's answer about one camera."""
-    if told is None or camera not in told.accuracy:
+    if camera not in told.accuracy:
         return BoxOffer(False)
     return BoxOffer(True, told.accuracy[camera] - told.now)

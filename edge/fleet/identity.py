@@ -149,9 +149,7 @@ def _load(context: ssl.SSLContext, folder: Path) -> None:
         context.load_verify_locations(folder / "ca.pem")
     except OSError as error:  # ssl.SSLError is one, too
         words = f"{folder}: this box's key and certificates cannot be read: {error.strerror or error}"
-        raise StoreError(
-            words, "use the appliance's account; damaged ones: magpie fleet leave --force"
-        ) from None
+        raise StoreError(words, "use the appliance's account; damaged ones: magpie fleet leave --force") from None
 
 
 def joining_context(authority: str | None) -> ssl.SSLContext:

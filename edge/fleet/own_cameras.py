@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from edge.core.fleet_links import (
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
-from scheduler.fleet.ownership import CameraRemoved, HoldCamera, Holding, StartCamera, StopCamera, work_of_box
+from scheduler.fleet.ownership import CameraHolding, CameraRemoved, HoldCamera, StartCamera, StopCamera, work_of_box
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Holdings:
     """The cameras that this box answers, or began to answer, for the fleet; `gone`: those that an operator removed here
     and the head does not know of yet."""
 
-    cameras: Mapping[str, Holding] = field(default_factory=dict)
+    cameras: Mapping[str, CameraHolding] = field(default_factory=dict)
     gone: Mapping[str, CameraEpoch] = field(default_factory=dict)
 
 
@@ -64,8 +65,8 @@ class OwnCameras:
         self._clock, self._zones = clock, zones
         self._kept = folder.read("holdings.json", Holdings) or Holdings()
         self.overlaps: list[CameraOverlap] = [_overlap(o) for o in folder.read_json("overlaps.json") or ()]
-        #: Whether the appliance answered when it was asked last.
-        self.appliance_answers = False
+        #: Whether the appliance answered when it was asked last; and since this run of the agent began.
+        self.appliance_answers = self._answered = False
         self._present: dict[str, dict[str, Any]] = {}
         self._students: dict[str, tuple[str, str]] = {}  # camera -> (model version, SHA-256)
         self._refused: dict[str, tuple[CameraRefusal, float]] = {}
@@ -79,8 +80,6 @@ class OwnCameras:
         """Ask the appliance for its cameras; it may be away."""
         try:
             rows = await self._appliance.cameras()
-            for row in rows:
-                await self._learn_student(row["id"], row["state"]["model_version"])
         except MagpieError as error:
             if self.appliance_answers or not isinstance(error, Unavailable):
                 log.warning("the fleet's agent cannot ask its appliance: %s", error)
@@ -90,11 +89,23 @@ class OwnCameras:
         self._copies.begun_with = frozenset(Path(row["settings"]["student"]["weights"]).stem for row in rows)
         now = self._clock.monotonic()
         self._seen_s |= dict.fromkeys(self._present, now)
-        self._looked_s, self.appliance_answers = now, True
+        self._looked_s, self._answered, self.appliance_answers = now, True, True
 
-    async def _learn_student(self, camera: str, version: str) -> None:
-        if version and self._students.get(camera, ("", ""))[0] != version:
-            self._students[camera] = (version, await self._appliance.student(camera))
+    async def learn_students(self) -> None:
+        """Ask the appliance for the students of cameras that have another one than before. Raises MagpieError."""
+        for name, row in tuple(self._present.items()):
+            version = row["state"]["model_version"]
+            if not version or self._students.get(name, ("", ""))[0] == version:
+                continue
+            try:
+                self._students[name] = (version, await self._appliance.student(name))
+            except Unavailable:  # `look` says so
+                return
+
+    @property
+    def age_s(self) -> float:
+        """For how long the appliance has not answered; infinite: it never did."""
+        return self._clock.monotonic() - self._looked_s if self._answered else math.inf
 
     # -- telling
 
@@ -163,7 +174,7 @@ class OwnCameras:
         for work in work_of_box(agreement, self._me, self._kept.cameras, present):
             match work:
                 case HoldCamera(name, epoch) if name not in busy:
-                    self._hold(name, Holding(epoch))
+                    self._hold(name, CameraHolding(epoch))
                 case CameraRemoved(name, epoch) if name not in busy and self._missing_for_s(name) > _GONE_S:
                     gone[name] = epoch
                     self._keep(self._without(name), gone)
@@ -205,7 +216,7 @@ class OwnCameras:
             if copy is not None:
                 settings["student"] = dict(settings.get("student", {})) | {"weights": str(copy)}
             # On disk before the appliance hears of it: a box that dies now knows later that this copy is the fleet's.
-            self._hold(camera.id, Holding(camera.epoch, "begun"))
+            self._hold(camera.id, CameraHolding(camera.epoch, "begun"))
             await self._add(settings, before)
         except MagpieError as error:
             log.warning("%s cannot be started on this box: %s", camera.id, error)
@@ -213,10 +224,10 @@ class OwnCameras:
             self._refused[camera.id] = (refusal, self._clock.monotonic())
             return
         log.info("%s is started on this box (epoch %d.%d)", camera.id, camera.epoch.term, camera.epoch.number)
-        self._hold(camera.id, Holding(camera.epoch))
+        self._hold(camera.id, CameraHolding(camera.epoch))
         await self.look()
 
-    async def _add(self, settings: Mapping[str, Any], before: Holding | None) -> None:
+    async def _add(self, settings: Mapping[str, Any], before: CameraHolding | None) -> None:
         try:
             await self._appliance.add(settings)
         except Unavailable:  # it may have been added, or be added in a moment
@@ -233,20 +244,20 @@ class OwnCameras:
             return
         now = self._clock.utc()
         self._students.pop(name, None)
-        self._hold(name, Holding(ours, "stopped"))
+        self._hold(name, CameraHolding(ours, "stopped"))
         await self.look()
         log.info("%s is stopped on this box: another one answers it", name)
         self.overlaps = [*self.overlaps, CameraOverlap(name, ours, theirs, now - overlap_s, now)][-_OVERLAPS_KEPT:]
         self._folder.write_json("overlaps.json", [asdict(o) for o in self.overlaps])
 
-    def _hold(self, name: str, held: Holding | None) -> None:
+    def _hold(self, name: str, held: CameraHolding | None) -> None:
         self._keep(self._without(name) if held is None else {**self._kept.cameras, name: held})
 
-    def _without(self, name: str) -> dict[str, Holding]:
+    def _without(self, name: str) -> dict[str, CameraHolding]:
         return {n: h for n, h in self._kept.cameras.items() if n != name}
 
     def _keep(
-        self, cameras: Mapping[str, Holding] | None = None, gone: Mapping[str, CameraEpoch] | None = None
+        self, cameras: Mapping[str, CameraHolding] | None = None, gone: Mapping[str, CameraEpoch] | None = None
     ) -> None:
         """On disk before it counts. Raises StoreError."""
         kept = Holdings(

@@ -16,6 +16,7 @@ an agreement and what a box holds become the box's work.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -90,36 +91,48 @@ class OwnershipView:
 
 @dataclass(frozen=True)
 class Ownership:
-    """The next agreement (the same object: nothing changed), cameras without a box that answers them, and the questions
-    to admission, (camera, box), whose answers are needed first."""
+    """The next agreement (the same object: nothing changed), cameras without a box that answers them, cameras that
+    cannot leave their drained box yet (`waiting`), and the questions to admission, (camera, box), whose answers are
+    needed first."""
 
     agreement: FleetAgreement
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    waiting: Mapping[str, Unplaced] = field(default_factory=dict)
     ask: tuple[tuple[str, str], ...] = ()
 
 
 def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
-    """Take up the reports, then give cameras that need another box to one."""
+    """Take up the reports, give cameras that need another box to one, then go on with the drained boxes."""
     after = _take_up(agreement, view)
     after = _give_back(after, view)
     unplaced: dict[str, Unplaced] = {}
+    waiting: dict[str, Unplaced] = {}
     ask: list[tuple[str, str]] = []
-    given: dict[str, int] = {}
+    given: Counter[str] = Counter()
     for camera in _to_move(after, view):
-        boxes, why = _candidates(after, view, camera)
-        unknown = [(camera.id, box) for box in boxes if (camera.id, box) not in view.offers]
-        fitting = [box for box in boxes if (camera.id, box) in view.offers and view.offers[camera.id, box].admitted]
-        if unknown:
-            ask += unknown
-        elif fitting:
-            best = min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1]
-            given[best] = given.get(best, 0) + 1
-            after = _with(after, _given(camera, best, view.term))
-        elif view.state(camera.owner) == "lost" or not camera.answered:
-            unplaced[camera.id] = "full" if boxes else why
+        place = _place(after, view, camera, given)
+        ask += place.ask
+        if place.box is not None:
+            given[place.box] += 1
+            after = _with(after, _given(camera, place.box, view.term))
+        elif place.why is not None:
+            unplaced[camera.id] = place.why
+    for member in agreement.members:
+        if not member.drained or view.state(member.name) != "open":
+            continue
+        under_way = any(c.previous == member.name and not c.answered for c in after.cameras)
+        for camera in [c for c in after.cameras if c.owner == member.name and c.answered]:
+            place = _place(after, view, camera, given)
+            ask += place.ask
+            if place.why is not None:
+                waiting[camera.id] = place.why
+            elif place.box is not None and not under_way:
+                given[place.box] += 1
+                after = _with(after, _given(camera, place.box, view.term))
+                under_way = True
     if after is not agreement:
         after = replace(after, version=_next_version(agreement, view.term))
-    return Ownership(after, unplaced, tuple(ask))
+    return Ownership(after, unplaced, waiting, tuple(ask))
 
 
 def heard_out(agreement: FleetAgreement, term: int) -> FleetAgreement:
@@ -244,14 +257,32 @@ def _failed(camera: FleetCamera, view: OwnershipView) -> bool:
 
 
 def _to_move(agreement: FleetAgreement, view: OwnershipView) -> list[FleetCamera]:
-    """Cameras that need another box: their owner is lost, or could not start them; and one of each drained box."""
+    """Cameras that need another box: their owner is lost, or could not start them."""
     known = [c for c in agreement.cameras if c.previous != c.owner]
-    need = [c for c in known if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
-    for member in agreement.members:
-        busy = any(c.previous == member.name and not c.answered for c in agreement.cameras)
-        if member.drained and not busy and view.state(member.name) == "open":
-            need += [c for c in agreement.cameras if c.owner == member.name and c.answered][:1]
-    return need
+    return [c for c in known if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
+
+
+@dataclass(frozen=True)
+class CameraPlace:
+    """The box for a camera; or the questions to be asked first; or why there is none."""
+
+    box: str | None = None
+    ask: tuple[tuple[str, str], ...] = ()
+    why: Unplaced | None = None
+
+
+def _place(
+    agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera, given: Mapping[str, int]
+) -> CameraPlace:
+    """`given`: by box, how many cameras it gets by this decision."""
+    boxes, why = _candidates(agreement, view, camera)
+    unknown = tuple((camera.id, box) for box in boxes if (camera.id, box) not in view.offers)
+    if unknown:
+        return CameraPlace(ask=unknown)
+    fitting = [box for box in boxes if view.offers[camera.id, box].admitted]
+    if not fitting:
+        return CameraPlace(why="full" if boxes else why)
+    return CameraPlace(min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1])
 
 
 def _candidates(agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera) -> tuple[list[str], Unplaced]:
@@ -298,7 +329,7 @@ HoldingState = Literal["begun", "held", "stopped"]
 
 
 @dataclass(frozen=True)
-class Holding:
+class CameraHolding:
     """The epoch with which a box answers a camera for the fleet, and how far that is."""
 
     epoch: CameraEpoch
@@ -342,7 +373,7 @@ BoxWork = StartCamera | StopCamera | HoldCamera | CameraRemoved
 
 
 def work_of_box(
-    agreement: FleetAgreement, me: str, held: Mapping[str, Holding], present: Mapping[str, str]
+    agreement: FleetAgreement, me: str, held: Mapping[str, CameraHolding], present: Mapping[str, str]
 ) -> tuple[BoxWork, ...]:
     """The work of a box. `held`: the cameras that it answers, or began to answer, for the fleet; `present`: the cameras
     that its appliance has, with the hash of their settings. A camera that was begun and is there counts as held: the
@@ -366,7 +397,7 @@ def _may_stop(camera: FleetCamera, me: str) -> bool:
     return camera.answered or camera.previous != me
 
 
-def _as_owner(camera: FleetCamera, mine: Holding | None, present: Mapping[str, str]) -> list[BoxWork]:
+def _as_owner(camera: FleetCamera, mine: CameraHolding | None, present: Mapping[str, str]) -> list[BoxWork]:
     held = mine is not None and mine.epoch == camera.epoch and mine.state == "held"
     if camera.id in present:
         if held:

@@ -22,9 +22,9 @@ from scheduler.fleet.ownership import (
     START_S,
     BoxOffer,
     BoxReport,
+    CameraHolding,
     CameraRemoved,
     HoldCamera,
-    Holding,
     OwnershipView,
     StartCamera,
     StopCamera,
@@ -123,7 +123,7 @@ def test_a_removed_camera_does_not_come_back_by_an_older_copy() -> None:
     assert after.cameras == ()
     old = BoxReport("open", (on_box(CameraEpoch(1, 1), settings={"id": "gate"}),))
     assert decide(after, view(b2=old)).agreement is after
-    assert work_of_box(after, "b2", {"gate": Holding(CameraEpoch(1, 1))}, {"gate": "d1"}) == (
+    assert work_of_box(after, "b2", {"gate": CameraHolding(CameraEpoch(1, 1))}, {"gate": "d1"}) == (
         StopCamera("gate", CameraEpoch(1, 1), CameraEpoch(1, 1)),
     )
     again = BoxReport("open", (on_box(None, settings={"id": "gate"}),))
@@ -146,7 +146,7 @@ def test_a_box_that_comes_back_with_an_epoch_of_a_term_that_is_over_gives_the_ca
     after = decide(over, view(b1=owner_has_it, b3=returned)).agreement
     (outranked,) = after.cameras
     assert (outranked.owner, outranked.answered) == ("b1", True)
-    held, there = {"gate": Holding(CameraEpoch(1, 9))}, {"gate": "d1"}
+    held, there = {"gate": CameraHolding(CameraEpoch(1, 9))}, {"gate": "d1"}
     assert work_of_box(after, "b3", held, there) == (StopCamera("gate", CameraEpoch(1, 9), outranked.epoch),)
     assert decide(after, view(b1=owner_has_it, b3=returned)).agreement is after, "once"
     (coming,) = decide(over, view(b3=returned)).agreement.cameras
@@ -211,7 +211,7 @@ def test_a_drained_box_gives_one_camera_at_a_time() -> None:
 
 def test_a_box_works_as_the_agreement_says() -> None:
     one, two = CameraEpoch(1, 1), CameraEpoch(2, 1)
-    held, there = {"gate": Holding(one)}, {"gate": "d1"}
+    held, there = {"gate": CameraHolding(one)}, {"gate": "d1"}
     mine, theirs = agreement(camera("b1")), agreement(camera("b2", epoch=two))
     assert work_of_box(mine, "b1", {}, there) == (HoldCamera("gate", one),)
     assert work_of_box(mine, "b1", {}, {}) == (StartCamera(camera("b1")),)
@@ -228,7 +228,11 @@ def test_a_box_works_as_the_agreement_says() -> None:
 
 def test_a_box_that_died_while_it_started_or_stopped_a_camera_knows_its_copy() -> None:
     one, two = CameraEpoch(1, 1), CameraEpoch(2, 1)
-    begun, stopped, there = {"gate": Holding(two, "begun")}, {"gate": Holding(one, "stopped")}, {"gate": "d1"}
+    begun, stopped, there = (
+        {"gate": CameraHolding(two, "begun")},
+        {"gate": CameraHolding(one, "stopped")},
+        {"gate": "d1"},
+    )
     mine = agreement(camera("b2", epoch=two, previous="b1", answered=False))
     assert work_of_box(mine, "b2", begun, there) == (HoldCamera("gate", two),)
     assert work_of_box(mine, "b2", begun, {}) == (StartCamera(mine.cameras[0]),), "nobody removed it: it never was"
@@ -262,7 +266,7 @@ class World:
         self.told = {b: agreement() for b in BOXES}
         self.agreement = agreement()
         self.term = 1
-        self.held: dict[str, dict[str, Holding]] = {b: {} for b in BOXES}
+        self.held: dict[str, dict[str, CameraHolding]] = {b: {} for b in BOXES}
         self.present: dict[str, set[str]] = {b: set() for b in BOXES}
         self.present["b1"], self.present["b2"] = {"gate"}, {"yard"}
         self.reach = dict.fromkeys(BOXES, True)
@@ -302,16 +306,16 @@ class World:
         for work in work_of_box(self.told[box], box, self.held[box], dict.fromkeys(self.present[box], "d")):
             match work:
                 case HoldCamera(name, epoch):
-                    self.held[box][name] = Holding(epoch)
+                    self.held[box][name] = CameraHolding(epoch)
                 case StartCamera(started):
-                    self.held[box][started.id] = Holding(started.epoch, "begun")
+                    self.held[box][started.id] = CameraHolding(started.epoch, "begun")
                     if not self.dies(box):
                         self.present[box].add(started.id)
                         if not self.dies(box):
-                            self.held[box][started.id] = Holding(started.epoch)
+                            self.held[box][started.id] = CameraHolding(started.epoch)
                 case StopCamera(name, ours):
                     self.present[box].discard(name)
-                    self.held[box][name] = Holding(ours, "stopped")
+                    self.held[box][name] = CameraHolding(ours, "stopped")
                 case CameraRemoved():
                     raise AssertionError("nobody removed a camera")
 
