@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from benchmarks.waiting import free_port
+from benchmarks.waiting import until_async as until
 from edge.core.clock import SystemClock
 from edge.core.errors import Unavailable
 from edge.core.fleet import FleetRules
@@ -35,24 +36,6 @@ from edge.settings import FleetSettings
 
 #: Fast enough for a test; a loaded machine has to be away for 1.4 s before a box counts as lost.
 RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-async def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
-    """Wait for a condition; fails with `what`."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + timeout_s
-    while loop.time() < end:
-        if found := condition():
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
 
 
 class StandInAppliance:

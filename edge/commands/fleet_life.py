@@ -142,6 +142,9 @@ def in_words(status: FleetStatus) -> str:
             lines.append(f"  {camera.id}: no box answers it: {UNPLACED[status.unplaced[camera.id]]}")
         elif not camera.answered:
             lines.append(f"  {camera.id}: on its way to {camera.owner}")
+        elif camera.id in status.waiting:
+            why = UNPLACED[status.waiting[camera.id]]
+            lines.append(f"  {camera.id}: stays on {camera.owner}, which is drained, for now: {why}")
     lines += [f"  {r.id} cannot be started here: {r.why}" for r in status.cannot]
     if status.refused:
         lines.append("refused: " + ", ".join(f"{why} {count}" for why, count in sorted(status.refused.items())))

@@ -20,8 +20,7 @@ from edge.core.fleet_links import (
 from scheduler.fleet import membership
 from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide, heard_out
 
-#: An answer of a box's admission counts for so long: the boxes that are asked about one camera differ by a round and a
-#: message at most.
+#: An answer of a box's admission counts for so long: longer than the slowest box takes for the same camera.
 _OFFER_S: Final = 10.0
 #: A refusal to a camera that is answered meanwhile counts for longer: nobody misses it.
 _REFUSAL_S: Final = 60.0
@@ -144,31 +143,30 @@ class HeadDuty:
     async def ask(
         self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, ask_box: AskBox, clock: Clock
     ) -> None:
-        """Ask boxes for their admission, each about one camera after the other; the answers are kept. Where it takes
-        too long the rest is left for the next call. A box that does not answer is not asked again for a while."""
+        """Ask boxes for their admission, about one camera after the other; the answers are kept. Where it takes too long
+        the rest is left for the next call. A box that does not answer is not asked again for a while."""
         began_s = clock.monotonic()
         known = {c.id: c for c in agreement.cameras}
         self.offers = {key: offer for key, offer in self.offers.items() if key[0] in known}
-        by_box: dict[str, list[FleetCamera]] = {}
-        # Those that were never asked come first, then the oldest: no camera waits behind others for ever.
-        for camera, box in sorted(questions, key=lambda key: self.offers.get(key, _NEVER)[1]):
-            if camera in known:
-                by_box.setdefault(box, []).append(known[camera])
+        boxes: dict[str, list[str]] = {}
+        # Those that were never asked about come first, then the oldest: no camera waits behind others for ever.
+        for name, box in sorted(questions, key=lambda key: self.offers.get(key, _NEVER)[1]):
+            if name in known:
+                boxes.setdefault(name, []).append(box)
+        away: set[str] = set()
 
-        async def one(box: str, cameras: list[FleetCamera]) -> None:
-            for number, camera in enumerate(cameras):
-                told = await ask_box(box, camera)
-                now_s = clock.monotonic()
-                if told is None:
-                    self.offers |= {(c.id, box): (BoxOffer(False), now_s + _OFFER_S) for c in cameras[number:]}
-                    return
-                offer = offer_of(told, camera.id)
-                missed = offer.admitted or not camera.answered or self.watched.status(str(camera.owner)) == "lost"
-                self.offers[camera.id, box] = (offer, now_s + (_OFFER_S if missed else _REFUSAL_S))
-                if now_s - began_s >= _ROUND_S:
-                    return
+        async def one(camera: FleetCamera, box: str) -> None:
+            told = None if box in away else await ask_box(box, camera)
+            if told is None:
+                away.add(box)
+            offer = BoxOffer(False) if told is None else offer_of(told, camera.id)
+            missed = offer.admitted or not camera.answered or self.watched.status(str(camera.owner)) == "lost"
+            self.offers[camera.id, box] = (offer, clock.monotonic() + (_OFFER_S if missed else _REFUSAL_S))
 
-        await asyncio.gather(*(one(box, cameras) for box, cameras in by_box.items()))
+        for name, asked in boxes.items():
+            await asyncio.gather(*(one(known[name], box) for box in asked))
+            if clock.monotonic() - began_s >= _ROUND_S:
+                return
 
 
 def offer_of(told: AdmissionTold, camera: str) -> BoxOffer:

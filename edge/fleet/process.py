@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -28,9 +29,9 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
 
 
-async def run_agent(site: SiteSettings) -> None:
-    """Be the agent of this box until cancelled. Raises MagpieError for settings that cannot be used, Unavailable for a
-    port that is taken."""
+async def run_agent(site: SiteSettings, alive: Callable[[], None] = lambda: None) -> None:
+    """Be the agent of this box until cancelled; `alive` is called each second or so. Raises MagpieError for settings
+    that cannot be used, Unavailable for a port that is taken."""
     if site.fleet is None:
         raise InvalidValue("fleet", None, "a section with this box's name")
     folder, clock = FleetFolder(Path(site.data_dir)), SystemClock()
@@ -38,10 +39,11 @@ async def run_agent(site: SiteSettings) -> None:
         if not folder.joined:
             log.info("this box has no fleet yet: magpie fleet start, or join")
         while not folder.joined:
+            alive()
             await asyncio.sleep(_LOOK_S)
         memory = AgentMemory(folder, site.fleet.name, clock.monotonic())
         if memory.agreement.member(site.fleet.name) is not None:
-            await _be_agent(site, site.fleet, memory, clock)
+            await _be_agent(site, site.fleet, memory, clock, alive)
         elif not folder.leaving:
             log.error(
                 "fleet.name is %s, and this box knows a fleet of %s only: set the name with which it joined, or "
@@ -49,12 +51,15 @@ async def run_agent(site: SiteSettings) -> None:
                 site.fleet.name, ", ".join(memory.agreement.voters()),
             )  # fmt: skip
             while folder.joined:
+                alive()
                 await asyncio.sleep(_LOOK_S)
         folder.forget()
         log.info("this box has left its fleet")
 
 
-async def _be_agent(site: SiteSettings, settings: FleetSettings, memory: AgentMemory, clock: Clock) -> None:
+async def _be_agent(
+    site: SiteSettings, settings: FleetSettings, memory: AgentMemory, clock: Clock, alive: Callable[[], None]
+) -> None:
     folder = memory.folder
     async with AsyncExitStack() as parts:
         token = resolve_secret(settings.token, "fleet.token")
@@ -63,7 +68,7 @@ async def _be_agent(site: SiteSettings, settings: FleetSettings, memory: AgentMe
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
-        agent = FleetAgent(memory, links, own, copies, refusals, clock)
+        agent = FleetAgent(memory, links, own, copies, refusals, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)

@@ -10,7 +10,8 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from benchmarks.fleet_boxes import RealBox, fleet_of, until
+from benchmarks.fleet_boxes import RealBox, fleet_of
+from benchmarks.waiting import until
 from edge.cli import main
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]

@@ -227,5 +227,7 @@ def test_a_box_is_silent_then_lost_and_a_new_head_counts_from_when_it_heard_the_
     assert lost == ()
     assert seen.with_status("silent") == ("b1", "b2")
     assert membership.forget(seen, "b0").status("b0") == "lost"
+    told_late = membership.hear(seen, "b0", "y", 91.0)
+    assert told_late.status("b0") == "lost", "a beat that tells of an earlier time brings no box back"
     assert membership.lease_over(100.0, 108.0, RULES)
     assert not membership.lease_over(100.0, 107.9, RULES)

@@ -209,6 +209,42 @@ def test_a_drained_box_gives_one_camera_at_a_time() -> None:
     assert decide(first, view(offers)).agreement is first
 
 
+def test_a_drain_goes_on_past_cameras_that_fit_nowhere_and_tells_why_they_stay() -> None:
+    three = ("gate", "north", "yard")
+    cameras = tuple(replace(camera("b1", zone="far" if c == "north" else ""), id=c) for c in three)
+    before = agreement(*cameras, drained="b1")
+    offers = {("gate", b): BoxOffer(False) for b in BOXES} | {("yard", b): YES for b in BOXES}
+    found = decide(before, view(offers))
+    assert [(c.id, c.owner) for c in found.agreement.cameras if c.owner != "b1"] == [("yard", "b2")]
+    assert found.waiting == {"gate": "full", "north": "no_zone"}
+    assert found.unplaced == {}, "they are answered meanwhile"
+    again = decide(found.agreement, view(offers))
+    assert (again.agreement, again.waiting) == (found.agreement, found.waiting), "one under way"
+
+
+OFFERS = st.dictionaries(
+    st.tuples(st.sampled_from(["c1", "c2", "c3", "c4"]), st.sampled_from(["b2", "b3"])),
+    st.builds(BoxOffer, st.booleans()),
+)
+
+
+@given(OFFERS, st.sampled_from(["open", "silent", "lost"]))
+def test_every_camera_of_a_drained_box_goes_waits_with_a_reason_or_is_asked_about(
+    offers: dict[tuple[str, str], BoxOffer], third: BoxStatus
+) -> None:
+    names = ("c1", "c2", "c3", "c4")
+    before = agreement(*(replace(camera("b1"), id=name) for name in names), drained="b1")
+    seen = view(offers, b3=third)
+    found = decide(before, seen)
+    gone = {c.id for c in found.agreement.cameras if c.owner != "b1"}
+    asked = {c for c, _ in found.ask}
+    there = [b for b in ("b2", "b3") if seen.state(b) == "open"]
+    fits = {n for n in names if n not in asked and any(offers[n, b].admitted for b in there)}
+    assert len(gone) == min(1, len(fits)), "one at a time, and no camera stops the others"
+    assert gone <= fits
+    assert set(found.waiting) == set(names) - asked - fits
+
+
 def test_a_box_works_as_the_agreement_says() -> None:
     one, two = CameraEpoch(1, 1), CameraEpoch(2, 1)
     held, there = {"gate": CameraHolding(one)}, {"gate": "d1"}
