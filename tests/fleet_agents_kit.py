@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -40,7 +41,8 @@ RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
 
 class StandInAppliance:
     """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none. While
-    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either."""
+    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either. One that
+    `hangs` does not tell its cameras."""
 
     def __init__(self, models: Path) -> None:
         self.cameras: dict[str, dict[str, Any]] = {}
@@ -51,6 +53,7 @@ class StandInAppliance:
         self.answers.set()
         self.refuses_to_answer = False
         self.asked: list[str] = []
+        self.hangs = False
         self.tokens: set[str | None] = set()
         self.history: list[tuple[str, str]] = []
         self.port = free_port()
@@ -88,6 +91,8 @@ class StandInAppliance:
         return await handler(request)
 
     async def _list(self, _: web.Request) -> web.Response:
+        if self.hangs:
+            await asyncio.Event().wait()
         rows = [
             {"id": n, "settings": s, "state": {"model_version": f"{n}-{self.students.get(n, '')[:8]}", "answers": 5}}
             for n, s in sorted(self.cameras.items())
@@ -168,6 +173,8 @@ class FleetOfAgents:
         self.refusals: dict[str, Refusals] = {}
         #: Boxes that the others do not reach, and that do not reach the others.
         self.cut_off: set[str] = set()
+        #: How often each agent showed that it lives.
+        self.lives: Counter[str] = Counter()
         self._running: dict[str, tuple[AsyncExitStack, asyncio.Task[None]]] = {}
 
     async def __aenter__(self) -> FleetOfAgents:
@@ -220,7 +227,9 @@ class FleetOfAgents:
         refusals = self.refusals[name] = Refusals(clock)
         copies = StudentCopies(name, folder, self._folder / name / "models", links, lambda: memory.agreement)
         own = OwnCameras(name, folder, appliance, copies, clock, settings.camera_zones)
-        agent = self.agents[name] = FleetAgent(memory, links, own, copies, refusals, clock, RULES)
+        agent = self.agents[name] = FleetAgent(
+            memory, links, own, copies, refusals, clock, RULES, lambda: self.lives.update([name])
+        )
         context = server_context(folder.path, refusals.add)
         await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
         self._running[name] = (parts, asyncio.create_task(agent.run()))

@@ -143,8 +143,8 @@ class HeadDuty:
     async def ask(
         self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, ask_box: AskBox, clock: Clock
     ) -> None:
-        """Ask boxes for their admission, about one camera after the other; the answers are kept. Where it takes too long
-        the rest is left for the next call. A box that does not answer is not asked again for a while."""
+        """Ask boxes for their admission, about one camera after the other; the answers are kept. Where it takes too
+        long the rest is left for the next call. A box that does not answer is not asked again for a while."""
         began_s = clock.monotonic()
         known = {c.id: c for c in agreement.cameras}
         self.offers = {key: offer for key, offer in self.offers.items() if key[0] in known}

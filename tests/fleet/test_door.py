@@ -116,7 +116,6 @@ async def test_a_client_without_a_certificate_is_answered_but_may_not_stay(box: 
             await connect(unknown)
         assert refused == ["too_many"]
         assert await closed(first)
-        await until(lambda: True, "")
         again = None
         while again is None:
             try:
