@@ -41,8 +41,8 @@ RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
 
 class StandInAppliance:
     """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none. While
-    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either. One that
-    `hangs` does not tell its cameras."""
+    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either. One
+    that `hangs` does not tell its cameras."""
 
     def __init__(self, models: Path) -> None:
         self.cameras: dict[str, dict[str, Any]] = {}
