@@ -100,7 +100,7 @@ class _Visitor(asyncio.Protocol):
             tls = await loop.start_tls(
                 transport, self, door.context, server_side=True, ssl_handshake_timeout=door.limits.handshake_s
             )
-            if tls is None:  # it went away at this instant
+            if tls is None or transport.is_closing():  # it went away at this instant
                 return
             protocol = self._behind()
             tls.set_protocol(protocol)
