@@ -141,9 +141,10 @@ class Tenant:
 @dataclass(frozen=True)
 class SharingRules:
     """How shares are moved: every `interval_s` among serving tenants, at boundaries between serving and cameras; by at
-    most `largest_step` of the device at once; a tenant is not put below (1 - `explore`) of its entitlement while it
-    misses its goal or nothing is known of it. A tenant that moved stays for `dwell_s`; a move below `hysteresis` is not
-    made. `missed_minutes`: an alarm is raised where a goal is missed for so long at the entitlement."""
+    most `largest_step` of the device in a decision, but for raises to a floor, the need of a plan or an entitlement; a
+    tenant is not put below (1 - `explore`) of its entitlement while it misses its goal or nothing is known of it. A
+    tenant that moved stays for `dwell_s`; a move below `hysteresis` is not made. `missed_minutes`: an alarm is raised
+    where a goal is missed for so long at the entitlement."""
 
     policy: str = "ew"
     interval_s: float = 10.0

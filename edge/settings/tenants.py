@@ -74,7 +74,10 @@ class SharingSettings(Settings):
 
     policy: SharingPolicyName = Field("ew", description="ew: greatest least utility; sw: greatest mean; njc: fair")
     interval_s: float = Field(10.0, ge=10, le=3600, description="shares of serving tenants are decided so often")
-    largest_step: float = Field(0.05, gt=0, le=1, description="most of the device that a tenant gets or gives at once")
+    largest_step: float = Field(
+        0.05, gt=0, le=1,
+        description="most that a tenant gets or gives in a decision, but for raises to a floor, need or entitlement",
+    )  # fmt: skip
     explore: float = Field(
         0.1, ge=0, le=1,
         description="a tenant that misses its goal, or of which nothing is known, has (1 - explore) of its entitlement",

@@ -129,6 +129,11 @@ class FittedPipelines:
             out.append(replace(pipeline, application=replace(application, queues=self.queues.get(name, {}))))
         return tuple(out)
 
+    def with_search(self, search: SplitSearch) -> FittedPipelines:
+        """With `search`, which is told in place of all searches that it is made of."""
+        reasons = (*(reason for reason in self.reasons if reason.code != "search"), search.why)
+        return replace(self, search=search, reasons=reasons)
+
 
 class FitFunction(Protocol):
     """Plans `models` (with the even split's objectives) and `pipelines` that ask some of them, as much as fits. `own`

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from edge.core.applications import Application
 from edge.core.serving import DeviceTable, Gpulet, ServedModel, ServingPlan, ServingProblem
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
-from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand
+from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, SplitSearch
 from scheduler.gpulets.stage_drift import slowed
 from scheduler.gpulets.verdict import times, verdict
 
@@ -274,7 +274,7 @@ def _united(
         judged = verdict(problem, table, plan)
         if not judged.valid:
             plan = replace(plan, reasons=(*reasons, "neighbours of other tenants may slow it"))
-    return FittedPipelines(
+    united = FittedPipelines(
         Fitted(
             problem,
             plan,
@@ -288,3 +288,8 @@ def _united(
         {k: v for p in parts for k, v in p.queues.items()},
         tuple(q for p in parts for q in p.two_queues),
     )
+    searches = [p.search for p in parts if p.search is not None]
+    if not searches:
+        return united
+    steps, most = sum(s.steps for s in searches), sum(s.most for s in searches)
+    return united.with_search(SplitSearch(steps, most, all(s.complete for s in searches)))

@@ -123,7 +123,9 @@ class _Choosing:
             if served.whole:
                 break
         assert best is not None
-        return _told(best[1], SplitSearch(took, MOST_STEPS, complete))
+        found, search = best[1], SplitSearch(took, MOST_STEPS, complete)
+        # It stands for those of all choices.
+        return found if found.search is None else found.with_search(search)
 
     def _asked(self, pipelines: Sequence[PipelineDemand], times: float = 1.0) -> list[ServedModel]:
         """The models' own demands once the pipelines ask so, at `times` the rates of the stages with alternatives."""
@@ -248,14 +250,6 @@ def _rates(
 
 def _with_rates(own: Sequence[ServedModel], rates: Mapping[str, float]) -> list[ServedModel]:
     return [replace(m, rate=rates.get(m.name, m.rate)) for m in own]
-
-
-def _told(found: FittedPipelines, search: SplitSearch) -> FittedPipelines:
-    """With the search of all choices in place of that of one."""
-    if found.search is None:
-        return found
-    reasons = (*(reason for reason in found.reasons if reason.code != "search"), search.why)
-    return replace(found, search=search, reasons=reasons)
 
 
 def _part(found: FittedPipelines, model: str) -> float:

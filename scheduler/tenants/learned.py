@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -43,6 +44,9 @@ OPTIMISM = 0.5
 UTILITY_ERROR, LEAST_SOFTNESS = 0.0107, 0.005
 #: What welfare does not need goes where a bound so far below the mean gains most: nobody else loses by it.
 INSURANCE = 2.0
+#: So wide is the logarithm of a demand that is never measured, where what welfare does not need is given away: half of
+#: it and twice of it are 1.4 of these away.
+DEMAND_WIDTH = 0.5
 #: Demands are where the curve, so many standard deviations below its mean, reaches the goal.
 CAUTION = 1.0
 
@@ -111,14 +115,32 @@ def viewed(problem: SharingProblem, tenant: ProblemTenant, memory: TenantMemory,
 
 
 def table(
-    problem: SharingProblem, tenant: ProblemTenant, view: TenantView | None, entitlement: float, widths: float
+    problem: SharingProblem,
+    tenant: ProblemTenant,
+    view: TenantView | None,
+    entitlement: float,
+    widths: float,
+    trusting: bool = False,
 ) -> Floats:
-    """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
+    """Utility over steps: learned, else linear up to what the tenant is taken to demand, where `trusting` at least what
+    it declares. With `widths` below 0, the mean over the demands that it may have as well."""
     if view is not None:
         return view.utility(widths)
-    units = problem.granularity * np.arange(problem.steps + 1)
+    claim, units = tenant.claim, problem.granularity * np.arange(problem.steps + 1)
     demand = unmeasured_demand(tenant, entitlement)
-    return np.minimum(1.0, units / demand) if demand > 0 else np.ones_like(units)
+    if trusting and claim is not None:
+        demand = max(demand, claim.demand)
+    if demand <= 0:
+        return np.ones_like(units)
+    known = widths >= 0 or (claim is not None and claim.source != "declared")
+    demands = demand * (np.ones(1) if known else _demand_factors())
+    return np.asarray(np.minimum(1.0, units / demands[:, None]).mean(0), dtype=np.float64)
+
+
+@cache
+def _demand_factors() -> Floats:
+    """Demands that an unmeasured tenant may have, over the one it is taken to have: equally likely ones."""
+    return np.exp([DEMAND_WIDTH * NormalDist().inv_cdf((k + 0.5) / 9) for k in range(9)])
 
 
 def unmeasured_demand(tenant: ProblemTenant, entitlement: float) -> float:
@@ -152,7 +174,8 @@ def softness(tenants: int) -> float:
 @dataclass(frozen=True)
 class Standing:
     """The basis of a decision: the knowledge of each tenant (None: nothing yet), the steps that it holds, and
-    whether it was measured in the last interval. A tenant that was not keeps its share, unless it never is measured."""
+    whether it was measured in the last interval. A tenant that was not keeps its share, unless it never is measured and
+    something else says what it demands."""
 
     problem: SharingProblem
     views: tuple[TenantView | None, ...]
@@ -161,7 +184,8 @@ class Standing:
 
     def holds(self, j: int) -> bool:
         """Whether tenant `j` keeps its share because nothing was measured."""
-        return self.problem.tenants[j].feedback and not self.measured[j]
+        tenant = self.problem.tenants[j]
+        return (tenant.feedback or tenant.claim is None) and not self.measured[j]
 
     def careful_steps(self) -> list[int]:
         """The least steps of each tenant where no bad round may be risked: KEEP of its share, and all of it after it
@@ -178,12 +202,13 @@ class Standing:
         careful = [held[j] if self.holds(j) else max(floors[j], kept[j]) for j in count]
         return next((least for least in (careful, held) if sum(least) <= problem.steps), floors)
 
-    def tables(self, widths: float, keep: float | Sequence[int]) -> Floats:
+    def tables(self, widths: float, keep: float | Sequence[int], trusting: bool = False) -> Floats:
         """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
-        floor, or below the part `keep` of the share held, or the steps `keep`) are negative."""
+        floor, or below the part `keep` of the share held, or the steps `keep`) are negative. `trusting`: what is never
+        measured demands what it declares at least."""
         problem = self.problem
         rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
-        out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
+        out = np.array([table(problem, tenant, view, entitled, widths, trusting) for tenant, view, entitled in rows])
         kept = [int(steps * keep) if isinstance(keep, float) else keep[j] for j, steps in enumerate(self.held)]
         for j, (row, steps, least) in enumerate(zip(out, self.held, self._least(kept), strict=True)):
             if self.holds(j):
@@ -259,10 +284,13 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
     name = "ew"
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
-        """By bisection, then insured by a dynamic programme around it; steps left are insurance."""
+        """By bisection, then insured by a dynamic programme around it; steps left are insurance.
+
+        Declarations are trusted: whoever is believed to need too little is the least, and nothing shows it, while one
+        that is believed to need too much costs all others a little each."""
         least = standing.careful_steps()
-        steps = best_insured_least(standing.tables(0.0, least), softness(len(standing.held)))
-        return tuple(with_spare(standing.tables(-INSURANCE, least), steps))
+        steps = best_insured_least(standing.tables(0.0, least, trusting=True), softness(len(standing.held)))
+        return tuple(with_spare(standing.tables(-INSURANCE, least, trusting=True), steps))
 
 
 class NoComplaintsPolicy(LearnedPolicy):
@@ -285,7 +313,7 @@ def answer(standing: Standing, state: SharingState) -> SharingStep:
     rows = zip(problem.tenants, standing.views, problem.entitlements.tolist(), state.held, strict=True)
     for j, (tenant, view, entitled, steps) in enumerate(rows):
         if view is None:
-            unknown: Source = "held" if standing.holds(j) else "entitlement"
+            unknown: Source = "held" if tenant.feedback and standing.holds(j) else "entitlement"
             source: Source = "declared" if tenant.declared_demand is not None else unknown
             reasons[tenant.id] = ShareReason(source, None, tenant.declared_demand)
             continue

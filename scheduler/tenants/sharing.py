@@ -21,7 +21,7 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets, scaled
+from scheduler.tenants.budgets import BudgetLimits, budgets, cut, reclaimed, scaled
 from scheduler.tenants.grid import by_weight, no_complaints
 from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
@@ -111,13 +111,15 @@ class TenantNow:
 
 @dataclass(frozen=True)
 class SharingQuestion:
-    """How shall `total` be shared from `utc_s` on? `windows`: cameras' shares may move now."""
+    """How shall `total` be shared from `utc_s` on? `windows`: cameras' shares may move now. `between`: there is more or
+    less to share, or somebody came or went; no interval has ended, so a report that is missing says nothing."""
 
     utc_s: float
     total: float
     tenants: tuple[TenantNow, ...]
     rules: SharingRules
     windows: bool = False
+    between: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,14 +184,18 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     scope = question.tenants if everybody else tuple(t for t in question.tenants if t.tenant.serves)
     held = {t.tenant.id: now[t.tenant.id].held or 0.0 for t in question.tenants}
     held = dict(zip(held, scaled(list(held.values()), list(rights.values()), question.total), strict=True))
-    total = question.total if everybody else sum(held[t.tenant.id] for t in scope)
-    wanted = _wanted(question, scope, now, held, total)
-    limits = [_limits(entry, now[entry.tenant.id], rights, held, question) for entry in scope]
+    safe = {t.tenant.id: safe_share(t, now[t.tenant.id], rights[t.tenant.id]) for t in question.tenants}
+    limits = [_limits(entry, now[entry.tenant.id], rights, held, safe, question) for entry in scope]
+    rest = [_limits(t, now[t.tenant.id], rights, held, safe, question) for t in question.tenants if t not in scope]
+    gives = reclaimed(limits, rest, question.rules)
+    kept = {limit.id: limit.held - given for limit, given in zip(rest, gives, strict=True)}
+    total = question.total - sum(kept.values())
+    wanted = _wanted(question, scope, now, held, safe, total)
     answer = budgets(limits, wanted, total, question.rules)
     shares: dict[str, TenantShare] = {}
     for entry in question.tenants:
         name = entry.tenant.id
-        share = answer.shares.get(name, held[name])
+        share = answer.shares.get(name, kept.get(name, held[name]))
         moved = share - held[name]
         if abs(moved) > 1e-6:
             now[name] = replace(now[name], moved_utc_s=question.utc_s)
@@ -201,7 +207,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             answer.raised.get(name, 0.0),
             moved,
             state_of(entry),
-            source := _source(entry, now[name]),
+            source := _source(entry, now[name], question.between),
             TenantReason("kept"),
             GoalDemand(entry.proxy) if source == "proxy" else demand_of_share(entry.tenant, now[name], question.total),
         )
@@ -280,17 +286,20 @@ def _wanted(
     scope: Sequence[TenantNow],
     known: Mapping[str, LearnedTenant],
     held: Mapping[str, float],
+    safe: Mapping[str, float],
     total: float,
 ) -> dict[str, float]:
     """The policy's allocation."""
     if len(scope) < 2 or total < 2 * STEP:
         return {}
     floors = [max(t.tenant.floor, t.floor) for t in scope]
-    rights = entitlements([t.tenant for t in scope], total)
-    safe = [max(f, safe_share(t, known[t.tenant.id], rights[t.tenant.id])) for f, t in zip(floors, scope, strict=True)]
+    whole = [max(floor, safe[t.tenant.id]) for floor, t in zip(floors, scope, strict=True)]
+    # Each share is rounded up to a step.
+    part = cut(whole, floors, total - STEP * len(scope))
     steps = math.floor(total / STEP + 1e-9)
     # What cannot be kept of the floors the limits keep.
-    least = next((f for f in (safe, floors) if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
+    tried = (whole, part, floors)
+    least = next((f for f in tried if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
     every = [replace(_problem_tenant(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
     reports = {t.tenant.id: _interval(t) for t in scope}
     holding = _fitting([min(steps, round(held[t.tenant.id] / STEP)) for t in scope], steps)
@@ -311,11 +320,12 @@ def _wanted(
 
 def safe_share(entry: TenantNow, known: LearnedTenant, right: float) -> float:
     """The share below which a serving tenant is not put for the others' sake: its need by the profile, or a smaller one
-    with which it was seen to meet its goal under the present load and never seen to miss it; at most its `right`.
+    with which it was seen to meet its goal under the present load and never seen to miss it; at most its `right`, its
+    entitlement among all tenants. None in a silence of the front: it holds.
 
     Requests wait in a queue: a little below the need nearly all of them are late, which a smooth curve tells too late.
     """
-    if entry.need is None or not entry.tenant.serves:
+    if entry.need is None or not entry.tenant.serves or entry.silence is not None:
         return 0.0
     last = entry.report if entry.report is not None else known.last
     if last is None:
@@ -382,6 +392,7 @@ def _limits(
     known: LearnedTenant,
     rights: Mapping[str, float],
     held: Mapping[str, float],
+    safe: Mapping[str, float],
     question: SharingQuestion,
 ) -> BudgetLimits:
     tenant = entry.tenant
@@ -389,10 +400,9 @@ def _limits(
     still = nothing or entry.silence is not None
     unknown = not known.measured and entry.claim is None
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
-    safe = 0.0 if entry.silence is not None else safe_share(entry, known, rights[tenant.id])
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
-        unknown or state_of(entry) == "misses", still, ago, safe,
+        unknown or state_of(entry) == "misses", still, ago, safe[tenant.id],
     )  # fmt: skip
 
 
@@ -404,11 +414,11 @@ def state_of(entry: TenantNow) -> TenantState:
     return "meets" if report.performance >= entry.tenant.objective.goal - 1e-9 else "misses"
 
 
-def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
+def _source(entry: TenantNow, known: LearnedTenant, between: bool) -> TenantSource:
     if entry.silence is not None:
         return "held"
     if known.measured:
-        return "held" if entry.report is None else "learned"
+        return "held" if entry.report is None and not between else "learned"
     return "entitlement" if entry.claim is None else entry.claim.source
 
 

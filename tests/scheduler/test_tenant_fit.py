@@ -14,7 +14,7 @@ from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, ServedModel, Utilisation
 from scheduler.gpulets.fitting import Capacity, Fitted
 from scheduler.gpulets.follow import plan_function
-from scheduler.gpulets.pipelines import FittedPipelines, fit_evenly
+from scheduler.gpulets.pipelines import FittedPipelines, SplitSearch, fit_evenly
 from scheduler.gpulets.tenant_fit import ROUNDS, FitTenants, ServingBudget, need_of, owners, shares_of
 from scheduler.gpulets.verdict import verdict
 
@@ -171,3 +171,23 @@ def test_beside_any_neighbours_a_plan_holds_or_says_that_it_may_not(
     assert set(found.refused) == {m for f in apart(table, models, *shares) for m in f.refused}
     for budget in budgets(*shares):
         assert shares_of(found.plan, OWNER).get(budget.tenant, 0.0) <= budget.share + 1e-5
+
+
+def test_the_searches_of_all_tenants_are_told_as_one_that_was_cut_if_any_was() -> None:
+    models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
+
+    def searched(cut: str) -> Any:
+        def inner(mine: list[ServedModel], *rest: Any) -> FittedPipelines:
+            found = fit_evenly(mine, *rest)
+            if mine[0].name == "c":
+                return found  # nothing was searched for
+            return found.with_search(SplitSearch(40 if mine[0].name == cut else 7, 40, mine[0].name != cut))
+
+        return inner
+
+    for cut, steps in (("a", 47), ("", 14)):
+        found = planned(TABLE, models, 0.3, 0.3, 0.3, inner=searched(cut))
+        assert found.search == SplitSearch(steps, 80, not cut)
+        told = [r.words() for r in found.reasons if r.code == "search"]
+        assert ["cut short" in words for words in told] == [bool(cut)]
+    assert planned(TABLE, models, 0.3, 0.3, 0.3).search is None

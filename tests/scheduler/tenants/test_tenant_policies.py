@@ -123,8 +123,8 @@ def test_a_silent_tenant_is_declared_or_entitled_and_never_learned(name: str) ->
     assert last.reasons["a"].utility is None
     # Declaration and entitlement are both believed half: 10 units, or what is needed for the other's utility.
     assert 8.0 <= last.allocation["a"] <= 25.0
-    last = played(sharing_policy(name), two(feedback=False), curves, 2)[-1]
-    assert last.reasons["a"].source == "entitlement"
+    last = played(sharing_policy(name), two(feedback=False), curves, 8)[-1]
+    assert (last.reasons["a"].source, last.allocation["a"]) == ("entitlement", 50.0), "nothing says that it needs less"
 
 
 def test_a_declaration_counts_less_the_further_it_is_from_the_entitlement() -> None:
@@ -135,6 +135,22 @@ def test_a_declaration_counts_less_the_further_it_is_from_the_entitlement() -> N
     used = ProblemTenant("a", goal, declared_demand=100.0, proxy_demand=10.0)
     assert unmeasured_demand(used, 25.0) == 10.0, "what was seen is believed"
     assert unmeasured_demand(replace(used, profiled_demand=7.0), 25.0) == 7.0
+
+
+@pytest.mark.parametrize("declared", [60.0, 120.0, 300.0])
+def test_the_least_utility_gives_a_silent_tenant_no_less_than_a_rule_that_believes_it(declared: float) -> None:
+    problem, curves = two(feedback=False, declared_demand=declared), {"b": lambda u: saturating(u, 40.0)}
+    mine, theirs = (played(sharing_policy(name), problem, curves, 25)[-1].allocation for name in ("ew", "minerva"))
+    assert mine["a"] >= theirs["a"] - 2.0
+    assert mine["b"] >= theirs["b"] - 4.0, "nor does it gain by that"
+
+
+@pytest.mark.parametrize("name", ["ew", "sw"])
+def test_what_nobody_needs_goes_to_a_silent_tenant_too_as_it_may_need_more_than_it_declares(name: str) -> None:
+    problem = two(feedback=False, declared_demand=25.0)
+    last = played(sharing_policy(name), problem, {"b": lambda u: saturating(u, 8.0)}, 30)[-1]
+    assert last.allocation["b"] >= 20.0, "its goal, by 18.4 units"
+    assert last.allocation["a"] >= 50.0, "twice of what it declares"
 
 
 @pytest.mark.parametrize("name", LEARNED)

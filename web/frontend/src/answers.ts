@@ -1819,7 +1819,7 @@ export type SharingSettings = {
   policy: "ew" | "sw" | "njc" | "fair" | "minerva" | "greedy-ew";
   /** shares of serving tenants are decided so often */
   interval_s: number;
-  /** most of the device that a tenant gets or gives at once */
+  /** most that a tenant gets or gives in a decision, but for raises to a floor, need or entitlement */
   largest_step: number;
   /** a tenant that misses its goal, or of which nothing is known, has (1 - explore) of its entitlement */
   explore: number;
