@@ -22,7 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fleet_boxes import Lines, RealBox, fleet_of, until
+from benchmarks.fleet_boxes import Lines, RealBox, fleet_of
+from benchmarks.waiting import until
 from edge.demo.cameras import serve_cameras
 from edge.demo.site import scene_cameras
 

@@ -12,13 +12,11 @@ import io
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,16 +24,10 @@ from typing import Any
 import psutil
 import yaml
 
+from benchmarks.waiting import free_port, until
 from edge.cli import main
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site
-
-
-def free_port(host: str) -> int:
-    """A port that nobody uses on this address now."""
-    with socket.socket() as found:
-        found.bind((host, 0))
-        return int(found.getsockname()[1])
 
 
 def said(*command: str) -> str:
@@ -45,16 +37,6 @@ def said(*command: str) -> str:
         if main(list(command)):
             raise RuntimeError(f"magpie {' '.join(command[:2])} failed")
     return out.getvalue().strip()
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float, pause_s: float = 0.1) -> Any:
-    """Wait for a condition. Raises TimeoutError with `what`."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(pause_s)
-    raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
 
 
 class RealBox:

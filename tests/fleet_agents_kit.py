@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
+from benchmarks.waiting import free_port
+from benchmarks.waiting import until_async as until
 from edge.core.clock import SystemClock
 from edge.core.errors import Unavailable
 from edge.core.fleet import FleetRules
@@ -37,32 +39,21 @@ from edge.settings import FleetSettings
 RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
 
 
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-async def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
-    """Wait for a condition; fails with `what`."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + timeout_s
-    while loop.time() < end:
-        if found := condition():
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
-
-
 class StandInAppliance:
-    """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none."""
+    """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none. While
+    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either. One
+    that `hangs` does not tell its cameras."""
 
     def __init__(self, models: Path) -> None:
         self.cameras: dict[str, dict[str, Any]] = {}
         self.students: dict[str, str] = {}
         self.refuses: set[str] = set()
         self.full = False
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.refuses_to_answer = False
+        self.asked: list[str] = []
+        self.hangs = False
         self.tokens: set[str | None] = set()
         self.history: list[tuple[str, str]] = []
         self.port = free_port()
@@ -74,7 +65,7 @@ class StandInAppliance:
         app.router.add_delete("/api/v1/cameras/{id}", self._remove)
         app.router.add_get("/api/v1/cameras/{id}/models", self._versions)
         app.router.add_post("/api/v1/admission", self._admission)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
 
     async def __aenter__(self) -> StandInAppliance:
         await self._runner.setup()
@@ -100,6 +91,8 @@ class StandInAppliance:
         return await handler(request)
 
     async def _list(self, _: web.Request) -> web.Response:
+        if self.hangs:
+            await asyncio.Event().wait()
         rows = [
             {"id": n, "settings": s, "state": {"model_version": f"{n}-{self.students.get(n, '')[:8]}", "answers": 5}}
             for n, s in sorted(self.cameras.items())
@@ -109,6 +102,9 @@ class StandInAppliance:
     async def _add(self, request: web.Request) -> web.Response:
         settings = await request.json()
         name = settings["id"]
+        self.asked.append(name)
+        if self.refuses_to_answer:
+            await asyncio.Event().wait()
         if name in self.refuses:
             return _error(422, f"password_from: {name} has no such secret here")
         if name in self.cameras:
@@ -117,6 +113,7 @@ class StandInAppliance:
         weights = settings["student"]["weights"]
         self.students[name] = hashlib.sha256(Path(weights).read_bytes()).hexdigest() if weights else "0" * 64
         self.cameras[name] = settings
+        await self.answers.wait()
         return web.json_response({}, status=201)
 
     async def _remove(self, request: web.Request) -> web.Response:
@@ -176,6 +173,8 @@ class FleetOfAgents:
         self.refusals: dict[str, Refusals] = {}
         #: Boxes that the others do not reach, and that do not reach the others.
         self.cut_off: set[str] = set()
+        #: How often each agent showed that it lives.
+        self.lives: Counter[str] = Counter()
         self._running: dict[str, tuple[AsyncExitStack, asyncio.Task[None]]] = {}
 
     async def __aenter__(self) -> FleetOfAgents:
@@ -228,7 +227,9 @@ class FleetOfAgents:
         refusals = self.refusals[name] = Refusals(clock)
         copies = StudentCopies(name, folder, self._folder / name / "models", links, lambda: memory.agreement)
         own = OwnCameras(name, folder, appliance, copies, clock, settings.camera_zones)
-        agent = self.agents[name] = FleetAgent(memory, links, own, copies, refusals, clock, RULES)
+        agent = self.agents[name] = FleetAgent(
+            memory, links, own, copies, refusals, clock, RULES, lambda: self.lives.update([name])
+        )
         context = server_context(folder.path, refusals.add)
         await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
         self._running[name] = (parts, asyncio.create_task(agent.run()))

@@ -28,6 +28,7 @@ ATTACKS: Final[Mapping[RefusedBy, str]] = {
     "wrong_box": "a message that speaks for another box",
     "bad_code": "an unknown join code",
     "used_code": "a join code that was used already",
+    "too_many": "too many connections without a certificate",
 }
 
 
@@ -99,7 +100,7 @@ def answer_of(me: str, joined: bool, status: FleetStatus | None, now_utc_s: floa
     cameras = tuple(
         FleetCameraAnswer(
             camera=c.id, owner=c.owner, previous=c.previous, answered=c.answered, zone=c.zone,
-            unplaced=status.unplaced.get(c.id), cannot=cannot.get(c.id, ""),
+            unplaced=status.unplaced.get(c.id), waiting=status.waiting.get(c.id), cannot=cannot.get(c.id, ""),
         )
         for c in agreement.cameras
     )  # fmt: skip

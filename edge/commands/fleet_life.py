@@ -53,7 +53,8 @@ def add_life_arguments(actions: Any) -> None:
     moved = action("move", "move a camera: it starts on its new box before it stops on the old one")
     moved.add_argument("camera", metavar="CAMERA")
     moved.add_argument("box", metavar="BOX")
-    action("leave", "leave the fleet; the cameras of this box stay on it")
+    left = action("leave", "leave the fleet; the cameras of this box stay on it")
+    left.add_argument("--force", action="store_true", help="also where no head can be asked: only this box's files go")
     agent = action("agent", "be the agent of this box (magpie run starts it)")
     agent.add_argument("--with-input", action="store_true", help="end when standard input ends")
 
@@ -141,6 +142,9 @@ def in_words(status: FleetStatus) -> str:
             lines.append(f"  {camera.id}: no box answers it: {UNPLACED[status.unplaced[camera.id]]}")
         elif not camera.answered:
             lines.append(f"  {camera.id}: on its way to {camera.owner}")
+        elif camera.id in status.waiting:
+            why = UNPLACED[status.waiting[camera.id]]
+            lines.append(f"  {camera.id}: stays on {camera.owner}, which is drained, for now: {why}")
     lines += [f"  {r.id} cannot be started here: {r.why}" for r in status.cannot]
     if status.refused:
         lines.append("refused: " + ", ".join(f"{why} {count}" for why, count in sorted(status.refused.items())))
@@ -154,6 +158,21 @@ UNPLACED: Final = {
     "full": "no box admits it",
     "refused": "the boxes that reach it could not start it",
 }
+
+
+def _leave(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
+    if not args.force:
+        return _order(args, site, fleet)
+    folder = FleetFolder(Path(site.data_dir))
+    if not folder.joined:
+        raise NotFound("this box is in no fleet")
+    folder.forget()
+    _print(
+        f"{fleet.name} has removed its files of the fleet. Its cameras stay on it; the other boxes do not know that.\n"
+        f"On the head: magpie fleet revoke SITE {fleet.name}\n"
+        "Other boxes then answer its cameras, too: remove each camera on the box that shall not answer it."
+    )
+    return 0
 
 
 def _order(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
@@ -191,5 +210,5 @@ def _print(text: str) -> None:
 
 
 _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, SiteSettings, FleetSettings], int]]] = {
-    "start": _start, "invite": _invite, "join": _join, "status": _status,
+    "start": _start, "invite": _invite, "join": _join, "status": _status, "leave": _leave,
 }  # fmt: skip

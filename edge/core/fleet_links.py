@@ -30,14 +30,25 @@ def check_api(version: int) -> None:
         )
 
 
-#: Why a camera has no box that answers it: every other box is away (`no_box`), out of reach (`no_zone`), drained
+#: Why a camera has no other box that answers it: every other box is away (`no_box`), out of reach (`no_zone`), drained
 #: (`drained`), full (`full`), or could not start it (`refused`).
 Unplaced = Literal["no_box", "no_zone", "drained", "full", "refused"]
 #: Why a connection or a message was refused: its key is of another authority (`stranger`), it has none (`no_key`), is
 #: of a box that was put out (`revoked`) or is no member (`no_member`), or it speaks for another box (`wrong_box`); a
-#: join code that is unknown (`bad_code`), was used (`used_code`) or is too old (`old_code`); no TLS at all (`no_tls`).
+#: join code that is unknown (`bad_code`), was used (`used_code`) or is too old (`old_code`); no TLS at all (`no_tls`),
+#: or not in time (`too_slow`); too many connections that have shown no certificate are open (`too_many`).
 RefusedBy = Literal[
-    "stranger", "no_key", "revoked", "no_member", "wrong_box", "bad_code", "used_code", "old_code", "no_tls"
+    "stranger",
+    "no_key",
+    "revoked",
+    "no_member",
+    "wrong_box",
+    "bad_code",
+    "used_code",
+    "old_code",
+    "no_tls",
+    "too_slow",
+    "too_many",
 ]
 
 
@@ -143,9 +154,9 @@ class CameraRefusal:
 
 @dataclass(frozen=True)
 class FleetBeat:
-    """A box tells the head every two seconds that it lives. `boot`: of this run of its agent. `echo`: the number of the
-    head's answer that it had last, in `term`. `appliance`: its appliance answers, so `cameras` is all that it has.
-    `gone`: cameras that an operator removed there."""
+    """A box tells the head every second that it lives. `boot`: of this run of its agent. `echo`: the number of the
+    head's answer that it had last, in `term`. `appliance`: its appliance answered within the lease, the last time
+    `age_s` ago, so `cameras` is all that it had then. `gone`: cameras that an operator removed there."""
 
     sender: str
     term: int
@@ -157,6 +168,7 @@ class FleetBeat:
     refused: tuple[CameraRefusal, ...] = ()
     gone: tuple[tuple[str, CameraEpoch], ...] = ()
     release: str = ""
+    age_s: float = 0.0
     api: int = API_VERSION
 
 
@@ -164,7 +176,8 @@ class FleetBeat:
 class BeatAnswer:
     """The head's answer number `number` in `term`; a box that is no head names the `head` that it knows. `agreement` is
     there where the box has another. `answered_for_s`: by camera, for how long its owner in force has answered, as far
-    as this head saw it. `boxes`: the state of each box by name; `unplaced`: by camera, why no box answers it."""
+    as this head saw it. `boxes`: the state of each box by name; `unplaced`: by camera, why no box answers it;
+    `waiting`: by camera, why it cannot leave its drained box yet."""
 
     sender: str
     term: int
@@ -174,6 +187,7 @@ class BeatAnswer:
     answered_for_s: Mapping[str, float] = field(default_factory=dict)
     boxes: Mapping[str, BoxStatus] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    waiting: Mapping[str, Unplaced] = field(default_factory=dict)
     api: int = API_VERSION
 
 
@@ -286,8 +300,8 @@ class CameraOverlap:
 @dataclass(frozen=True)
 class FleetStatus:
     """The fleet as one box knows it, written at `utc_s`. `me` is this box, `mandate` whether a head has heard a quorum
-    (None: this box is not the head). `boxes` and `unplaced` as the head told last; `refused` counts since the agent's
-    start."""
+    (None: this box is not the head). `boxes`, `unplaced` and `waiting` as the head told last; `refused` counts since
+    the agent's start."""
 
     me: str
     utc_s: float
@@ -301,4 +315,5 @@ class FleetStatus:
     refused: Mapping[RefusedBy, int] = field(default_factory=dict)
     cannot: tuple[CameraRefusal, ...] = ()
     overlaps: tuple[CameraOverlap, ...] = ()
+    waiting: Mapping[str, Unplaced] = field(default_factory=dict)
     api: int = API_VERSION

@@ -23,7 +23,7 @@ from safetensors.torch import save
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneObject, SceneSpec, conditions
 from edge.detectors.pictures import jpeg_bytes, read_jpeg
-from edge.students.weights import write_whole
+from edge.files import store_whole
 
 TRAIN_SEEDS = 10_000
 HELD_OUT_SEEDS = 90_000
@@ -150,8 +150,8 @@ def say(text: str) -> None:
 def write_weights(path: Path, state: dict[str, torch.Tensor], sidecar: dict[str, Any]) -> None:
     """Stores weights as fp16 safetensors with a JSON sidecar of the same name, each whole or not at all."""
     half = {name: (t.half() if t.is_floating_point() else t).contiguous() for name, t in state.items()}
-    write_whole(path, save(half))
-    write_whole(path.with_suffix(".json"), (json.dumps(sidecar, indent=2) + "\n").encode())
+    store_whole(path, save(half))
+    store_whole(path.with_suffix(".json"), (json.dumps(sidecar, indent=2) + "\n").encode())
 
 
 class DemoProgress:

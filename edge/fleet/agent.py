@@ -8,25 +8,26 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, Forbidden, MagpieError, Unavailable
-from edge.core.fleet import BoxStatus, FleetRules
+from edge.core.fleet import FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
     AdmissionAsk,
     AdmissionTold,
     BeatAnswer,
     FleetBeat,
+    FleetCamera,
     FleetOrder,
     FleetStatus,
     JoinAnswer,
     JoinAsk,
     OrderAnswer,
     RefusedBy,
-    Unplaced,
     VoteAnswer,
     VoteRequest,
 )
@@ -36,9 +37,10 @@ from edge.fleet.head import HeadDuty
 from edge.fleet.identity import authority_of
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
-from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, new_member
+from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, check_sender, new_member
 from edge.fleet.own_cameras import OwnCameras
 from edge.fleet.refusals import Refusals
+from edge.fleet.votes import Votes
 from edge.version import magpie_version
 from scheduler.fleet import election
 from scheduler.fleet.ownership import with_members
@@ -47,15 +49,17 @@ log = logging.getLogger(__name__)
 
 #: Rhythms in beats.
 _ELECT_BEATS, _DECIDE_BEATS, _COPY_BEATS = 0.25, 0.5, 2.0
-_VOTE_S: Final = 1.0
 #: A box that does not answer a beat within so long is asked again with the next one.
 _ANSWER_S: Final = 2.0
+#: A box's own appliance answers within 4 s, or counts as refusing.
+_ADMISSION_S: Final = 5.0
 #: A head that leaves goes on until the others have the agreement without it, or for so long.
 _LEAVE_S: Final = 5.0
 
 
 class FleetAgent:
-    """Implements `AgentDesk`. `run` goes on until it is cancelled, or the box has left its fleet."""
+    """Implements `AgentDesk`. `run` goes on until it is cancelled, or the box has left its fleet; with each beat it
+    calls `alive`."""
 
     def __init__(
         self,
@@ -66,18 +70,17 @@ class FleetAgent:
         refusals: Refusals,
         clock: Clock,
         rules: FleetRules = LINK_RULES,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._memory, self._links, self._own, self._copies = memory, links, own, copies
-        self._refusals, self._clock, self._rules = refusals, clock, rules
+        self._refusals, self._clock, self._rules, self._alive = refusals, clock, rules, alive
         self._me = memory.me
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
-        self._echo = 0
-        self._boxes: Mapping[str, BoxStatus] = {}
-        self._unplaced: Mapping[str, Unplaced] = {}
-        self._answered_for_s: Mapping[str, float] = {}
-        #: The newest agreement among the votes of the present election.
-        self._newest = memory.agreement
+        #: The last answer of a head; of this box where it is the head.
+        self._told = BeatAnswer(memory.me, 0, None)
+        self._asking: asyncio.Task[None] | None = None
+        self._votes = Votes(memory, links, clock, rules)
         self._left = asyncio.Event()
 
     # -- running
@@ -85,25 +88,25 @@ class FleetAgent:
     async def run(self) -> None:
         """Beat, vote, decide, copy and act. Returns when the box has left its fleet."""
         rhythms: tuple[tuple[Callable[[], Awaitable[None]], float], ...] = (
-            (self._beat_and_act, self._rules.beat_s),
+            (self._beat_step, self._rules.beat_s),
+            (self._look_and_act, self._rules.beat_s),
             (self._elect, _ELECT_BEATS * self._rules.beat_s),
             (self._decide, _DECIDE_BEATS * self._rules.beat_s),
-            (self._copy, _COPY_BEATS * self._rules.beat_s),
+            (self._own.learn_students, self._rules.beat_s),
+            (self._copies.follow, _COPY_BEATS * self._rules.beat_s),
         )
         tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
-        tasks.append(asyncio.create_task(self._leaving()))
+        left = asyncio.create_task(self._left.wait())
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*tasks, left], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in tasks:
+            ending = [*tasks, left, *([] if self._asking is None else [self._asking])]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
             await self._own.close()
-
-    async def _leaving(self) -> None:
-        await self._left.wait()
 
     async def _at_rhythm(self, step: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
@@ -122,19 +125,28 @@ class FleetAgent:
 
     # -- beats
 
-    async def _beat_and_act(self) -> None:
-        await self._own.look()
+    async def _beat_step(self) -> None:
+        """On its own clock: an appliance that is slow to answer costs no beat."""
         memory = self._memory
+        self._alive()
+        if not memory.folder.joined:  # magpie fleet leave --force
+            self._left.set()
+            return
         if memory.is_head and self._duty is not None:
             now = self._clock.monotonic()
             self._duty.hear(self._beat(), now)
-            self._boxes, self._unplaced = self._duty.statuses(), self._duty.unplaced
-            self._answered_for_s = self._duty.answered_for_s(now)
+            self._told = BeatAnswer(
+                self._me, memory.election.term, self._me, answered_for_s=self._duty.answered_for_s(now),
+                boxes=self._duty.statuses(), unplaced=self._duty.unplaced, waiting=self._duty.waiting,
+            )  # fmt: skip
         if not self._mandate():
             # A head that was cut off asks, too: another one may have been chosen meanwhile, and would not beat to it.
             await self._beat_to_head()
-        self._own.act(memory.agreement, self._answered_for_s)
         memory.folder.write_status(self.status())
+
+    async def _look_and_act(self) -> None:
+        await self._own.look()
+        self._own.act(self._memory.agreement, self._told.answered_for_s)
 
     async def _beat_to_head(self) -> None:
         """To the head that is known; where it is silent, to all that may be it."""
@@ -149,10 +161,12 @@ class FleetAgent:
                 self._heard(answer)
 
     def _beat(self) -> FleetBeat:
-        memory, own = self._memory, self._own
+        memory, own, age_s = self._memory, self._own, self._own.age_s
+        answers = age_s < self._rules.lease_s
         return FleetBeat(
-            self._me, memory.election.term, self._boot, self._echo, memory.agreement.version, own.appliance_answers,
-            own.report(memory.agreement) if own.appliance_answers else (), own.refused, own.gone, magpie_version(),
+            self._me, memory.election.term, self._boot, self._told.number, memory.agreement.version, answers,
+            own.report(memory.agreement) if answers else (), own.refused, own.gone, magpie_version(),
+            age_s if answers else 0.0,
         )  # fmt: skip
 
     async def _one_beat(self, box: str, beat: FleetBeat) -> BeatAnswer | None:
@@ -160,85 +174,40 @@ class FleetAgent:
         if member is None:
             return None
         try:
-            return await self._links.ask(member, "/beat", beat, BeatAnswer, _ANSWER_S)
+            answer = await self._links.ask(member, "/beat", beat, BeatAnswer, _ANSWER_S)
+            return answer if answer.sender == box else None
         except Forbidden as error:
             log.warning("%s refuses this box: %s", box, error)
+            if self._memory.folder.leaving:
+                self._left.set()
         except MagpieError as error:
             log.debug("%s", error)
         return None
 
     def _heard(self, answer: BeatAnswer) -> None:
         memory = self._memory
-        state = election.heard(memory.election, answer.sender, answer.term, self._clock.monotonic())
-        if state is memory.election:  # of an older term
+        now = self._clock.monotonic()
+        state = election.heard(memory.election, memory.electorate, answer.sender, answer.term, now)
+        if state is memory.election:  # of an older term, or of a box that never decides
             return
         memory.elect(state)
-        self._echo = answer.number
-        self._boxes, self._unplaced = answer.boxes, answer.unplaced
-        self._answered_for_s = answer.answered_for_s
+        self._told = replace(answer, agreement=None)
         if answer.agreement is not None:
             memory.agree(answer.agreement)
 
     # -- the election
 
     async def _elect(self) -> None:
-        memory, now = self._memory, self._clock.monotonic()
-        if memory.is_head and self._duty is None:
+        if self._memory.is_head and self._duty is None:
             self._take_office({})
-        state = election.due(memory.election, memory.electorate, now, self._rules)
-        if state is None:
-            return
-        before = memory.election
-        self._newest = memory.agreement
-        memory.elect(election.count_votes(state, memory.electorate, now))
-        if memory.election.role == "trying":
-            await self._ask_votes(trial=True)
-        if memory.election.role == "candidate":
-            await self._ask_votes(trial=False)
-        if memory.is_head:
-            silent = before.head is not None and before.head != self._me
-            self._take_office({str(before.head): before.heard_s} if silent else {})
-
-    async def _ask_votes(self, *, trial: bool) -> None:
-        memory = self._memory
-        request = VoteRequest(self._me, memory.election.term + trial, trial)
-        others = [m for m in memory.agreement.members if m.name != self._me]
-
-        async def one(name: str) -> VoteAnswer | None:
-            member = memory.member(name)
-            try:
-                told = None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
-            except MagpieError:
-                return None
-            return told if told is not None and told.voter == name else None
-
-        role = memory.election.role
-        tasks = [asyncio.create_task(one(m.name)) for m in others]
-        try:
-            for coming in asyncio.as_completed(tasks):
-                told = await coming
-                if told is not None:
-                    self._count(told)
-                if memory.election.role != role:  # a quorum is there, or another box knows a higher term
-                    return
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    def _count(self, told: VoteAnswer) -> None:
-        memory = self._memory
-        if told.agreement is not None and told.agreement.version > self._newest.version:
-            self._newest = told.agreement
-        state = election.vote_came(
-            memory.election, memory.electorate, told.voter, told.term, told.granted, told.trial,
-            self._clock.monotonic(),
-        )  # fmt: skip
-        memory.elect(state)
+        silent_since = await self._votes.stand()
+        if silent_since is not None:
+            self._take_office(silent_since)
 
     def _take_office(self, silent_since: Mapping[str, float]) -> None:
         memory = self._memory
-        if self._newest.version > memory.agreement.version:
-            memory.agree(self._newest)
+        if self._votes.newest.version > memory.agreement.version:
+            memory.agree(self._votes.newest)
         term = memory.election.term
         self._duty = HeadDuty.begin(term, memory.agreement, self._clock.monotonic(), silent_since, self._rules)
         log.info("this box decides for the fleet (term %d)", term)
@@ -273,19 +242,22 @@ class FleetAgent:
             return
         found = duty.decide(memory.agreement, self._clock.monotonic())
         memory.agree(found.agreement)
-        if found.ask:
-            await self._ask_admission(duty, found.ask)
-            if memory.is_head and self._mandate():
-                memory.agree(duty.decide(memory.agreement, self._clock.monotonic()).agreement)
+        if found.ask and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask_admission(duty, found.ask))
 
     async def _ask_admission(self, duty: HeadDuty, questions: tuple[tuple[str, str], ...]) -> None:
-        memory = self._memory
-        mine = tuple(c for c in memory.agreement.cameras if (c.id, self._me) in questions)
-        own = await self.admission(AdmissionAsk(mine)) if mine else None
-        await duty.ask(questions, memory.agreement, self._links, self._me, own, self._clock.monotonic())
+        await duty.ask(questions, self._memory.agreement, self._admission_of, self._clock)
 
-    async def _copy(self) -> None:
-        await self._copies.follow()
+    async def _admission_of(self, box: str, camera: FleetCamera) -> AdmissionTold | None:
+        asked, member = AdmissionAsk((camera,)), self._memory.member(box)
+        if box == self._me:
+            return await self.admission(asked)
+        if member is None:
+            return None
+        try:
+            return await self._links.ask(member, "/admission", asked, AdmissionTold, _ADMISSION_S)
+        except MagpieError:
+            return None
 
     # -- what other boxes ask (AgentDesk)
 
@@ -305,7 +277,7 @@ class FleetAgent:
     def beat(self, beat: FleetBeat) -> BeatAnswer:
         """A box lives. Only the head's answer counts for it."""
         memory, now = self._memory, self._clock.monotonic()
-        memory.elect(election.saw_term(memory.election, beat.term))
+        memory.elect(election.saw_term(memory.election, memory.electorate, beat.sender, beat.term, now, self._rules))
         state, duty = memory.election, self._duty
         if not memory.is_head or duty is None:
             return BeatAnswer(self._me, state.term, state.head if state.head != self._me else None)
@@ -316,18 +288,17 @@ class FleetAgent:
         other = beat.agreement != memory.agreement.version
         return BeatAnswer(
             self._me, state.term, self._me, duty.number(beat.sender, now), memory.agreement if other else None,
-            duty.answered_for_s(now), duty.statuses(), duty.unplaced,
+            duty.answered_for_s(now), duty.statuses(), duty.unplaced, duty.waiting,
         )  # fmt: skip
 
     def vote(self, asked: VoteRequest) -> VoteAnswer:
         """A candidate asks for this box's vote; a vote that is given is on disk when this returns."""
         memory = self._memory
-        granted = False
-        if asked.candidate in memory.electorate.candidates:
-            state, granted = election.asked(
-                memory.election, asked.candidate, asked.term, asked.trial, self._clock.monotonic(), self._rules
-            )
-            memory.elect(state)
+        state, granted = election.asked(
+            memory.election, memory.electorate, asked.candidate, asked.term, asked.trial, self._clock.monotonic(),
+            self._rules,
+        )  # fmt: skip
+        memory.elect(state)
         return VoteAnswer(self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None)
 
     async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
@@ -362,37 +333,45 @@ class FleetAgent:
         Unavailable."""
         memory = self._memory
         if not memory.is_head and sender == self._me:
-            head = memory.member(memory.election.head)
-            if head is None or head.name == self._me:
-                raise Unavailable("no head is known now", "try again in some seconds")
-            answer = await self._links.ask(head, "/order", order, OrderAnswer, 20.0)
-            if order.kind == "leave" and order.box == self._me:
-                self._left.set()
-            return answer
+            return await self._handed_on(order)
         duty = self._head_duty()
-        self._may_order(order, sender)
+        check_sender(memory.agreement, order, sender, self._me)
         if order.kind == "move":
             await self._fits(duty, order)
         before = memory.agreement
         after = carried_out(before, order, duty.term)
+        leaves = order.kind == "leave" and order.box == self._me
+        if leaves:
+            memory.folder.mark_leaving(True)
         memory.agree(after)
         duty.given(before, after, self._clock.monotonic())
         log.info("%s ordered: %s %s %s", sender, order.kind, order.camera, order.box)
-        if order.kind == "leave" and order.box == self._me:
+        if leaves:
             asyncio.get_running_loop().call_later(_LEAVE_S, self._left.set)
         cameras = tuple(c.id for c in before.cameras if c.owner == order.box and order.kind in ("drain", "revoke"))
         return OrderAnswer(order.kind, order.box, (order.camera,) if order.kind == "move" else cameras)
 
-    def _may_order(self, order: FleetOrder, sender: str) -> None:
-        if order.kind == "leave" and order.box != sender:
-            raise Forbidden(f"{sender} cannot leave for {order.box}", "revoke puts another box out")
-        if order.kind == "revoke" and order.box == self._me:
-            raise Conflict(
-                f"{self._me} is the head and cannot put itself out", "stop it, and give the order to the next"
-            )
-        member = self._memory.member(sender)
-        if order.kind == "revoke" and (member is None or member.rank is None):
-            raise Forbidden(f"{sender} may not put boxes out: it never decides", "give the order on another box")
+    async def _handed_on(self, order: FleetOrder) -> OrderAnswer:
+        """To the head. A box that dies before it has acted on the answer finds the mark when it begins again."""
+        memory = self._memory
+        head = memory.member(memory.election.head)
+        if head is None or head.name == self._me:
+            raise Unavailable("no head is known now", "try again in some seconds")
+        leaves = order.kind == "leave" and order.box == self._me
+        if leaves:
+            memory.folder.mark_leaving(True)
+        try:
+            answer = await self._links.ask(head, "/order", order, OrderAnswer, 20.0)
+        except Unavailable:  # the head may have heard it
+            raise
+        except MagpieError as error:
+            if not (leaves and isinstance(error, Forbidden)):
+                memory.folder.mark_leaving(False)
+                raise
+            answer = OrderAnswer(order.kind, order.box)  # the fleet does not know this box any more
+        if leaves:
+            self._left.set()
+        return answer
 
     async def _fits(self, duty: HeadDuty, order: FleetOrder) -> None:
         """Raises Conflict where the box's own admission refuses the camera."""
@@ -410,6 +389,7 @@ class FleetAgent:
         memory, own = self._memory, self._own
         return FleetStatus(
             self._me, self._clock.utc(), memory.election.term, memory.election.head,
-            self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement, dict(self._boxes),
-            dict(self._unplaced), dict(self._refusals.counts), own.refused, tuple(own.overlaps[-20:]),
+            self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement,
+            dict(self._told.boxes), dict(self._told.unplaced), dict(self._refusals.counts), own.refused,
+            tuple(own.overlaps[-20:]), dict(self._told.waiting),
         )  # fmt: skip

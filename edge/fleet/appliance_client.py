@@ -55,7 +55,7 @@ class ApplianceClient:
 
     async def admission(self, camera: Mapping[str, Any]) -> dict[str, Any]:
         """The admission answer for a camera."""
-        found: dict[str, Any] = await self._ask("POST", "/admission", {"camera": dict(camera)}, timeout_s=5.0)
+        found: dict[str, Any] = await self._ask("POST", "/admission", {"camera": dict(camera)}, timeout_s=4.0)
         return found
 
     async def _ask(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from edge.core.errors import InvalidValue, StoreError
+from edge.files import sync_folder
 from edge.fleet.folder import FleetFolder
-from edge.models.folder import sync_folder
 
 #: Of the fingerprint in a code: 32 hexadecimal digits are 128 bits, which nobody finds another authority for.
 _MARK: Final = 32

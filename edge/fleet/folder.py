@@ -4,7 +4,8 @@
     box.pem, box.key          this box
     election.json             the term, the vote given in it, the head
     agreement.json            the last agreement
-    holdings.json             the epoch of each camera that this box holds for the fleet
+    holdings.json             the epoch of each camera that this box answers, or began to answer, for the fleet
+    leaving                   an operator ordered that this box leaves
     codes/HASH.json, .used    join codes, as hashes
     overlaps.json             when two boxes answered a camera
     status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, TypeVar
 
 from edge.core.errors import StoreError
+from edge.files import TEMPORARY, os_errors, store_whole
 from edge.fleet.wire import decoded, encoded
 
 M = TypeVar("M")
@@ -38,11 +39,28 @@ class FleetFolder:
     @property
     def joined(self) -> bool:
         """Whether the box belongs to a fleet."""
-        return (self.path / "box.pem").is_file()
+        return self._is_file("box.pem")
+
+    @property
+    def decides(self) -> bool:
+        """Whether the box has the key of the fleet's authority."""
+        return self._is_file("ca.key")
+
+    @property
+    def leaving(self) -> bool:
+        """Whether an operator ordered that the box leaves; the fleet may not know it yet, or know it already."""
+        return self._is_file("leaving")
+
+    def mark_leaving(self, leaving: bool) -> None:
+        """Remember the order over a restart, or that it was refused."""
+        if leaving:
+            self.write_text("leaving", "")
+        else:
+            with self._errors("leaving"):
+                (self.path / "leaving").unlink(missing_ok=True)
 
     def take_identity(self, authority: str, authority_key: str, certificate: str, key: str) -> None:
         """Keep who the box is. The certificate comes last: with it the box is `joined`."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.write_text("ca.pem", authority)
         if authority_key:
             self.write_text("ca.key", authority_key)
@@ -51,8 +69,8 @@ class FleetFolder:
 
     def forget(self) -> None:
         """The box left its fleet: nothing of it stays."""
-        with contextlib.suppress(FileNotFoundError):
-            (self.path / "box.pem").unlink()  # first, so that half of a removal is no identity
+        with self._errors("box.pem"):
+            (self.path / "box.pem").unlink(missing_ok=True)  # first, so that half of a removal is no identity
         shutil.rmtree(self.path, ignore_errors=True)
 
     def read(self, name: str, kind: type[M]) -> M | None:
@@ -101,17 +119,19 @@ class FleetFolder:
     def write_bytes(self, name: str, content: bytes, mode: int = _READABLE, sync: bool = True) -> None:
         """Keep a file's content; with `sync` over a power loss, too."""
         path = self.path / name
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-            with open(descriptor, "wb") as stream:
-                stream.write(content)
-                if sync:
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+        store_whole(path, content, durable=sync, mode=mode, folder_mode=0o700)
+
+    def clean(self) -> None:
+        """Remove what a run that was killed left half written. Nobody else may write meanwhile."""
+        for place in (self.path, self.path / "students", self.path / "codes"):
+            for path in place.glob(f".*{TEMPORARY}"):
+                with self._errors(path.name):
+                    path.unlink(missing_ok=True)
+
+    def _is_file(self, name: str) -> bool:
+        # Path.is_file raises for the folder of another user.
+        with self._errors(name):
+            return (self.path / name).is_file()
+
+    def _errors(self, name: str) -> contextlib.AbstractContextManager[None]:
+        return os_errors(self.path / name)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from edge.core.errors import MagpieError
+from edge.core.clock import Clock
 from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
-    AdmissionAsk,
     AdmissionTold,
     FleetAgreement,
     FleetBeat,
+    FleetCamera,
     Unplaced,
 )
-from edge.fleet.links import Links
 from scheduler.fleet import membership
-from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide
+from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide, heard_out
 
-#: An answer of a box's admission counts for so long.
-_OFFER_S: Final = 5.0
-_ADMISSION_S: Final = 4.0
+#: An answer of a box's admission counts for so long: longer than the slowest box takes for the same camera.
+_OFFER_S: Final = 10.0
+#: A refusal to a camera that is answered meanwhile counts for longer: nobody misses it.
+_REFUSAL_S: Final = 60.0
+#: No more questions are begun after so long; the answers that are there are used first.
+_ROUND_S: Final = 3.0
 _NUMBERS_KEPT: Final = 16
+_NEVER: Final = (BoxOffer(False), float("-inf"))
+#: The answer of a box about one camera; None: it does not answer.
+AskBox = Callable[[str, FleetCamera], Awaitable[AdmissionTold | None]]
 
 
 @dataclass
@@ -38,6 +43,7 @@ class HeadDuty:
     given_s: dict[str, float] = field(default_factory=dict)
     answered_s: dict[str, float] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    waiting: Mapping[str, Unplaced] = field(default_factory=dict)
     offers: dict[tuple[str, str], tuple[BoxOffer, float]] = field(default_factory=dict)
     _sent: dict[str, dict[int, float]] = field(default_factory=dict)
     _count: int = 0
@@ -50,12 +56,12 @@ class HeadDuty:
         return HeadDuty(term, membership.begin(agreement.voters(), now_s, silent_since), rules)
 
     def hear(self, beat: FleetBeat, now_s: float) -> None:
-        """A beat arrived. A box whose appliance does not answer is there, but its cameras are not."""
+        """A beat arrived. A box counts as heard when its appliance answered: without it its cameras are not there."""
         if beat.sender not in self.watched.boxes:  # it left, or is so new that its time has not begun
             return
         self.beats[beat.sender] = beat
         if beat.appliance:
-            self.watched = membership.hear(self.watched, beat.sender, beat.boot, now_s)
+            self.watched = membership.hear(self.watched, beat.sender, beat.boot, now_s - max(0.0, beat.age_s))
 
     def number(self, box: str, now_s: float) -> int:
         """The number of the answer that is sent to a box now."""
@@ -93,9 +99,18 @@ class HeadDuty:
         """The next agreement, with the offers that are known."""
         offers = {key: offer for key, (offer, until_s) in self.offers.items() if now_s < until_s}
         found = decide(agreement, OwnershipView(self.term, now_s, self._reports(), self.given_s, offers))
-        self.unplaced = found.unplaced
+        if self._heard_all():
+            found = replace(found, agreement=heard_out(found.agreement, self.term))
+        asked = {camera for camera, _ in found.ask}  # they wait as before until the answers are there
+        self.unplaced = {c: w for c, w in self.unplaced.items() if c in asked} | dict(found.unplaced)
+        self.waiting = {c: w for c, w in self.waiting.items() if c in asked} | dict(found.waiting)
         self._note_changes(agreement, found.agreement, now_s)
         return found
+
+    def _heard_all(self) -> bool:
+        """Every box that is there has told this head of its cameras."""
+        told = {name for name, beat in self.beats.items() if beat.appliance}
+        return all(status == "lost" or name in told for name, status in self.statuses().items())
 
     def given(self, before: FleetAgreement, after: FleetAgreement, now_s: float) -> None:
         """An operator's order gave cameras to other boxes."""
@@ -126,32 +141,36 @@ class HeadDuty:
         return out
 
     async def ask(
-        self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, links: Links, me: str,
-        own: AdmissionTold | None, now_s: float,
-    ) -> None:  # fmt: skip
-        """Ask the boxes' own admission; the answers are kept. `own`: this box's. A box that does not answer is not
-        asked again for a while: its offer is a refusal."""
-        by_box: dict[str, list[str]] = {}
-        for camera, box in questions:
-            by_box.setdefault(box, []).append(camera)
+        self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, ask_box: AskBox, clock: Clock
+    ) -> None:
+        """Ask boxes for their admission, about one camera after the other; the answers are kept. Where it takes too
+        long the rest is left for the next call. A box that does not answer is not asked again for a while."""
+        began_s = clock.monotonic()
+        known = {c.id: c for c in agreement.cameras}
+        self.offers = {key: offer for key, offer in self.offers.items() if key[0] in known}
+        boxes: dict[str, list[str]] = {}
+        # Those that were never asked about come first, then the oldest: no camera waits behind others for ever.
+        for name, box in sorted(questions, key=lambda key: self.offers.get(key, _NEVER)[1]):
+            if name in known:
+                boxes.setdefault(name, []).append(box)
+        away: set[str] = set()
 
-        async def one(box: str, cameras: list[str]) -> None:
-            member = agreement.member(box)
-            asked = AdmissionAsk(tuple(c for c in agreement.cameras if c.id in cameras))
-            told = own if box == me else None
-            if told is None and member is not None and box != me:
-                try:
-                    told = await links.ask(member, "/admission", asked, AdmissionTold, _ADMISSION_S)
-                except MagpieError:
-                    told = None
-            for camera in cameras:
-                self.offers[camera, box] = (offer_of(told, camera), now_s + _OFFER_S)
+        async def one(camera: FleetCamera, box: str) -> None:
+            told = None if box in away else await ask_box(box, camera)
+            if told is None:
+                away.add(box)
+            offer = BoxOffer(False) if told is None else offer_of(told, camera.id)
+            missed = offer.admitted or not camera.answered or self.watched.status(str(camera.owner)) == "lost"
+            self.offers[camera.id, box] = (offer, clock.monotonic() + (_OFFER_S if missed else _REFUSAL_S))
 
-        await asyncio.gather(*(one(box, cameras) for box, cameras in by_box.items()))
+        for name, asked in boxes.items():
+            await asyncio.gather(*(one(known[name], box) for box in asked))
+            if clock.monotonic() - began_s >= _ROUND_S:
+                return
 
 
-def offer_of(told: AdmissionTold | None, camera: str) -> BoxOffer:
+def offer_of(told: AdmissionTold, camera: str) -> BoxOffer:
     """A box's answer about one camera."""
-    if told is None or camera not in told.accuracy:
+    if camera not in told.accuracy:
         return BoxOffer(False)
     return BoxOffer(True, told.accuracy[camera] - told.now)

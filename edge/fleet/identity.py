@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from edge.core.errors import InvalidValue
+from edge.core.errors import InvalidValue, StoreError
 from edge.core.fleet_links import RefusedBy
 from edge.fleet.folder import FleetFolder
 
@@ -68,7 +68,7 @@ class Authority:
 
 def authority_of(folder: FleetFolder) -> Authority | None:
     """The authority whose key is in a box's folder; None where the box may not decide. Raises StoreError."""
-    if not (folder.path / "ca.key").is_file():
+    if not folder.decides:
         return None
     return Authority(folder.read_text("ca.pem"), folder.read_text("ca.key"))
 
@@ -107,11 +107,10 @@ def fingerprint(certificate: str) -> str:
 
 def server_context(folder: Path, refused: Callable[[RefusedBy], None]) -> ssl.SSLContext:
     """Of the agent's server. A client may come without a certificate (to join); one of another authority is refused,
-    and told to `refused`."""
+    and told to `refused`. Raises StoreError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(folder / "box.pem", folder / "box.key")
-    context.load_verify_locations(folder / "ca.pem")
+    _load(context, folder)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0  # every connection shows its certificate
 
@@ -136,11 +135,21 @@ def server_context(folder: Path, refused: Callable[[RefusedBy], None]) -> ssl.SS
 
 
 def client_context(folder: Path) -> ssl.SSLContext:
-    """Of a box that connects to others: it shows its certificate, and checks theirs and the name in it."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(folder / "ca.pem"))
+    """Of a box that connects to others: it shows its certificate, and checks theirs and the name in it. Raises
+    StoreError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(folder / "box.pem", folder / "box.key")
+    _load(context, folder)
     return context
+
+
+def _load(context: ssl.SSLContext, folder: Path) -> None:
+    try:
+        context.load_cert_chain(folder / "box.pem", folder / "box.key")
+        context.load_verify_locations(folder / "ca.pem")
+    except OSError as error:  # ssl.SSLError is one, too
+        words = f"{folder}: this box's key and certificates cannot be read: {error.strerror or error}"
+        raise StoreError(words, "use the appliance's account; damaged ones: magpie fleet leave --force") from None
 
 
 def joining_context(authority: str | None) -> ssl.SSLContext:

@@ -23,6 +23,7 @@ class AgentMemory:
 
     def __init__(self, folder: FleetFolder, me: str, now_s: float) -> None:
         self.folder, self.me = folder, me
+        folder.clean()
         self.agreement = folder.read("agreement.json", FleetAgreement) or FleetAgreement()
         kept = folder.read("election.json", KeptElection) or KeptElection()
         self._kept = kept

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from edge.core.errors import Conflict, InvalidValue, NotFound
+from edge.core.errors import Conflict, Forbidden, InvalidValue, NotFound
 from edge.core.fleet import BoxStatus
 from edge.core.fleet_links import FleetAgreement, FleetCamera, FleetMember, FleetOrder, JoinAsk
 from scheduler.fleet.ownership import moved, with_members
@@ -35,6 +35,17 @@ def check_newcomer(agreement: FleetAgreement, asked: JoinAsk) -> None:
     taken = next((m.name for m in agreement.members if m.address == asked.address), None)
     if taken is not None:
         raise Conflict(f"{taken} has the address {asked.address} already", "set fleet.address")
+
+
+def check_sender(agreement: FleetAgreement, order: FleetOrder, sender: str, head: str) -> None:
+    """Whether the head takes the order from this box. Raises Forbidden, Conflict."""
+    if order.kind == "leave" and order.box != sender:
+        raise Forbidden(f"{sender} cannot leave for {order.box}", "revoke puts another box out")
+    if order.kind == "revoke" and order.box == head:
+        raise Conflict(f"{head} is the head and cannot put itself out", "stop it, and give the order to the next")
+    member = agreement.member(sender)
+    if order.kind == "revoke" and (member is None or member.rank is None):
+        raise Forbidden(f"{sender} may not put boxes out: it never decides", "give the order on another box")
 
 
 def camera_to_move(agreement: FleetAgreement, order: FleetOrder, boxes: dict[str, BoxStatus]) -> FleetCamera:

@@ -10,8 +10,9 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict
+import math
+from collections.abc import Coroutine, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from edge.core.fleet_links import (
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
-from scheduler.fleet.ownership import CameraRemoved, HoldCamera, StartCamera, StopCamera, work_of_box
+from scheduler.fleet.ownership import CameraHolding, CameraRemoved, HoldCamera, StartCamera, StopCamera, work_of_box
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,15 @@ _REFUSED_S: Final = 60.0
 #: A camera that the appliance does not list was removed; while its settings change it is away for a moment, too.
 _GONE_S: Final = 20.0
 _OVERLAPS_KEPT: Final = 200
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """The cameras that this box answers, or began to answer, for the fleet; `gone`: those that an operator removed here
+    and the head does not know of yet."""
+
+    cameras: Mapping[str, CameraHolding] = field(default_factory=dict)
+    gone: Mapping[str, CameraEpoch] = field(default_factory=dict)
 
 
 class OwnCameras:
@@ -53,16 +63,13 @@ class OwnCameras:
     ) -> None:
         self._me, self._folder, self._appliance, self._copies = me, folder, appliance, copies
         self._clock, self._zones = clock, zones
-        kept = folder.read_json("holdings.json") or {}
-        #: The epoch of each camera that this box answers for the fleet.
-        self.held = {name: CameraEpoch(*epoch) for name, epoch in kept.items()}
+        self._kept = folder.read("holdings.json", Holdings) or Holdings()
         self.overlaps: list[CameraOverlap] = [_overlap(o) for o in folder.read_json("overlaps.json") or ()]
-        #: Whether the appliance answered when it was asked last.
-        self.appliance_answers = False
+        #: Whether the appliance answered when it was asked last; and since this run of the agent began.
+        self.appliance_answers = self._answered = False
         self._present: dict[str, dict[str, Any]] = {}
         self._students: dict[str, tuple[str, str]] = {}  # camera -> (model version, SHA-256)
         self._refused: dict[str, tuple[CameraRefusal, float]] = {}
-        self._gone: dict[str, CameraEpoch] = {}
         self._seen_s: dict[str, float] = {}
         self._looked_s = clock.monotonic()
         self._busy: dict[str, asyncio.Task[None]] = {}
@@ -73,8 +80,6 @@ class OwnCameras:
         """Ask the appliance for its cameras; it may be away."""
         try:
             rows = await self._appliance.cameras()
-            for row in rows:
-                await self._learn_student(row["id"], row["state"]["model_version"])
         except MagpieError as error:
             if self.appliance_answers or not isinstance(error, Unavailable):
                 log.warning("the fleet's agent cannot ask its appliance: %s", error)
@@ -84,11 +89,23 @@ class OwnCameras:
         self._copies.begun_with = frozenset(Path(row["settings"]["student"]["weights"]).stem for row in rows)
         now = self._clock.monotonic()
         self._seen_s |= dict.fromkeys(self._present, now)
-        self._looked_s, self.appliance_answers = now, True
+        self._looked_s, self._answered, self.appliance_answers = now, True, True
 
-    async def _learn_student(self, camera: str, version: str) -> None:
-        if version and self._students.get(camera, ("", ""))[0] != version:
-            self._students[camera] = (version, await self._appliance.student(camera))
+    async def learn_students(self) -> None:
+        """Ask the appliance for the students of cameras that have another one than before. Raises MagpieError."""
+        for name, row in tuple(self._present.items()):
+            version = row["state"]["model_version"]
+            if not version or self._students.get(name, ("", ""))[0] == version:
+                continue
+            try:
+                self._students[name] = (version, await self._appliance.student(name))
+            except Unavailable:  # `look` says so
+                return
+
+    @property
+    def age_s(self) -> float:
+        """For how long the appliance has not answered; infinite: it never did."""
+        return self._clock.monotonic() - self._looked_s if self._answered else math.inf
 
     # -- telling
 
@@ -100,11 +117,19 @@ class OwnCameras:
             digest = digest_of(settings)
             rows.append(
                 CameraOnBox(
-                    name, self.held.get(name), _answers(row), digest, self._students.get(name, ("", ""))[1],
+                    name, self._epoch(name), _answers(row), digest, self._students.get(name, ("", ""))[1],
                     self._zones.get(name, ""), None if known is not None and known.digest == digest else settings,
                 )
             )  # fmt: skip
         return tuple(rows)
+
+    def _epoch(self, camera: str) -> CameraEpoch | None:
+        """The epoch of a camera that is there. While a copy is being started an older one may be there still."""
+        held = self._kept.cameras.get(camera)
+        return None if held is None or (held.state == "begun" and camera in self._at_work()) else held.epoch
+
+    def _at_work(self) -> set[str]:
+        return {name for name, task in self._busy.items() if not task.done()}
 
     @property
     def refused(self) -> tuple[CameraRefusal, ...]:
@@ -116,7 +141,7 @@ class OwnCameras:
     @property
     def gone(self) -> tuple[tuple[str, CameraEpoch], ...]:
         """Cameras that an operator removed here and the head does not know of yet."""
-        return tuple(sorted(self._gone.items()))
+        return tuple(sorted(self._kept.gone.items()))
 
     async def admission(self, cameras: tuple[FleetCamera, ...]) -> tuple[float, dict[str, float], dict[str, str]]:
         """The appliance's own answer: the sum of accuracies now, with each camera that fits, and why others do not."""
@@ -141,40 +166,48 @@ class OwnCameras:
         """Begin the work that the agreement asks for; one thing at a time for each camera."""
         if not self.appliance_answers:
             return
-        self._gone = {n: e for n, e in self._gone.items() if (c := agreement.camera(n)) is not None and c.epoch == e}
         present = {name: digest_of(described(row["settings"])) for name, row in self._present.items()}
-        busy = {name for name, task in self._busy.items() if not task.done()}
+        gone = {n: e for n, e in self._kept.gone.items() if n not in present and _in_force(agreement, n, e)}
+        self._keep(gone=gone)
+        busy = self._at_work()
         refused = {r.id: r.epoch for r in self.refused}
-        for work in work_of_box(agreement, self._me, self.held, present):
+        for work in work_of_box(agreement, self._me, self._kept.cameras, present):
             match work:
-                case HoldCamera(name, epoch):
-                    self._hold(name, epoch)
+                case HoldCamera(name, epoch) if name not in busy:
+                    self._hold(name, CameraHolding(epoch))
                 case CameraRemoved(name, epoch) if name not in busy and self._missing_for_s(name) > _GONE_S:
-                    self._gone[name] = epoch
-                    self._hold(name, None)
+                    gone[name] = epoch
+                    self._keep(self._without(name), gone)
                 case StartCamera(camera, again) if camera.id not in busy and refused.get(camera.id) != camera.epoch:
-                    if camera.id not in self._gone:
-                        self._busy[camera.id] = asyncio.create_task(self._start(camera, again))
+                    if camera.id not in gone:
+                        self._begin(camera.id, self._start(camera, again))
                 case StopCamera(name, ours, theirs) if name not in busy:
                     overlap = answered_for_s.get(name, 0.0)
-                    self._busy[name] = asyncio.create_task(self._stop(name, ours, theirs, overlap))
-        self._forget_removed(agreement, present, busy)
-
-    def _forget_removed(self, agreement: FleetAgreement, present: Mapping[str, str], busy: set[str]) -> None:
+                    self._begin(name, self._stop(name, ours, theirs, overlap))
         # The epoch of a copy that was stopped is kept: the site's file may bring the copy back at the next start.
         for name, _ in agreement.removed:
-            if name in self.held and name not in present and name not in busy and name not in self._gone:
+            if name not in present and name not in busy and name not in gone:
                 self._hold(name, None)
 
     def _missing_for_s(self, camera: str) -> float:
         """A camera that this run of the agent never saw counts as missing since then, too."""
         return self._looked_s - self._seen_s.setdefault(camera, self._looked_s)
 
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        async def logged() -> None:
+            try:
+                await work
+            except MagpieError as error:  # a full disk: the next look finds out how far it came
+                log.warning("%s: %s", name, error)
+
+        self._busy[name] = asyncio.create_task(logged())
+
     async def close(self) -> None:
         """Wait for work that was begun."""
         await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     async def _start(self, camera: FleetCamera, again: bool) -> None:
+        before = self._kept.cameras.get(camera.id)
         try:
             if again:
                 await self._appliance.remove(camera.id)
@@ -182,15 +215,26 @@ class OwnCameras:
             copy = await self._copies.at_hand(camera)
             if copy is not None:
                 settings["student"] = dict(settings.get("student", {})) | {"weights": str(copy)}
-            await self._appliance.add(settings)
+            # On disk before the appliance hears of it: a box that dies now knows later that this copy is the fleet's.
+            self._hold(camera.id, CameraHolding(camera.epoch, "begun"))
+            await self._add(settings, before)
         except MagpieError as error:
             log.warning("%s cannot be started on this box: %s", camera.id, error)
             refusal = CameraRefusal(camera.id, camera.epoch, str(error))
             self._refused[camera.id] = (refusal, self._clock.monotonic())
             return
         log.info("%s is started on this box (epoch %d.%d)", camera.id, camera.epoch.term, camera.epoch.number)
-        self._hold(camera.id, camera.epoch)
+        self._hold(camera.id, CameraHolding(camera.epoch))
         await self.look()
+
+    async def _add(self, settings: Mapping[str, Any], before: CameraHolding | None) -> None:
+        try:
+            await self._appliance.add(settings)
+        except Unavailable:  # it may have been added, or be added in a moment
+            raise
+        except MagpieError:
+            self._hold(settings["id"], before and replace(before, state="stopped"))
+            raise
 
     async def _stop(self, name: str, ours: CameraEpoch, theirs: CameraEpoch, overlap_s: float) -> None:
         try:
@@ -200,18 +244,33 @@ class OwnCameras:
             return
         now = self._clock.utc()
         self._students.pop(name, None)
+        self._hold(name, CameraHolding(ours, "stopped"))
         await self.look()
         log.info("%s is stopped on this box: another one answers it", name)
         self.overlaps = [*self.overlaps, CameraOverlap(name, ours, theirs, now - overlap_s, now)][-_OVERLAPS_KEPT:]
         self._folder.write_json("overlaps.json", [asdict(o) for o in self.overlaps])
 
-    def _hold(self, name: str, epoch: CameraEpoch | None) -> None:
-        before = dict(self.held)
-        self.held.pop(name, None)
-        if epoch is not None:
-            self.held[name] = epoch
-        if self.held != before:
-            self._folder.write_json("holdings.json", {n: [e.term, e.number] for n, e in self.held.items()})
+    def _hold(self, name: str, held: CameraHolding | None) -> None:
+        self._keep(self._without(name) if held is None else {**self._kept.cameras, name: held})
+
+    def _without(self, name: str) -> dict[str, CameraHolding]:
+        return {n: h for n, h in self._kept.cameras.items() if n != name}
+
+    def _keep(
+        self, cameras: Mapping[str, CameraHolding] | None = None, gone: Mapping[str, CameraEpoch] | None = None
+    ) -> None:
+        """On disk before it counts. Raises StoreError."""
+        kept = Holdings(
+            self._kept.cameras if cameras is None else cameras, self._kept.gone if gone is None else gone
+        )  # fmt: skip
+        if kept != self._kept:
+            self._folder.write("holdings.json", kept)
+            self._kept = kept
+
+
+def _in_force(agreement: FleetAgreement, name: str, epoch: CameraEpoch) -> bool:
+    camera = agreement.camera(name)
+    return camera is not None and camera.epoch == epoch
 
 
 def described(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 from edge.core.clock import Clock, SystemClock
-from edge.core.errors import Conflict, InvalidValue
+from edge.core.errors import InvalidValue
 from edge.fleet.agent import FleetAgent
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
@@ -28,9 +29,9 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
 
 
-async def run_agent(site: SiteSettings) -> None:
-    """Be the agent of this box until cancelled. Raises MagpieError for settings that cannot be used, Unavailable for a
-    port that is taken."""
+async def run_agent(site: SiteSettings, alive: Callable[[], None] = lambda: None) -> None:
+    """Be the agent of this box until cancelled; `alive` is called each second or so. Raises MagpieError for settings
+    that cannot be used, Unavailable for a port that is taken."""
     if site.fleet is None:
         raise InvalidValue("fleet", None, "a section with this box's name")
     folder, clock = FleetFolder(Path(site.data_dir)), SystemClock()
@@ -38,25 +39,36 @@ async def run_agent(site: SiteSettings) -> None:
         if not folder.joined:
             log.info("this box has no fleet yet: magpie fleet start, or join")
         while not folder.joined:
+            alive()
             await asyncio.sleep(_LOOK_S)
-        await _be_agent(site, site.fleet, folder, clock)
+        memory = AgentMemory(folder, site.fleet.name, clock.monotonic())
+        if memory.agreement.member(site.fleet.name) is not None:
+            await _be_agent(site, site.fleet, memory, clock, alive)
+        elif not folder.leaving:
+            log.error(
+                "fleet.name is %s, and this box knows a fleet of %s only: set the name with which it joined, or "
+                "take it out with magpie fleet leave SITE --force",
+                site.fleet.name, ", ".join(memory.agreement.voters()),
+            )  # fmt: skip
+            while folder.joined:
+                alive()
+                await asyncio.sleep(_LOOK_S)
         folder.forget()
         log.info("this box has left its fleet")
 
 
-async def _be_agent(site: SiteSettings, settings: FleetSettings, folder: FleetFolder, clock: Clock) -> None:
+async def _be_agent(
+    site: SiteSettings, settings: FleetSettings, memory: AgentMemory, clock: Clock, alive: Callable[[], None]
+) -> None:
+    folder = memory.folder
     async with AsyncExitStack() as parts:
-        memory = AgentMemory(folder, settings.name, clock.monotonic())
-        if memory.agreement.member(settings.name) is None:
-            names = ", ".join(memory.agreement.voters())
-            raise Conflict(f"fleet.name is {settings.name}, and this box joined under another name ({names})")
         token = resolve_secret(settings.token, "fleet.token")
         appliance = await parts.enter_async_context(ApplianceClient(site.web.page(), token))
         links = await parts.enter_async_context(Links(folder.path, settings.host))
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
-        agent = FleetAgent(memory, links, own, copies, refusals, clock)
+        agent = FleetAgent(memory, links, own, copies, refusals, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)

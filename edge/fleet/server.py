@@ -28,6 +28,7 @@ from edge.core.fleet_links import (
     VoteAnswer,
     VoteRequest,
 )
+from edge.fleet.door import LIMITS, Door, DoorLimits
 from edge.fleet.links import LARGEST, PREFIX
 from edge.fleet.refusals import Refusals
 from edge.fleet.wire import decoded, encoded
@@ -75,9 +76,14 @@ class AgentDesk(Protocol):
 class AgentServer:
     """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had."""
 
-    def __init__(self, desk: AgentDesk, context: ssl.SSLContext, host: str, port: int, refusals: Refusals) -> None:
+    def __init__(
+        self, desk: AgentDesk, context: ssl.SSLContext, host: str, port: int, refusals: Refusals,
+        limits: DoorLimits = LIMITS,
+    ) -> None:  # fmt: skip
         self._desk, self._refusals = desk, refusals
-        self._context, self._host, self._port = context, host, port
+        self._host, self._port = host, port
+        self._door = Door(context, refusals.add, limits)
+        self._listening: asyncio.Server
         app = web.Application(client_max_size=LARGEST, middlewares=[self._guarded])
         app.router.add_get(PREFIX + "/authority", self._authority)
         app.router.add_post(PREFIX + "/join", self._join)
@@ -90,8 +96,12 @@ class AgentServer:
 
     async def __aenter__(self) -> AgentServer:
         await self._runner.setup()
+        server = self._runner.server
+        assert server is not None
         try:
-            await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context).start()
+            self._listening = await asyncio.get_running_loop().create_server(
+                lambda: self._door.protocol(server), self._host, self._port
+            )
         except OSError as error:
             await self._runner.cleanup()
             words = f"the fleet's agent cannot listen on {self._host}:{self._port}: {error.strerror or error}"
@@ -99,6 +109,8 @@ class AgentServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._listening.close()
+        await self._door.close()
         await self._runner.cleanup()
 
     # -- who asks

@@ -13,8 +13,9 @@ from typing import Final, Literal
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, DiskFull, InvalidValue, NotFound
 from edge.core.licences import check_licence, checked_licence
+from edge.files import os_errors
 from edge.models.catalogue import Catalogue
-from edge.models.folder import Accepted, ModelsFolder, Notice, file_sha256, os_errors, utc_text
+from edge.models.folder import Accepted, ModelsFolder, Notice, file_sha256, utc_text
 from edge.models.opening import check_opens
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")

@@ -21,8 +21,9 @@ from urllib.parse import quote
 from edge.core.clock import Clock
 from edge.core.errors import DiskFull, InvalidValue, StoreError, Unavailable
 from edge.core.retry_pace import RetryPace
+from edge.files import os_errors
 from edge.models.catalogue import CatalogueEntry, check_address
-from edge.models.folder import ModelsFolder, Notice, os_errors, read_json, utc_text, write_json
+from edge.models.folder import ModelsFolder, Notice, read_json, utc_text, write_json
 from edge.models.sources import FailureKind, Source, SourceFailure, open_source
 
 _CHUNK: Final = 1 << 16

@@ -15,7 +15,6 @@ that Magpie fetched is without one.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import json
@@ -27,7 +26,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from edge.core.errors import DiskFull, StoreError
+from edge.core.errors import StoreError
+from edge.files import from_os_error, os_errors, sync_folder
 from edge.models.catalogue import CatalogueEntry
 
 #: The state of a file: whole, not there, only its beginning, something else under its name.
@@ -36,7 +36,6 @@ State = Literal["here", "missing", "partial", "changed"]
 Origin = Literal["fetched", "added", "found"]
 
 _INDEX: Final = "index.json"
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
@@ -194,15 +193,6 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def sync_folder(path: Path) -> None:
-    """A rename in the folder survives a power loss."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """An object from a file; {} where there is none, or no such file."""
     try:
@@ -225,19 +215,3 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
         finally:
             temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
-
-
-def from_os_error(error: OSError, path: Path) -> StoreError:
-    """DiskFull for a full disk, quota or size limit, else StoreError."""
-    if error.errno in _FULL:
-        return DiskFull(f"{path}: no space left on the disk", "free space where the models lie")
-    return StoreError(f"{path}: {error.strerror or error}")
-
-
-@contextlib.contextmanager
-def os_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError into DiskFull or StoreError naming `path`."""
-    try:
-        yield
-    except OSError as error:
-        raise from_os_error(error, path) from error

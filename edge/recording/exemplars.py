@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from edge.core.errors import DiskFull, InvalidValue, StoreError
 from edge.core.labels import LabelledFrame
-from edge.recording.files import TEMPORARY, write_whole
+from edge.files import TEMPORARY, write_whole
 
 _MANIFEST = "manifest.json"
 _FORMAT = "magpie-exemplars/1"
@@ -167,7 +167,7 @@ class ExemplarMemory:
                 data = e.frame.frame.path.read_bytes()
                 path = self._root / f"{hashlib.sha256(data).hexdigest()[:32]}.jpg"
                 if not path.is_file() or path.stat().st_size != len(data):
-                    write_whole(path, data, durable=True)
+                    write_whole(path, data)
                 e = _at(e, path)
             out.append(e)
         value = {
@@ -178,7 +178,7 @@ class ExemplarMemory:
                 for e in out
             ],
         }  # fmt: skip
-        write_whole(self._root / _MANIFEST, json.dumps(value).encode(), durable=True)
+        write_whole(self._root / _MANIFEST, json.dumps(value).encode())
         self._kept = out
         self._sweep()
         return out

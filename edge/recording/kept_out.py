@@ -12,7 +12,7 @@ from pathlib import Path
 from edge.core import checks
 from edge.core.errors import DiskFull, StoreError
 from edge.core.labels import LabelledFrame
-from edge.recording.files import write_whole
+from edge.files import write_whole
 
 _MANIFEST = "manifest.json"
 _FORMAT = "magpie-kept-out/1"
@@ -47,7 +47,7 @@ def keep_out(root: Path, frames: Sequence[LabelledFrame], most: int) -> tuple[La
         root.mkdir(parents=True, exist_ok=True)
         kept = [_copied(root, f) for f in wanted]
         rows = [{"file": f.frame.path.name, "frame": f.to_json()} for f in kept]
-        write_whole(root / _MANIFEST, json.dumps({"format": _FORMAT, "frames": rows}).encode(), durable=True)
+        write_whole(root / _MANIFEST, json.dumps({"format": _FORMAT, "frames": rows}).encode())
         names = {f.frame.path.name for f in kept}
         for file in root.glob("*.jpg"):
             if file.name not in names:
@@ -64,7 +64,7 @@ def _copied(root: Path, frame: LabelledFrame) -> LabelledFrame:
     data = frame.frame.path.read_bytes()
     path = root / f"{hashlib.sha256(data).hexdigest()[:32]}.jpg"
     if not path.is_file() or path.stat().st_size != len(data):
-        write_whole(path, data, durable=True)
+        write_whole(path, data)
     return _at(frame, path)
 
 

@@ -31,7 +31,7 @@ from edge.core.errors import InvalidValue
 from edge.core.labels import SampledFrame
 from edge.core.vision import Detections, Frame
 from edge.detectors.pictures import jpeg_bytes
-from edge.recording.files import TEMPORARY, write_whole
+from edge.files import TEMPORARY, write_whole
 
 State = Literal["idle", "recording", "disk_full", "failing"]
 #: After a write failed, nothing is tried for so long (frame time): the hot path must not wait for a sick disk.
@@ -265,8 +265,8 @@ class Recorder:
             folder.mkdir(parents=True, exist_ok=True)
             if shutil.disk_usage(folder).free < self._min_free_bytes:
                 raise OSError(errno.ENOSPC, f"less than {self._min_free_bytes / 1e6:.0f} MB are free")
-            write_whole(path, data)
-            write_whole(path.with_suffix(".json"), text)
+            write_whole(path, data, durable=False)
+            write_whole(path.with_suffix(".json"), text, durable=False)
         except OSError as error:
             self._failed(error, "write a sample", frame.monotonic_s)
             with suppress(OSError):  # the rest is removed at the next start

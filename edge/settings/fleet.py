@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from edge.core.errors import InvalidValue
 from edge.settings.base import FieldProblem, Identifier, SecretReference, Settings
 
 #: The port of a fleet's agents where an address names none.
@@ -66,5 +67,12 @@ class FleetSettings(Settings):
         return self
 
     def reached_at(self, machine: str) -> str:
-        """The agent's address for other boxes, on a machine of this name."""
-        return self.address or box_address(f"https://{machine}:{self.port}")
+        """The agent's address for other boxes, on a machine of this name. Raises InvalidValue for a name that is no
+        host's."""
+        try:
+            return self.address or box_address(f"https://{machine}:{self.port}")
+        except ValueError:
+            words = (
+                f"https://HOST:PORT at which other boxes reach this one: the machine's name {machine!r} is no host's"
+            )
+            raise InvalidValue("fleet.address", self.address, words) from None

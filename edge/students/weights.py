@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from edge.core.configs import StudentSpec
-from edge.core.errors import DiskFull, InvalidValue, StoreError, WeightsError
+from edge.core.errors import InvalidValue, WeightsError
+from edge.files import store_whole
 from edge.students.network import build
 from edge.students.published import PublishedStudent, is_published, read_published
 from edge.students.student import Fold, Student
@@ -53,30 +52,7 @@ def save_weights(
 
     Raises DiskFull or StoreError.
     """
-    write_whole(path, student_bytes(module, spec, extra, half))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that after a power loss there is the old one or the new one. Raises DiskFull, StoreError."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space left to write {path.name}", "free space where Magpie keeps its data") from error
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    store_whole(path, student_bytes(module, spec, extra, half))
 
 
 def load_student(path: Path, device: str = "cpu") -> AnyStudent:
@@ -101,10 +77,10 @@ def load_drawn(path: Path, device: str = "cpu") -> Student:
 
 
 def save_student(path: Path, student: AnyStudent, extra: Mapping[str, Any] | None = None) -> None:
-    """Write a student of any kind, whole or not at all. `extra` replaces its info. Raises as `write_whole`."""
+    """Write a student of any kind, whole or not at all. `extra` replaces its info. Raises DiskFull or StoreError."""
     told = dict(student.info if extra is None else extra)
     if isinstance(student, PublishedStudent):
-        write_whole(path, student.file_bytes(told))
+        store_whole(path, student.file_bytes(told))
     else:
         save_weights(path, student.module, student.spec, told)
 

@@ -28,10 +28,10 @@ from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.thresholds import LOWEST, best_score
 from edge.core.vision import Detections
 from edge.detectors.pictures import decoded
+from edge.files import store_whole
 from edge.students.detector_loss import Decoder, published_loss
 from edge.students.graph import GraphNet
 from edge.students.published import PublishedStudent, distance
-from edge.students.weights import write_whole
 from edge.training.pictures import read_frame
 from edge.training.progress import TrainingFailed, device_clock
 from edge.training.relative_adam import RelativeAdam
@@ -349,7 +349,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         }
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        write_whole(path, buffer.getvalue())
+        store_whole(path, buffer.getvalue())
 
     def _resume(self, path: Path) -> None:
         if not path.is_file():

@@ -24,6 +24,7 @@ from edge.core.configs import RetrainingConfig
 from edge.core.errors import InvalidValue
 from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.vision import Detections
+from edge.files import store_whole
 from edge.students import (
     ANSWER_SCORE,
     DetectionNet,
@@ -35,7 +36,6 @@ from edge.students import (
     resize_last_layer,
 )
 from edge.students.network import Activations
-from edge.students.weights import write_whole
 from edge.training.cache import PrefixCache, WindowExamples
 from edge.training.progress import device_clock
 from edge.training.run import TrainingRun
@@ -245,7 +245,7 @@ class Retraining(TrainingRun[Student]):
             "optimiser": self._optimiser.state_dict(),
         }
         torch.save(content, buffer)
-        write_whole(path, buffer.getvalue())
+        store_whole(path, buffer.getvalue())
 
     def _resume(self, path: Path) -> None:
         """Take up the checkpoint if there is one of ours; otherwise start at the beginning and say why."""

@@ -10,6 +10,8 @@ thesis, section 9.6), with a fixed order of candidates:
 - A head has a **mandate** while a quorum has echoed an answer that it sent less than the lease, less a margin, ago. The
   boxes of that quorum give no vote to another before, so two heads never have a mandate at once.
 - A quorum is more than half of the boxes, or exactly half of them with the first candidate.
+- Boxes that may decide have the fleet's key and are believed. Of the others only votes count: a term that one of them
+  tells moves no head with a mandate and no follower, and ends no round of votes; else it counts for one step.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from edge.core.fleet import FleetRules
+from edge.core.fleet_links import FleetAgreement, VoteAnswer
 
 #: follower: it hears or waits for a head. trying: it asks for trial votes. candidate: it asks for votes. head: it won.
 ElectionRole = Literal["follower", "trying", "candidate", "head"]
@@ -55,6 +58,8 @@ class ElectionState:
     role: ElectionRole = "follower"
     round_s: float = 0.0
     supports: Mapping[str, float] = field(default_factory=dict)
+    #: The next round is of this term at least: a box that never decides knows a higher one, and refused its vote.
+    least_term: int = 0
 
 
 def restarted(me: str, term: int, voted: str | None, head: str | None, now_s: float) -> ElectionState:
@@ -72,7 +77,9 @@ def due(state: ElectionState, electorate: Electorate, now_s: float, rules: Fleet
     if state.me not in electorate.candidates or state.role == "head":
         return None
     if state.role in ("trying", "candidate"):
-        return _try(state, now_s) if now_s - state.round_s >= ROUND_BEATS * rules.beat_s else None
+        if now_s - state.round_s < ROUND_BEATS * rules.beat_s:
+            return None
+        return _try(_follow(state, state.least_term) if state.least_term > state.term else state, now_s)
     alone = set(electorate.voters) == {state.me}
     if state.head == state.me or alone:  # it was head, and began again: the others promised to vote for nobody else
         return _try(state, now_s)
@@ -82,14 +89,22 @@ def due(state: ElectionState, electorate: Electorate, now_s: float, rules: Fleet
 
 
 def _try(state: ElectionState, now_s: float) -> ElectionState:
-    return replace(state, role="trying", round_s=now_s, supports={state.me: now_s})
+    return replace(state, role="trying", round_s=now_s, supports={state.me: now_s}, least_term=0)
 
 
 def asked(
-    state: ElectionState, candidate: str, term: int, trial: bool, now_s: float, rules: FleetRules
+    state: ElectionState,
+    electorate: Electorate,
+    candidate: str,
+    term: int,
+    trial: bool,
+    now_s: float,
+    rules: FleetRules,
 ) -> tuple[ElectionState, bool]:
     """A candidate asks: the state after the answer, and whether the vote is given. A state that gave a vote has to be
     written down before the answer is sent."""
+    if candidate not in electorate.candidates:
+        return state, False
     # A box that hears a live head does not even take the term up: a box that was cut off shall not end that head's.
     if state.head != candidate and hears_head(state, now_s, rules):
         return state, False
@@ -108,7 +123,9 @@ def vote_came(
 ) -> ElectionState:
     """A vote arrived. The state may be that of a candidate (its trial succeeded: ask in the new term) or a head."""
     if term > state.term and not (trial and granted):
-        return _follow(state, term)
+        if voter in electorate.candidates:
+            return _follow(state, term)
+        return replace(state, least_term=state.term + 1)  # others may grant this round nevertheless
     if not granted or state.role != ("trying" if trial else "candidate") or (not trial and term != state.term):
         return state
     return count_votes(replace(state, supports={**state.supports, voter: state.round_s}), electorate, now_s)
@@ -126,18 +143,25 @@ def count_votes(state: ElectionState, electorate: Electorate, now_s: float) -> E
     return state
 
 
-def heard(state: ElectionState, head: str, term: int, now_s: float) -> ElectionState:
-    """A head's answer or order in `term` arrived. One of an older term changes nothing."""
-    if term < state.term or (term == state.term and state.role == "head"):
+def heard(state: ElectionState, electorate: Electorate, head: str, term: int, now_s: float) -> ElectionState:
+    """A head's answer or order in `term` arrived. One of an older term, or of a box that never decides, changes
+    nothing."""
+    if head not in electorate.candidates or term < state.term or (term == state.term and state.role == "head"):
         return state
     if term > state.term:
         state = _follow(state, term)
     return replace(state, head=head, heard_s=now_s, role="follower", supports={})
 
 
-def saw_term(state: ElectionState, term: int) -> ElectionState:
-    """Another box knows a higher term: a head of an older one steps down."""
-    return _follow(state, term) if term > state.term else state
+def saw_term(
+    state: ElectionState, electorate: Electorate, box: str, term: int, now_s: float, rules: FleetRules
+) -> ElectionState:
+    """A beat of a box that knows a higher term came: a head steps down, so that the boxes agree on a term again."""
+    if state.role != "head" or term <= state.term:
+        return state
+    if box in electorate.candidates:
+        return _follow(state, term)
+    return state if mandate(state, electorate, now_s, rules) else _follow(state, state.term + 1)
 
 
 def supported(state: ElectionState, voter: str, sent_s: float) -> ElectionState:
@@ -153,6 +177,15 @@ def mandate(state: ElectionState, electorate: Electorate, now_s: float, rules: F
         return False
     fresh_s = now_s - (rules.lease_s - rules.fence_margin_s)
     return electorate.quorum([v for v, sent_s in state.supports.items() if v == state.me or sent_s > fresh_s])
+
+
+def newer(known: FleetAgreement, told: VoteAnswer, electorate: Electorate, term: int) -> FleetAgreement:
+    """The agreement with which a candidate in `term` begins, after a vote. Only that of a box which may decide counts,
+    and only one of a term before: there is no head of this term yet."""
+    found = told.agreement
+    if found is None or not told.granted or told.voter not in electorate.candidates:
+        return known
+    return found if known.version < found.version and found.version.term < term else known
 
 
 def _follow(state: ElectionState, term: int) -> ElectionState:

@@ -42,10 +42,14 @@ def begin(boxes: Iterable[str], now_s: float, silent_since: Mapping[str, float] 
 
 
 def hear(membership: Membership, box: str, boot: str, now_s: float) -> Membership:
-    """A beat of a box arrived. Beats that were overtaken by later ones do no harm."""
+    """A beat arrived that tells of a box at `now_s`. Beats that were overtaken by later ones, or tell nothing newer, do
+    no harm."""
     before = membership.boxes.get(box)
-    heard_s = now_s if before is None else max(now_s, before.heard_s)
-    return Membership({**membership.boxes, box: BoxWatch(heard_s, boot)})
+    if before is not None and before.heard_s >= now_s:
+        watch = replace(before, boot=boot)
+    else:
+        watch = BoxWatch(now_s, boot)
+    return Membership({**membership.boxes, box: watch})
 
 
 def forget(membership: Membership, box: str) -> Membership:

@@ -6,6 +6,9 @@ an agreement and what a box holds become the box's work.
 - A box's silence moves nothing before its lease is over. It may go on answering all the time: no head stops it. It
   stops its copy when it learns of a higher epoch that answers.
 - A camera that an operator removed is remembered with its epoch, so that an older copy does not bring it back.
+- A box's word about an epoch that the head did not give is taken only where a head before it could have given it: of a
+  term from the agreement's to the head's own, which is not over yet. A box that comes back later with such an epoch is
+  outranked: the owner gets a higher one, and the box stops its copy. So a box cannot claim a camera.
 - Every box adds cameras of its own; the head takes them up. Until the box has heard of that (its camera has itself as
   `previous`) the camera is not given away: the box would not know that its copy is an older one.
 - A camera whose id another box has already is left alone.
@@ -13,9 +16,10 @@ an agreement and what a box holds become the box's work.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 from edge.core.fleet import BoxStatus
 from edge.core.fleet_links import (
@@ -87,44 +91,59 @@ class OwnershipView:
 
 @dataclass(frozen=True)
 class Ownership:
-    """The next agreement (the same object: nothing changed), cameras without a box that answers them, and the questions
-    to admission, (camera, box), whose answers are needed first."""
+    """The next agreement (the same object: nothing changed), cameras without a box that answers them, cameras that
+    cannot leave their drained box yet (`waiting`), and the questions to admission, (camera, box), whose answers are
+    needed first."""
 
     agreement: FleetAgreement
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    waiting: Mapping[str, Unplaced] = field(default_factory=dict)
     ask: tuple[tuple[str, str], ...] = ()
 
 
 def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
-    """Take up the reports, then give cameras that need another box to one."""
+    """Take up the reports, give cameras that need another box to one, then go on with the drained boxes."""
     after = _take_up(agreement, view)
     after = _give_back(after, view)
     unplaced: dict[str, Unplaced] = {}
+    waiting: dict[str, Unplaced] = {}
     ask: list[tuple[str, str]] = []
-    given: dict[str, int] = {}
+    given: Counter[str] = Counter()
     for camera in _to_move(after, view):
-        boxes, why = _candidates(after, view, camera)
-        unknown = [(camera.id, box) for box in boxes if (camera.id, box) not in view.offers]
-        fitting = [box for box in boxes if (camera.id, box) in view.offers and view.offers[camera.id, box].admitted]
-        if unknown:
-            ask += unknown
-        elif fitting:
-            best = min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1]
-            given[best] = given.get(best, 0) + 1
-            after = _with(after, _given(camera, best, view.term))
-        elif view.state(camera.owner) == "lost" or not camera.answered:
-            unplaced[camera.id] = "full" if boxes else why
+        place = _place(after, view, camera, given)
+        ask += place.ask
+        if place.box is not None:
+            given[place.box] += 1
+            after = _with(after, _given(camera, place.box, view.term))
+        elif place.why is not None:
+            unplaced[camera.id] = place.why
+    for member in agreement.members:
+        if not member.drained or view.state(member.name) != "open":
+            continue
+        under_way = any(c.previous == member.name and not c.answered for c in after.cameras)
+        for camera in [c for c in after.cameras if c.owner == member.name and c.answered]:
+            place = _place(after, view, camera, given)
+            ask += place.ask
+            if place.why is not None:
+                waiting[camera.id] = place.why
+            elif place.box is not None and not under_way:
+                given[place.box] += 1
+                after = _with(after, _given(camera, place.box, view.term))
+                under_way = True
     if after is not agreement:
-        number = agreement.version.number + 1 if agreement.version.term == view.term else 1
-        after = replace(after, version=AgreementVersion(view.term, number))
-    return Ownership(after, unplaced, tuple(ask))
+        after = replace(after, version=_next_version(agreement, view.term))
+    return Ownership(after, unplaced, waiting, tuple(ask))
+
+
+def heard_out(agreement: FleetAgreement, term: int) -> FleetAgreement:
+    """The agreement of a head of `term` that has heard every box that is there: the terms before its own are over, and
+    no box tells it of an epoch that it does not know."""
+    return replace(agreement, version=AgreementVersion(term, 1)) if agreement.version.term < term else agreement
 
 
 def moved(agreement: FleetAgreement, camera: FleetCamera, box: str, term: int) -> FleetAgreement:
     """An operator's move of a camera that its owner answers."""
-    number = agreement.version.number + 1 if agreement.version.term == term else 1
-    after = _with(agreement, _given(camera, box, term))
-    return replace(after, version=AgreementVersion(term, number))
+    return replace(_with(agreement, _given(camera, box, term)), version=_next_version(agreement, term))
 
 
 def with_members(
@@ -132,7 +151,6 @@ def with_members(
 ) -> FleetAgreement:
     """Other members. Cameras of a box that left are its own again; those of a box whose certificate is `revoked` stay,
     so that they are given to others."""
-    number = agreement.version.number + 1 if agreement.version.term == term else 1
     names = {m.name for m in members}
     # Cameras of a box that was put out earlier may still wait for another one.
     left = {m.name for m in agreement.members} - names
@@ -142,7 +160,13 @@ def with_members(
         if revoked or c.owner not in left
     )
     serials = tuple(dict.fromkeys((*agreement.revoked, *([revoked] if revoked else []))))
-    return replace(agreement, version=AgreementVersion(term, number), members=members, cameras=cameras, revoked=serials)
+    version = _next_version(agreement, term)
+    return replace(agreement, version=version, members=members, cameras=cameras, revoked=serials)
+
+
+def _next_version(agreement: FleetAgreement, term: int) -> AgreementVersion:
+    number = agreement.version.number + 1 if agreement.version.term == term else 1
+    return AgreementVersion(term, number)
 
 
 # -- taking up reports
@@ -151,12 +175,16 @@ def with_members(
 def _take_up(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement:
     cameras = {c.id: c for c in agreement.cameras}
     removed = dict(agreement.removed)
+    since = agreement.version.term
     for box, report in sorted(view.boxes.items()):
         if report.state == "lost":
             continue
         for found in report.cameras:
             known = cameras.get(found.id)
-            new = _taken_up(known, removed.get(found.id), box, found, view.term)
+            if known is None:
+                new = _new_camera(removed.get(found.id), box, found, view.term)
+            else:
+                new = _taken_up(known, box, found, view, since)
             if new is not None and new != known:
                 cameras[found.id] = new
                 removed.pop(found.id, None)
@@ -171,20 +199,28 @@ def _take_up(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement:
     return agreement if after == agreement else after
 
 
-def _taken_up(
-    known: FleetCamera | None, removed: CameraEpoch | None, box: str, found: CameraOnBox, term: int
-) -> FleetCamera | None:
-    """The camera as a box's report makes it; None: the report changes nothing."""
-    if known is None:
-        if found.settings is None or (found.epoch is not None and removed is not None and found.epoch <= removed):
-            return None
-        epoch = found.epoch or _next(removed, term)
-        return FleetCamera(
-            found.id, box, epoch, box, False, found.zone, dict(found.settings), found.digest, found.student
-        )
+def _new_camera(removed: CameraEpoch | None, box: str, found: CameraOnBox, term: int) -> FleetCamera | None:
+    """A camera that is not in the agreement; None: it stays out."""
+    if found.settings is None:
+        return None
+    if found.epoch is not None and (found.epoch.term > term or (removed is not None and found.epoch <= removed)):
+        return None
+    epoch = found.epoch or _next(removed, term)
+    return FleetCamera(found.id, box, epoch, box, False, found.zone, dict(found.settings), found.digest, found.student)
+
+
+def _taken_up(known: FleetCamera, box: str, found: CameraOnBox, view: OwnershipView, since: int) -> FleetCamera | None:
+    """The camera as a box's report makes it; None: the report changes nothing. `since`: the agreement's term."""
     if found.epoch is None or found.epoch < known.epoch:
         return None
-    if found.epoch > known.epoch:  # a head that is gone gave it there
+    if found.epoch > known.epoch:
+        if found.epoch.term >= view.term:  # nobody but this head gives epochs of its term, and it knows them all
+            return None
+        if found.epoch.term < since and view.state(known.owner) != "lost":
+            # It was away while the fleet went on without it. It stops its copy: if the owner has none yet, after that.
+            known = replace(known, epoch=_next(known.epoch, view.term))
+            missing = not view.has(known.owner, found.id)
+            return replace(known, answered=False, previous=known.previous or box) if missing else known
         known = replace(known, owner=box, epoch=found.epoch, previous=None, answered=found.answering)
     if known.owner != box:
         return None
@@ -221,14 +257,32 @@ def _failed(camera: FleetCamera, view: OwnershipView) -> bool:
 
 
 def _to_move(agreement: FleetAgreement, view: OwnershipView) -> list[FleetCamera]:
-    """Cameras that need another box: their owner is lost, or could not start them; and one of each drained box."""
+    """Cameras that need another box: their owner is lost, or could not start them."""
     known = [c for c in agreement.cameras if c.previous != c.owner]
-    need = [c for c in known if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
-    for member in agreement.members:
-        busy = any(c.previous == member.name and not c.answered for c in agreement.cameras)
-        if member.drained and not busy and view.state(member.name) == "open":
-            need += [c for c in agreement.cameras if c.owner == member.name and c.answered][:1]
-    return need
+    return [c for c in known if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
+
+
+@dataclass(frozen=True)
+class CameraPlace:
+    """The box for a camera; or the questions to be asked first; or why there is none."""
+
+    box: str | None = None
+    ask: tuple[tuple[str, str], ...] = ()
+    why: Unplaced | None = None
+
+
+def _place(
+    agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera, given: Mapping[str, int]
+) -> CameraPlace:
+    """`given`: by box, how many cameras it gets by this decision."""
+    boxes, why = _candidates(agreement, view, camera)
+    unknown = tuple((camera.id, box) for box in boxes if (camera.id, box) not in view.offers)
+    if unknown:
+        return CameraPlace(ask=unknown)
+    fitting = [box for box in boxes if view.offers[camera.id, box].admitted]
+    if not fitting:
+        return CameraPlace(why="full" if boxes else why)
+    return CameraPlace(min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1])
 
 
 def _candidates(agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera) -> tuple[list[str], Unplaced]:
@@ -269,6 +323,18 @@ def _with(agreement: FleetAgreement, camera: FleetCamera) -> FleetAgreement:
 
 # -- a box's own work
 
+#: begun: it is being started, and may be there or not. held: the box answers it. stopped: another box answers it; a
+#: site's file may bring the copy back.
+HoldingState = Literal["begun", "held", "stopped"]
+
+
+@dataclass(frozen=True)
+class CameraHolding:
+    """The epoch with which a box answers a camera for the fleet, and how far that is."""
+
+    epoch: CameraEpoch
+    state: HoldingState = "held"
+
 
 @dataclass(frozen=True)
 class StartCamera:
@@ -307,24 +373,23 @@ BoxWork = StartCamera | StopCamera | HoldCamera | CameraRemoved
 
 
 def work_of_box(
-    agreement: FleetAgreement, me: str, held: Mapping[str, CameraEpoch], present: Mapping[str, str]
+    agreement: FleetAgreement, me: str, held: Mapping[str, CameraHolding], present: Mapping[str, str]
 ) -> tuple[BoxWork, ...]:
-    """The work of a box. `held`: the epoch of each camera that it answers for the fleet; `present`: the cameras that
-    its appliance has, with the hash of their settings."""
+    """The work of a box. `held`: the cameras that it answers, or began to answer, for the fleet; `present`: the cameras
+    that its appliance has, with the hash of their settings. A camera that was begun and is there counts as held: the
+    box may have died before it wrote that down."""
     work: list[BoxWork] = []
     removed = dict(agreement.removed)
     for camera in agreement.cameras:
         mine = held.get(camera.id)
         if camera.owner == me:
             work += _as_owner(camera, mine, present)
-        elif camera.id in present and mine is not None and mine < camera.epoch and _may_stop(camera, me):
-            work.append(StopCamera(camera.id, mine, camera.epoch))
+        elif camera.id in present and mine is not None and mine.epoch < camera.epoch and _may_stop(camera, me):
+            work.append(StopCamera(camera.id, mine.epoch, camera.epoch))
     known = {c.id for c in agreement.cameras}
-    for name, epoch in held.items():
-        if name in known:
-            continue
-        if name in removed and name in present and epoch <= removed[name]:
-            work.append(StopCamera(name, epoch, removed[name]))
+    for name, mine in held.items():
+        if name not in known and name in removed and name in present and mine.epoch <= removed[name]:
+            work.append(StopCamera(name, mine.epoch, removed[name]))
     return tuple(work)
 
 
@@ -332,10 +397,12 @@ def _may_stop(camera: FleetCamera, me: str) -> bool:
     return camera.answered or camera.previous != me
 
 
-def _as_owner(camera: FleetCamera, mine: CameraEpoch | None, present: Mapping[str, str]) -> list[BoxWork]:
+def _as_owner(camera: FleetCamera, mine: CameraHolding | None, present: Mapping[str, str]) -> list[BoxWork]:
+    held = mine is not None and mine.epoch == camera.epoch and mine.state == "held"
     if camera.id in present:
-        if mine == camera.epoch:
+        if held:
             return []
         older = mine is not None and not camera.answered and present[camera.id] != camera.digest
         return [StartCamera(camera, again=True)] if older else [HoldCamera(camera.id, camera.epoch)]
-    return [CameraRemoved(camera.id, camera.epoch)] if mine == camera.epoch else [StartCamera(camera)]
+    # A copy that was begun may never have been there, and one that was stopped was not removed by an operator.
+    return [CameraRemoved(camera.id, camera.epoch)] if held else [StartCamera(camera)]

@@ -31,6 +31,7 @@ def told(utc_s: float, **refused: int) -> FleetStatus:
         "b1", utc_s, 3, "b1", True, True, FleetAgreement(members=members, cameras=cameras),
         {"b1": "open", "b2": "silent"}, {"south": "full"}, refused,  # type: ignore[arg-type]
         (CameraRefusal("south", ONE, "no such secret"),), (CameraOverlap("north", ONE, TWO, utc_s - 60, utc_s),),
+        {"north": "full"},
     )  # fmt: skip
 
 
@@ -54,7 +55,8 @@ def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
     assert [(b.name, b.status, b.head, b.decides, b.drained, b.cameras) for b in found.boxes] == [
         ("b1", "open", True, True, False, 1), ("b2", "silent", False, False, True, 1),
     ]  # fmt: skip
-    south = found.cameras[1]
+    north, south = found.cameras
+    assert (north.unplaced, north.waiting) == (None, "full")
     assert (south.owner, south.previous, south.answered, south.unplaced) == ("b2", "b1", False, "full")
     assert south.cannot == "no such secret"
     assert [o.camera for o in found.overlaps] == ["north"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,42 @@ def test_a_command_that_cannot_be_done_says_why(
     assert words in capsys.readouterr().err
 
 
+def test_a_box_leaves_by_force_where_nobody_answers(
+    site: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = site("b1")
+    assert main(["fleet", "start", given]) == 0
+    assert main(["fleet", "leave", given]) == 1
+    assert FleetFolder(tmp_path / "b1").joined
+    capsys.readouterr()
+    assert main(["fleet", "leave", given, "--force"]) == 0
+    assert not (tmp_path / "b1" / "fleet").exists()
+    assert "magpie fleet revoke SITE b1" in capsys.readouterr().out
+    assert main(["fleet", "leave", given, "--force"]) == 1
+    assert "this box is in no fleet" in capsys.readouterr().err
+
+
+def test_an_odd_machine_name_and_a_folder_that_cannot_be_read_are_clear_errors(
+    site: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = site("b1")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "my_box")
+    assert main(["fleet", "start", given]) == 1
+    refused = capsys.readouterr().err
+    assert "fleet.address" in refused
+    assert "my_box" in refused
+    monkeypatch.undo()
+    too_long = site("x" * 40)
+    Path(too_long).write_text(Path(too_long).read_text().replace(f"/{'x' * 40}", f"/{'x' * 400}"))
+    for command in (["status"], ["leave"], ["leave", "--force"], ["invite"]):
+        assert main(["fleet", command[0], too_long, *command[1:]]) == 1
+        assert "File name too long" in capsys.readouterr().err
+    assert main(["fleet", "start", given]) == 0
+    (tmp_path / "b1" / "fleet" / "box.key").write_text("damaged")
+    assert main(["fleet", "drain", given, "b1"]) == 1
+    assert "key and certificates cannot be read" in capsys.readouterr().err
+
+
 def test_a_site_without_the_section_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "site.yaml").write_text("site: yard\n")
     assert main(["fleet", "status", str(tmp_path / "site.yaml")]) == 1
@@ -93,6 +130,7 @@ def told(head: str | None) -> FleetStatus:
     return FleetStatus(
         "b1", 0.0, 3, head, None, True, FleetAgreement(members=members, cameras=cameras), {"b1": "open", "b2": "lost"},
         {"south": "no_zone"}, {"stranger": 2}, (CameraRefusal("north", ONE, "no such secret"),),
+        waiting={"gate": "full"},
     )  # fmt: skip
 
 
@@ -101,6 +139,7 @@ def test_a_status_tells_people_what_waits_and_why() -> None:
         "head: b1\n"
         "  b1                   open             gate\n"
         "  b2                   lost, drained    north, south\n"
+        "  gate: stays on b1, which is drained, for now: no box admits it\n"
         "  north: on its way to b2\n"
         "  south: no box answers it: no box that is there reaches its zone\n"
         "  north cannot be started here: no such secret\n"

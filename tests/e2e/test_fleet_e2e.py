@@ -11,13 +11,13 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from benchmarks import fleet_boxes
+from benchmarks import waiting
 from benchmarks.fleet_boxes import RealBox, fleet_of
 from edge.cli import main
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 #: Each look costs a box an answer, while the machine is busy with its start.
-until = partial(fleet_boxes.until, pause_s=0.4)
+until = partial(waiting.until, pause_s=0.4)
 
 
 def agents_of(box: RealBox) -> list[psutil.Process]:

@@ -12,6 +12,8 @@ from edge.core.errors import Conflict, Forbidden, NotFound, Unavailable
 from edge.core.fleet_links import (
     API_VERSION,
     BeatAnswer,
+    CameraEpoch,
+    CameraOnBox,
     FleetBeat,
     FleetMember,
     FleetOrder,
@@ -256,6 +258,69 @@ async def test_a_box_leaves_with_its_cameras(tmp_path: Path) -> None:
         await until(lambda: fleet.agents["b2"].has_left, "it has left")
         await until(lambda: fleet.owners("b3") == {}, "the camera is its own")
         assert "gate" in fleet.appliances["b2"].cameras
+
+
+async def test_a_box_that_died_while_it_left_has_left_when_it_begins_again(tmp_path: Path) -> None:
+    async with FleetOfAgents(tmp_path) as fleet:
+        await three(fleet)
+        head, leave = FleetMember("b1", fleet.address("b1")), FleetOrder("leave", "b2")
+        await fleet.kill("b2")
+        fleet.folder("b2").mark_leaving(True)
+        async with Links(fleet.folder("b2").path) as links:
+            await links.ask(head, "/order", leave, OrderAnswer)  # the answer is lost with the box
+        await fleet.start("b2")
+        await until(lambda: fleet.agents["b2"].has_left, "it has left")
+
+
+async def test_a_box_that_is_no_member_any_more_can_leave_and_one_whose_files_are_gone_has_left(tmp_path: Path) -> None:
+    async with FleetOfAgents(tmp_path) as fleet:
+        await three(fleet)
+        head = FleetMember("b1", fleet.address("b1"))
+        async with Links(fleet.folder("b2").path) as links:
+            await links.ask(head, "/order", FleetOrder("leave", "b2"), OrderAnswer)
+        assert (await fleet.order("leave", "b2")).kind == "leave"
+        assert fleet.agents["b2"].has_left
+        await fleet.order("revoke", "b3", by="b1")
+        with pytest.raises(Conflict, match="the last box that may decide"):
+            await fleet.order("leave", "b1")
+        assert not fleet.folder("b1").leaving
+        fleet.folder("b1").forget()  # magpie fleet leave --force
+        await until(lambda: fleet.agents["b1"].has_left, "it has left")
+
+
+async def test_a_member_that_was_taken_over_neither_topples_the_head_nor_takes_a_camera(tmp_path: Path) -> None:
+    async with FleetOfAgents(tmp_path) as fleet:
+        await fleet.found("b1")
+        await fleet.join("b2", "b1")
+        await fleet.join("b3", "b1", role="member")
+        fleet.appliances["b2"].watch("gate")
+        await until(lambda: fleet.owners("b1") == {"gate": "b2"}, "the camera is taken up")
+        term = fleet.status("b1").term
+        claim = CameraOnBox("gate", CameraEpoch(10**9, 10**9), True, "d", settings={"id": "gate"})
+        async with Links(fleet.folder("b3").path) as links:
+            for box in ("b1", "b2") * 6:
+                member = FleetMember(box, fleet.address(box))
+                await links.ask(member, "/beat", FleetBeat("b3", 10**9, "boot", cameras=(claim,)), BeatAnswer)
+                voted = await links.ask(member, "/vote", VoteRequest("b3", 10**9), VoteAnswer)
+                assert (voted.granted, voted.term) == (False, term)
+                await asyncio.sleep(RULES.beat_s / 2)
+        assert (fleet.status("b1").term, fleet.status("b1").mandate, fleet.status("b2").head) == (term, True, "b1")
+        assert fleet.owners("b1") == {"gate": "b2"}
+
+
+async def test_appliances_that_hang_cost_no_beat(tmp_path: Path) -> None:
+    async with FleetOfAgents(tmp_path) as fleet:
+        await three(fleet)
+        for box in ("b2", "b3"):
+            fleet.appliances[box].hangs = True
+        await until(lambda: fleet.status("b1").boxes.get("b2") == "lost", "its cameras are given to others")
+        before = fleet.lives["b2"]
+        for _ in range(20):
+            assert fleet.status("b1").mandate, "their agents are heard"
+            await asyncio.sleep(RULES.beat_s / 2)
+        assert fleet.lives["b2"] > before
+        fleet.appliances["b2"].hangs = False
+        await until(lambda: fleet.status("b1").boxes.get("b2") == "open", "its appliance answers again")
 
 
 async def test_a_port_scan_and_a_version_too_far_away_get_a_clear_answer(tmp_path: Path) -> None:

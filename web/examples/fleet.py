@@ -21,9 +21,9 @@ FLEET: Final[Example] = {
     ],
     "cameras": [
         {"camera": "north", "owner": "b1", "previous": None, "answered": True, "zone": "", "unplaced": None,
-         "cannot": ""},
+         "waiting": None, "cannot": ""},
         {"camera": "south", "owner": "b1", "previous": None, "answered": True, "zone": "", "unplaced": None,
-         "cannot": ""},
+         "waiting": None, "cannot": ""},
     ],
     "overlaps": [{"camera": "south", "start_utc_s": AT_UTC_S - 4000.0, "end_utc_s": AT_UTC_S - 3940.0}],
     "refused": {"stranger": 2},

@@ -27,7 +27,8 @@ class FleetBoxAnswer:
 @answer
 class FleetCameraAnswer:
     """A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
-    `unplaced`: why no box answers it. `cannot`: why this box could not start it."""
+    `unplaced`: why no box answers it. `waiting`: why it cannot leave its drained box yet. `cannot`: why this box could
+    not start it."""
 
     camera: OfCamera[str]
     owner: Shown[str | None]
@@ -35,6 +36,7 @@ class FleetCameraAnswer:
     answered: Shown[bool]
     zone: Shown[str]
     unplaced: Shown[Unplaced | None]
+    waiting: Shown[Unplaced | None]
     cannot: Shown[str]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.fleet import FleetRules
+from edge.core.fleet_links import AgreementVersion, FleetAgreement, VoteAnswer
 from scheduler.fleet import election, membership
 from scheduler.fleet.election import ElectionState, Electorate, restarted
 
@@ -17,9 +19,9 @@ RULES = FleetRules(beat_s=1.0, lease_s=9.0)
 class Voters:
     """Boxes that beat and vote; messages of a box that is cut off are lost, those of others take up to 0.3 s."""
 
-    def __init__(self, count: int, seed: int) -> None:
+    def __init__(self, count: int, seed: int, candidates: int | None = None) -> None:
         self.names = tuple(f"b{n}" for n in range(count))
-        self.electorate = Electorate(self.names, self.names)
+        self.electorate = Electorate(self.names, self.names[:candidates])
         self.chance = random.Random(seed)
         self.now_s = 0.0
         self.states: dict[str, ElectionState] = {n: restarted(n, 0, None, None, 0.0) for n in self.names}
@@ -54,7 +56,8 @@ class Voters:
             if target is None or self.lost(name, target):
                 continue
             before = self.states[target]
-            self.put(target, election.saw_term(before, self.states[name].term))
+            term = self.states[name].term
+            self.put(target, election.saw_term(before, self.electorate, name, term, self.now_s, RULES))
             if self.states[target].role != "head":
                 continue
             term = self.states[target].term
@@ -64,7 +67,7 @@ class Voters:
             sent_s = self.now_s
             if not self.lost(name, target):
                 self.now_s += self.chance.uniform(0.0, 0.02)
-                self.put(name, election.heard(self.states[name], target, term, self.now_s))
+                self.put(name, election.heard(self.states[name], self.electorate, target, term, self.now_s))
                 self.sent_s[target, term, name] = sent_s
 
     def stand(self, name: str) -> None:
@@ -79,13 +82,19 @@ class Voters:
             for voter in self.names:
                 if voter == name or self.lost(name, voter):
                     continue
-                after, granted = election.asked(self.states[voter], name, term, trial, self.now_s, RULES)
-                self.put(voter, after)
+                told_term, granted = self.vote(voter, name, term, trial)
                 if not self.lost(name, voter):
                     told = election.vote_came(
-                        self.states[name], self.electorate, voter, after.term, granted, trial, self.now_s
+                        self.states[name], self.electorate, voter, told_term, granted, trial, self.now_s
                     )
                     self.put(name, told)
+
+    def vote(self, voter: str, candidate: str, term: int, trial: bool) -> tuple[int, bool]:
+        """The voter's answer: its term, and whether it gives the vote."""
+        state = self.states[voter]
+        after, granted = election.asked(state, self.electorate, candidate, term, trial, self.now_s, RULES)
+        self.put(voter, after)
+        return after.term, granted
 
     def heads(self) -> list[str]:
         return [n for n in self.names if election.mandate(self.states[n], self.electorate, self.now_s, RULES)]
@@ -106,6 +115,93 @@ def test_two_heads_never_decide_at_once_and_one_does_when_all_is_well(count: int
     while not voters.heads():
         assert voters.now_s < end_s, "no head"
         voters.step()
+
+
+class TakenOver(Voters):
+    """The last box never decides and was taken over: it asks for votes, refuses its own, and tells higher terms."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        super().__init__(count, seed, count - 1)
+        self.worst = self.names[-1]
+
+    def step(self) -> None:
+        for name in self.names[:-1]:
+            state, term = self.states[name], self.states[name].term + self.chance.choice((1, 2, 10**9))
+            match self.chance.randrange(3):
+                case 0:
+                    state = election.saw_term(state, self.electorate, self.worst, term, self.now_s, RULES)
+                case 1:
+                    state = election.heard(state, self.electorate, self.worst, term, self.now_s)
+                case _:
+                    trial = self.chance.random() < 0.5
+                    state, granted = election.asked(state, self.electorate, self.worst, term, trial, self.now_s, RULES)
+                    assert not granted
+            self.put(name, state)
+        super().step()
+
+    def beat(self, name: str) -> None:
+        if name != self.worst:
+            super().beat(name)
+
+    def stand(self, name: str) -> None:
+        if name != self.worst:
+            super().stand(name)
+
+    def vote(self, voter: str, candidate: str, term: int, trial: bool) -> tuple[int, bool]:
+        if voter == self.worst:
+            return term + 10**9, False
+        return super().vote(voter, candidate, term, trial)
+
+
+@given(st.integers(3, 5), st.integers(0, 10**6))
+@settings(max_examples=25)
+def test_a_box_that_never_decides_neither_topples_a_head_nor_hinders_an_election(count: int, seed: int) -> None:
+    voters = TakenOver(count, seed)
+    if count == 3:  # two honest boxes of three: both are needed
+        voters.lost = lambda *_: False  # type: ignore[method-assign]
+    while not voters.heads():
+        assert voters.now_s < 5 * RULES.lease_s, "no head"
+        voters.step()
+    (head,) = voters.heads()
+    term = voters.states[head].term
+    assert term < 100
+    end_s = voters.now_s + 2 * RULES.lease_s
+    while voters.now_s < end_s:
+        voters.step()
+        assert (voters.states[head].role, voters.states[head].term) == ("head", term)
+
+
+def test_a_head_that_few_hear_learns_a_higher_term_of_any_box_step_by_step() -> None:
+    electorate = Electorate(("b0", "b1", "b2"), ("b0", "b1"))
+    head = ElectionState("b0", 4, "b0", "b0", 0.0, "head", supports={"b0": 0.0, "b1": 0.0})
+    known = partial(election.saw_term, head, electorate, rules=RULES)
+    assert known("b2", 9, now_s=1.0) is head, "a quorum follows it"
+    assert (known("b1", 9, now_s=1.0).term, known("b1", 9, now_s=1.0).role) == (9, "follower")
+    assert (known("b2", 9, now_s=20.0).term, known("b2", 9, now_s=20.0).role) == (5, "follower")
+    follower = election.restarted("b1", 4, "b0", "b0", 0.0)
+    assert election.saw_term(follower, electorate, "b0", 9, 20.0, RULES) is follower, "it hears of that by answers"
+    # A box that voted in a term whose candidate is gone refuses its vote; the next round is of a term that it knows.
+    trying = election.due(follower, electorate, 20.0, RULES)
+    assert trying is not None
+    refused = election.vote_came(trying, electorate, "b2", 6, granted=False, trial=True, now_s=20.1)
+    assert (refused.role, refused.term) == ("trying", 4)
+    again = election.due(refused, electorate, 20.0 + RULES.beat_s, RULES)
+    assert again is not None
+    assert (again.role, again.term) == ("trying", 5)
+
+
+def test_a_vote_brings_the_list_of_a_box_that_may_decide_and_of_a_term_before_only() -> None:
+    electorate = Electorate(("b0", "b1", "b2"), ("b0", "b1"))
+    known, newer = FleetAgreement(AgreementVersion(3, 1)), FleetAgreement(AgreementVersion(3, 2))
+
+    def found(voter: str, agreement: FleetAgreement | None, granted: bool = True) -> FleetAgreement:
+        return election.newer(known, VoteAnswer(voter, 3, granted, False, agreement), electorate, 4)
+
+    assert found("b1", newer) is newer
+    assert found("b2", newer) is known, "it never decides"
+    assert found("b1", FleetAgreement(AgreementVersion(4, 0))) is known, "no head has that term yet"
+    assert found("b1", newer, granted=False) is known
+    assert found("b1", None) is known
 
 
 def test_the_first_candidate_decides_alone_in_a_fleet_of_two_and_the_second_does_not() -> None:
@@ -131,5 +227,7 @@ def test_a_box_is_silent_then_lost_and_a_new_head_counts_from_when_it_heard_the_
     assert lost == ()
     assert seen.with_status("silent") == ("b1", "b2")
     assert membership.forget(seen, "b0").status("b0") == "lost"
+    told_late = membership.hear(seen, "b0", "y", 91.0)
+    assert told_late.status("b0") == "lost", "a beat that tells of an earlier time brings no box back"
     assert membership.lease_over(100.0, 108.0, RULES)
     assert not membership.lease_over(100.0, 107.9, RULES)

@@ -22,12 +22,14 @@ from scheduler.fleet.ownership import (
     START_S,
     BoxOffer,
     BoxReport,
+    CameraHolding,
     CameraRemoved,
     HoldCamera,
     OwnershipView,
     StartCamera,
     StopCamera,
     decide,
+    heard_out,
     moved,
     with_members,
     work_of_box,
@@ -121,7 +123,7 @@ def test_a_removed_camera_does_not_come_back_by_an_older_copy() -> None:
     assert after.cameras == ()
     old = BoxReport("open", (on_box(CameraEpoch(1, 1), settings={"id": "gate"}),))
     assert decide(after, view(b2=old)).agreement is after
-    assert work_of_box(after, "b2", {"gate": CameraEpoch(1, 1)}, {"gate": "d1"}) == (
+    assert work_of_box(after, "b2", {"gate": CameraHolding(CameraEpoch(1, 1))}, {"gate": "d1"}) == (
         StopCamera("gate", CameraEpoch(1, 1), CameraEpoch(1, 1)),
     )
     again = BoxReport("open", (on_box(None, settings={"id": "gate"}),))
@@ -133,6 +135,47 @@ def test_a_new_head_believes_a_higher_epoch_than_it_knows() -> None:
     given_by_the_one_before = BoxReport("open", (on_box(CameraEpoch(1, 9)),))
     (after,) = decide(agreement(camera("b1")), view(b3=given_by_the_one_before)).agreement.cameras
     assert (after.owner, after.epoch) == ("b3", CameraEpoch(1, 9))
+
+
+def test_a_box_that_comes_back_with_an_epoch_of_a_term_that_is_over_gives_the_camera_back() -> None:
+    returned = BoxReport("open", (on_box(CameraEpoch(1, 9)),))
+    owner_has_it = BoxReport("open", (on_box(),))
+    over = heard_out(agreement(camera("b1")), 2)
+    assert over.version == AgreementVersion(2, 1)
+    assert heard_out(over, 2) is over
+    after = decide(over, view(b1=owner_has_it, b3=returned)).agreement
+    (outranked,) = after.cameras
+    assert (outranked.owner, outranked.answered) == ("b1", True)
+    held, there = {"gate": CameraHolding(CameraEpoch(1, 9))}, {"gate": "d1"}
+    assert work_of_box(after, "b3", held, there) == (StopCamera("gate", CameraEpoch(1, 9), outranked.epoch),)
+    assert decide(after, view(b1=owner_has_it, b3=returned)).agreement is after, "once"
+    (coming,) = decide(over, view(b3=returned)).agreement.cameras
+    assert (coming.owner, coming.previous, coming.answered) == ("b1", "b3", False), "b3 goes on until b1 has it"
+    (taken,) = decide(over, view(b1="lost", b3=returned)).agreement.cameras
+    assert taken.owner == "b3", "nobody else answers it"
+
+
+EPOCHS = st.builds(CameraEpoch, st.integers(0, 4) | st.just(10**9), st.integers(0, 3) | st.just(10**9))
+CLAIMS = st.builds(
+    CameraOnBox, st.sampled_from(["gate", "yard", "new"]), st.none() | EPOCHS, st.booleans(),
+    st.sampled_from(["", "d2"]), st.just("s9"), st.just(""), st.none() | st.just({"id": "gate", "url": "rtsp://elsewhere"}),
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(CLAIMS, max_size=4), min_size=1, max_size=5), st.booleans())
+def test_a_box_that_was_taken_over_gets_no_camera_of_a_box_that_is_there(
+    claims: list[list[CameraOnBox]], answered: bool
+) -> None:
+    known = (camera("b1", answered=answered), replace(camera("b2"), id="yard"))
+    after = heard_out(agreement(*known), 2)
+    for rows in claims:
+        after = decide(
+            after, view(b3=BoxReport("open", tuple(rows), gone=tuple((r.id, FIRST) for r in rows)))
+        ).agreement
+        assert {c.id: (c.owner, c.settings) for c in after.cameras if c.id != "new"} == {
+            "gate": ("b1", {"id": "gate"}), "yard": ("b2", {"id": "gate"}),
+        }  # fmt: skip
+        assert all(c.epoch.term <= 2 for c in after.cameras), "no term that is not there yet"
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -166,20 +209,77 @@ def test_a_drained_box_gives_one_camera_at_a_time() -> None:
     assert decide(first, view(offers)).agreement is first
 
 
+def test_a_drain_goes_on_past_cameras_that_fit_nowhere_and_tells_why_they_stay() -> None:
+    three = ("gate", "north", "yard")
+    cameras = tuple(replace(camera("b1", zone="far" if c == "north" else ""), id=c) for c in three)
+    before = agreement(*cameras, drained="b1")
+    offers = {("gate", b): BoxOffer(False) for b in BOXES} | {("yard", b): YES for b in BOXES}
+    found = decide(before, view(offers))
+    assert [(c.id, c.owner) for c in found.agreement.cameras if c.owner != "b1"] == [("yard", "b2")]
+    assert found.waiting == {"gate": "full", "north": "no_zone"}
+    assert found.unplaced == {}, "they are answered meanwhile"
+    again = decide(found.agreement, view(offers))
+    assert (again.agreement, again.waiting) == (found.agreement, found.waiting), "one under way"
+
+
+OFFERS = st.dictionaries(
+    st.tuples(st.sampled_from(["c1", "c2", "c3", "c4"]), st.sampled_from(["b2", "b3"])),
+    st.builds(BoxOffer, st.booleans()),
+)
+
+
+@given(OFFERS, st.sampled_from(["open", "silent", "lost"]))
+def test_every_camera_of_a_drained_box_goes_waits_with_a_reason_or_is_asked_about(
+    offers: dict[tuple[str, str], BoxOffer], third: BoxStatus
+) -> None:
+    names = ("c1", "c2", "c3", "c4")
+    before = agreement(*(replace(camera("b1"), id=name) for name in names), drained="b1")
+    seen = view(offers, b3=third)
+    found = decide(before, seen)
+    gone = {c.id for c in found.agreement.cameras if c.owner != "b1"}
+    asked = {c for c, _ in found.ask}
+    there = [b for b in ("b2", "b3") if seen.state(b) == "open"]
+    fits = {n for n in names if n not in asked and any(offers[n, b].admitted for b in there)}
+    assert len(gone) == min(1, len(fits)), "one at a time, and no camera stops the others"
+    assert gone <= fits
+    assert set(found.waiting) == set(names) - asked - fits
+
+
 def test_a_box_works_as_the_agreement_says() -> None:
     one, two = CameraEpoch(1, 1), CameraEpoch(2, 1)
+    held, there = {"gate": CameraHolding(one)}, {"gate": "d1"}
     mine, theirs = agreement(camera("b1")), agreement(camera("b2", epoch=two))
-    assert work_of_box(mine, "b1", {}, {"gate": "d1"}) == (HoldCamera("gate", one),)
+    assert work_of_box(mine, "b1", {}, there) == (HoldCamera("gate", one),)
     assert work_of_box(mine, "b1", {}, {}) == (StartCamera(camera("b1")),)
-    assert work_of_box(mine, "b1", {"gate": one}, {}) == (CameraRemoved("gate", one),)
-    assert work_of_box(mine, "b1", {"gate": one}, {"gate": "d1"}) == ()
-    assert work_of_box(theirs, "b1", {"gate": one}, {"gate": "d1"}) == (StopCamera("gate", one, two),)
-    assert work_of_box(theirs, "b1", {}, {"gate": "d1"}) == (), "a camera of its own is left alone"
+    assert work_of_box(mine, "b1", held, {}) == (CameraRemoved("gate", one),)
+    assert work_of_box(mine, "b1", held, there) == ()
+    assert work_of_box(theirs, "b1", held, there) == (StopCamera("gate", one, two),)
+    assert work_of_box(theirs, "b1", {}, there) == (), "a camera of its own is left alone"
     coming = agreement(camera("b2", epoch=two, previous="b1", answered=False))
-    assert work_of_box(coming, "b1", {"gate": one}, {"gate": "d1"}) == (), "it goes on until the other one answers"
-    assert work_of_box(coming, "b3", {"gate": one}, {"gate": "d1"}) == (StopCamera("gate", one, two),)
-    stale = work_of_box(coming, "b2", {"gate": one}, {"gate": "older"})
+    assert work_of_box(coming, "b1", held, there) == (), "it goes on until the other one answers"
+    assert work_of_box(coming, "b3", held, there) == (StopCamera("gate", one, two),)
+    stale = work_of_box(coming, "b2", held, {"gate": "older"})
     assert stale == (StartCamera(coming.cameras[0], again=True),)
+
+
+def test_a_box_that_died_while_it_started_or_stopped_a_camera_knows_its_copy() -> None:
+    one, two = CameraEpoch(1, 1), CameraEpoch(2, 1)
+    begun, stopped, there = (
+        {"gate": CameraHolding(two, "begun")},
+        {"gate": CameraHolding(one, "stopped")},
+        {"gate": "d1"},
+    )
+    mine = agreement(camera("b2", epoch=two, previous="b1", answered=False))
+    assert work_of_box(mine, "b2", begun, there) == (HoldCamera("gate", two),)
+    assert work_of_box(mine, "b2", begun, {}) == (StartCamera(mine.cameras[0]),), "nobody removed it: it never was"
+    assert work_of_box(mine, "b2", begun, {"gate": "older"}) == (StartCamera(mine.cameras[0], again=True),)
+    elsewhere = agreement(camera("b1", epoch=CameraEpoch(3, 1)))
+    assert work_of_box(elsewhere, "b2", begun, there) == (StopCamera("gate", two, CameraEpoch(3, 1)),)
+    assert work_of_box(elsewhere, "b2", begun, {}) == ()
+    # A head that is new has an older list: the copy was stopped then because another box had a higher epoch.
+    older = agreement(camera("b1"))
+    assert work_of_box(older, "b1", stopped, {}) == (StartCamera(older.cameras[0]),)
+    assert work_of_box(older, "b1", stopped, there) == (HoldCamera("gate", one),)
 
 
 def test_members_that_leave_take_their_cameras_and_those_put_out_do_not() -> None:
@@ -194,17 +294,20 @@ def test_members_that_leave_take_their_cameras_and_those_put_out_do_not() -> Non
 
 
 class World:
-    """Boxes that do as the agreement says, sometimes late, killed, cut off or healed; one head that hears some."""
+    """Boxes that do as the agreement says, sometimes late, killed (between two steps of a start, too), cut off or
+    healed; one head that hears some, and sometimes a new one with an older list."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.told = {b: agreement() for b in BOXES}
         self.agreement = agreement()
-        self.held: dict[str, dict[str, CameraEpoch]] = {b: {} for b in BOXES}
+        self.term = 1
+        self.held: dict[str, dict[str, CameraHolding]] = {b: {} for b in BOXES}
         self.present: dict[str, set[str]] = {b: set() for b in BOXES}
         self.present["b1"], self.present["b2"] = {"gate"}, {"yard"}
         self.reach = dict.fromkeys(BOXES, True)
         self.alive = dict.fromkeys(BOXES, True)
+        self.settling = False
 
     def step(self) -> None:
         if self.chance.random() < 0.2:
@@ -213,6 +316,8 @@ class World:
         if self.chance.random() < 0.1:
             box = self.chance.choice(BOXES)
             self.alive[box] = not self.alive[box]
+        if self.chance.random() < 0.1:
+            self.term, self.agreement = self.term + 1, self.told[self.chance.choice(BOXES)]
         self.decide()
         for box in BOXES:
             if self.alive[box] and self.reach[box] and self.chance.random() < 0.8:
@@ -226,32 +331,43 @@ class World:
             cameras = tuple(self.row(box, name) for name in sorted(self.present[box])) if seen else ()
             reports[box] = BoxReport("open" if seen else "lost", cameras)
         offers = {(c, b): YES for c in ("gate", "yard") for b in BOXES}
-        self.agreement = decide(self.agreement, OwnershipView(1, 0.0, reports, {}, offers)).agreement
+        self.agreement = decide(self.agreement, OwnershipView(self.term, 0.0, reports, {}, offers)).agreement
+        self.agreement = heard_out(self.agreement, self.term)
 
     def row(self, box: str, name: str) -> CameraOnBox:
-        return CameraOnBox(name, self.held[box].get(name), True, "d", "s", "", {"id": name})
+        held = self.held[box].get(name)
+        return CameraOnBox(name, held and held.epoch, True, "d", "s", "", {"id": name})
 
     def work(self, box: str) -> None:
         for work in work_of_box(self.told[box], box, self.held[box], dict.fromkeys(self.present[box], "d")):
             match work:
                 case HoldCamera(name, epoch):
-                    self.held[box][name] = epoch
+                    self.held[box][name] = CameraHolding(epoch)
                 case StartCamera(started):
-                    self.present[box].add(started.id)
-                    self.held[box][started.id] = started.epoch
-                case StopCamera(name):
+                    self.held[box][started.id] = CameraHolding(started.epoch, "begun")
+                    if not self.dies(box):
+                        self.present[box].add(started.id)
+                        if not self.dies(box):
+                            self.held[box][started.id] = CameraHolding(started.epoch)
+                case StopCamera(name, ours):
                     self.present[box].discard(name)
+                    self.held[box][name] = CameraHolding(ours, "stopped")
                 case CameraRemoved():
                     raise AssertionError("nobody removed a camera")
+
+    def dies(self, box: str) -> bool:
+        if self.chance.random() < 0.1 and not self.settling:
+            self.alive[box] = False
+        return not self.alive[box]
 
     def check(self) -> None:
         """A camera that a box answers goes on somewhere unless that box died; owners have distinct epochs."""
         for name in ("gate", "yard"):
-            epochs = [self.held[b][name] for b in BOXES if name in self.present[b] and name in self.held[b]]
+            epochs = [self.held[b][name].epoch for b in BOXES if name in self.present[b] and name in self.held[b]]
             assert len(epochs) == len(set(epochs)), "two boxes with one epoch"
 
     def settle(self) -> None:
-        self.reach, self.alive = dict.fromkeys(BOXES, True), dict.fromkeys(BOXES, True)
+        self.reach, self.alive, self.settling = dict.fromkeys(BOXES, True), dict.fromkeys(BOXES, True), True
         for _ in range(8):
             self.decide()
             for box in BOXES:

@@ -646,7 +646,8 @@ export type FleetBoxAnswer = {
 };
 
 /** A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
- * `unplaced`: why no box answers it. `cannot`: why this box could not start it. */
+ * `unplaced`: why no box answers it. `waiting`: why it cannot leave its drained box yet. `cannot`: why this box could
+ * not start it. */
 export type FleetCameraAnswer = {
   camera: string;
   owner: string | null;
@@ -654,6 +655,7 @@ export type FleetCameraAnswer = {
   answered: boolean;
   zone: string;
   unplaced: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
+  waiting: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
   cannot: string;
 };
 

@@ -28,6 +28,8 @@ const REFUSED: Record<string, string> = {
   used_code: "a join code that was used",
   old_code: "a join code that ended",
   no_tls: "no TLS",
+  too_slow: "no TLS within some seconds",
+  too_many: "too many connections without a certificate at once",
 };
 
 function Boxes({ fleet }: { fleet: FleetAnswer }) {
@@ -69,6 +71,7 @@ function Boxes({ fleet }: { fleet: FleetAnswer }) {
 function stateOf(camera: FleetCameraAnswer): string {
   if (camera.unplaced !== null) return `Not answered: ${UNPLACED[camera.unplaced]}`;
   if (!camera.answered) return camera.previous === null ? "Starts" : `Starts; ${camera.previous} goes on until then`;
+  if (camera.waiting !== null) return `Answered; it cannot leave its drained box: ${UNPLACED[camera.waiting]}`;
   return "Answered";
 }
 

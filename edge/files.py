@@ -1,0 +1,74 @@
+"""Files written whole: a reader sees the old one or the new one, never a part."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from edge.core.errors import DiskFull, StoreError
+
+#: The end of the name of a file that is being written; one that is there when nobody writes is a leftover of a crash.
+TEMPORARY: Final = ".part"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = True, mode: int = 0o666) -> None:
+    """Write beside, then rename; several may write the same file at once. With `durable` a power loss leaves the old
+    file or the new one, and the new one once this returns. `mode` as for `os.open`.
+
+    Raises:
+        OSError: the disk refuses; nothing is left behind.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+            stream.write(content)
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        os.replace(part, path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def store_whole(
+    path: Path, content: bytes, *, durable: bool = True, mode: int = 0o666, folder_mode: int = 0o777
+) -> None:
+    """As `write_whole`, in a folder that is made where there is none. Raises DiskFull, StoreError."""
+    with os_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
+        write_whole(path, content, durable=durable, mode=mode)
+
+
+def sync_folder(path: Path) -> None:
+    """A rename in the folder survives a power loss. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def from_os_error(error: OSError, path: Path) -> StoreError:
+    """DiskFull for a full disk, quota or size limit, else StoreError."""
+    if error.errno in _FULL:
+        return DiskFull(f"{path}: no space left on the disk", "free space where Magpie keeps its data")
+    return StoreError(f"{path}: {error.strerror or error}")
+
+
+@contextmanager
+def os_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError into DiskFull or StoreError naming `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, path) from error

@@ -1,0 +1,82 @@
+"""Files written whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from edge.core.errors import DiskFull, StoreError
+from edge.files import TEMPORARY, os_errors, store_whole, write_whole
+from edge.fleet.folder import FleetFolder
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kinds of what is synced, in order."""
+    kinds: list[str] = []
+    real = os.fsync
+
+    def noted(handle: int) -> None:
+        kinds.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return kinds
+
+
+def test_a_file_and_its_name_survive_a_power_loss(tmp_path: Path, synced: list[str]) -> None:
+    write_whole(tmp_path / "a", b"one")
+    assert synced == ["file", "folder"]
+    write_whole(tmp_path / "a", b"two", durable=False)
+    assert synced == ["file", "folder"]
+    assert (tmp_path / "a").read_bytes() == b"two"
+    FleetFolder(tmp_path).write_json("holdings.json", {})
+    assert synced == ["file", "folder"] * 2, "a promise of an agent, too"
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole(tmp_path / "a", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "a", b"new")
+    with pytest.raises(DiskFull):
+        store_whole(tmp_path / "a", b"new")
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_several_may_write_one_file_at_once(tmp_path: Path) -> None:
+    contents = [bytes([n]) * 200_000 for n in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda content: store_whole(tmp_path / "new" / "a", content), contents))
+    assert (tmp_path / "new" / "a").read_bytes() in contents
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["a"]
+
+
+def test_errors_name_the_file_and_modes_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file/a"):
+        store_whole(tmp_path / "file" / "a", b"")
+    with pytest.raises(StoreError, match="b: No such file"), os_errors(tmp_path / "b"):
+        (tmp_path / "b").stat()
+    store_whole(tmp_path / "secret" / "a", b"", mode=0o600, folder_mode=0o700)
+    assert (tmp_path / "secret" / "a").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_agent_that_was_killed_while_it_wrote_leaves_no_rest(tmp_path: Path) -> None:
+    folder = FleetFolder(tmp_path)
+    folder.write_json("holdings.json", {})
+    (folder.path / f".status.json.0011{TEMPORARY}").write_text("half")
+    folder.clean()
+    assert [p.name for p in folder.path.iterdir()] == ["holdings.json"]
