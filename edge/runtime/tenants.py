@@ -275,7 +275,7 @@ class TenantShares:
                     self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None,
                 )
             )  # fmt: skip
-        return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows)
+        return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows, between=not over)
 
     # -- acting
 

@@ -118,14 +118,32 @@ def _dwells(limit: BudgetLimits, rules: SharingRules) -> bool:
     return limit.moved_ago_s is not None and limit.moved_ago_s < rules.dwell_s
 
 
+def _safe(limit: BudgetLimits, rules: SharingRules) -> float:
+    """The share below which it is not put for the others' sake: its safe share, or as much of that as it holds where it
+    is not to be raised to it."""
+    rises = limit.safe > limit.held + rules.hysteresis and not _dwells(limit, rules)
+    return limit.safe if rises else min(limit.safe, limit.held)
+
+
+def reclaimed(limits: Sequence[BudgetLimits], others: Sequence[BudgetLimits], rules: SharingRules) -> list[float]:
+    """The share that each of `others`, who are not decided on now, gives back at once: they hold more than is theirs by
+    right, and without it tenants of `limits` could not have their floors and safe shares (which are at most their
+    entitlements). Each gives in proportion to what it holds beyond its entitlement and its floor."""
+    lack = sum(max(limit.floor, _safe(limit, rules)) - limit.held for limit in limits)
+    beyond = [max(0.0, o.held - max(o.entitlement, o.floor)) for o in others]
+    if lack < rules.hysteresis or sum(beyond) <= _EPS:
+        return [0.0] * len(others)
+    part = min(1.0, lack / sum(beyond))
+    return [b * part for b in beyond]
+
+
 def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float, rules: SharingRules) -> list[float]:
-    """The least of each: its floor; its safe share if it is to be raised; where it is protected, (1 - explore) of its
-    entitlement; all as far as floors leave it."""
+    """The least of each: its floor; its safe share; where it is protected, (1 - explore) of its entitlement; all as far
+    as floors leave it."""
     lows = []
     for limit, floor in zip(limits, floors, strict=True):
-        rises = limit.safe > limit.held + rules.hysteresis and not _dwells(limit, rules)
         protected = (1.0 - rules.explore) * limit.entitlement if limit.protected else 0.0
-        lows.append(max(floor, limit.safe if rises else 0.0, protected))
+        lows.append(max(floor, _safe(limit, rules), protected))
     return cut(lows, floors, total)
 
 

@@ -21,7 +21,7 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets, cut, scaled
+from scheduler.tenants.budgets import BudgetLimits, budgets, cut, reclaimed, scaled
 from scheduler.tenants.grid import by_weight, no_complaints
 from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
@@ -111,13 +111,15 @@ class TenantNow:
 
 @dataclass(frozen=True)
 class SharingQuestion:
-    """How shall `total` be shared from `utc_s` on? `windows`: cameras' shares may move now."""
+    """How shall `total` be shared from `utc_s` on? `windows`: cameras' shares may move now. `between`: there is more or
+    less to share, or somebody came or went; no interval has ended, so a report that is missing says nothing."""
 
     utc_s: float
     total: float
     tenants: tuple[TenantNow, ...]
     rules: SharingRules
     windows: bool = False
+    between: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,18 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     scope = question.tenants if everybody else tuple(t for t in question.tenants if t.tenant.serves)
     held = {t.tenant.id: now[t.tenant.id].held or 0.0 for t in question.tenants}
     held = dict(zip(held, scaled(list(held.values()), list(rights.values()), question.total), strict=True))
-    total = question.total if everybody else sum(held[t.tenant.id] for t in scope)
-    safe = {t.tenant.id: safe_share(t, now[t.tenant.id], rights[t.tenant.id]) for t in scope}
-    wanted = _wanted(question, scope, now, held, safe, total)
+    safe = {t.tenant.id: safe_share(t, now[t.tenant.id], rights[t.tenant.id]) for t in question.tenants}
     limits = [_limits(entry, now[entry.tenant.id], rights, held, safe, question) for entry in scope]
+    rest = [_limits(t, now[t.tenant.id], rights, held, safe, question) for t in question.tenants if t not in scope]
+    gives = reclaimed(limits, rest, question.rules)
+    kept = {limit.id: limit.held - given for limit, given in zip(rest, gives, strict=True)}
+    total = question.total - sum(kept.values())
+    wanted = _wanted(question, scope, now, held, safe, total)
     answer = budgets(limits, wanted, total, question.rules)
     shares: dict[str, TenantShare] = {}
     for entry in question.tenants:
         name = entry.tenant.id
-        share = answer.shares.get(name, held[name])
+        share = answer.shares.get(name, kept.get(name, held[name]))
         moved = share - held[name]
         if abs(moved) > 1e-6:
             now[name] = replace(now[name], moved_utc_s=question.utc_s)
@@ -202,7 +207,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             answer.raised.get(name, 0.0),
             moved,
             state_of(entry),
-            source := _source(entry, now[name]),
+            source := _source(entry, now[name], question.between),
             TenantReason("kept"),
             GoalDemand(entry.proxy) if source == "proxy" else demand_of_share(entry.tenant, now[name], question.total),
         )
@@ -409,11 +414,11 @@ def state_of(entry: TenantNow) -> TenantState:
     return "meets" if report.performance >= entry.tenant.objective.goal - 1e-9 else "misses"
 
 
-def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
+def _source(entry: TenantNow, known: LearnedTenant, between: bool) -> TenantSource:
     if entry.silence is not None:
         return "held"
     if known.measured:
-        return "held" if entry.report is None else "learned"
+        return "held" if entry.report is None and not between else "learned"
     return "entitlement" if entry.claim is None else entry.claim.source
 
 

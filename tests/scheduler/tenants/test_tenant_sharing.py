@@ -307,3 +307,30 @@ def test_while_cameras_hold_more_than_is_theirs_the_need_within_the_entitlement_
         found = decide(known, SharingQuestion(utc_s, 0.9, (gate, stats, TenantNow(STREETS)), rules))
         known = dict(found.known)
         assert found.shares["gate"].held == pytest.approx(0.25), n
+
+
+def test_what_cameras_hold_beyond_their_entitlement_goes_back_at_once_for_a_need_within_the_entitlement() -> None:
+    known = {"gate": LearnedTenant(held=0.1), "stats": LearnedTenant(held=0.1), "streets": LearnedTenant(held=0.7)}
+    gate = TenantNow(GATE, need=0.28, report=report(10.0, 0.4, 0.1))
+    stats = TenantNow(STATS, need=0.1, report=report(10.0, 1.0, 0.1))
+    found = decide(known, asked(10.0, gate, stats, TenantNow(STREETS, floor=0.1)))
+    assert found.shares["gate"].held == pytest.approx(0.28)
+    assert found.shares["stats"].held == pytest.approx(0.1), "it is not put below its need for another's sake"
+    assert found.shares["streets"].held == pytest.approx(0.52)
+    assert found.shares["streets"].reason.code == "less"
+    assert found.shares["streets"].reason.others == ("gate",)
+
+    both = (replace(gate, need=0.9), replace(stats, need=0.9, report=report(10.0, 0.4, 0.1)))
+    found = decide(known, asked(10.0, *both, TenantNow(STREETS, floor=0.1)))
+    assert {t: round(s.held, 6) for t, s in found.shares.items()} == {"gate": 0.3, "stats": 0.3, "streets": 0.3}
+    found = decide(known, asked(10.0, *both, TenantNow(STREETS, floor=0.5)))
+    assert found.shares["streets"].held == pytest.approx(0.5), "not below its floor"
+
+
+def test_a_decision_between_two_intervals_does_not_say_that_there_is_no_traffic() -> None:
+    known = dict(decide({}, asked(0.0, TenantNow(GATE), TenantNow(STATS))).known)
+    reports = [TenantNow(t, report=report(10.0, 1.0, 0.4)) for t in (GATE, STATS)]
+    known = dict(decide(known, asked(10.0, *reports)).known)
+    silent = asked(15.0, TenantNow(GATE), TenantNow(STATS), total=0.9)
+    assert decide(known, silent).shares["gate"].reason.code == "no_traffic"
+    assert decide(known, replace(silent, between=True)).shares["gate"].reason.code == "kept"
