@@ -162,10 +162,11 @@ def box_cores() -> float:
     return BOX_CORES * (psutil.cpu_count() or 1)
 
 
-def measured(models: Path, cores: float, out: Path) -> Path:
+def measured(models: Path, cores: float, out: Path, shares: Sequence[int] = ()) -> Path:
     """The latencies of the models on so many cores by `magpie profile`, with nothing beside it: an appliance with
-    cameras could only measure in the share that these leave at that moment."""
+    cameras could only measure in the share that these leave at that moment. `shares` in percent: else its default."""
     command = [sys.executable, "-m", "edge.cli", "profile", "--models", str(models), "--out", str(out)]
+    command += ["--shares", ",".join(map(str, shares))] if shares else []
     subprocess.run([*command, "--cores", f"{cores:g}"], check=True, stderr=subprocess.DEVNULL)
     return out
 
