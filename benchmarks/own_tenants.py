@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 #: Kinds in the order in which seeds take them.
-KINDS = ("tables", "box", "pipeline")
+KINDS = ("tables", "box", "pipeline", "silent")
 
 
 def own_problem(kind: str, seed: int) -> dict[str, Any]:
     """The problem of `kind` (of KINDS) with this seed: the same one every time."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
-    made = {"tables": _tables, "box": _box, "pipeline": _pipeline}[kind](rng)
+    made = {"tables": _tables, "box": _box, "pipeline": _pipeline, "silent": _silent}[kind](rng)
     head = {"format": "tenant-problem/1", "name": f"own-{kind}-{seed}", "synthetic": True, "settle_s": 0, "seed": seed}
     return {**head, "about": "made by benchmarks.own_tenants", **made}
 
@@ -89,10 +89,27 @@ def _tables(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _box(rng: np.random.Generator) -> dict[str, Any]:
-    count, rounds = int(rng.integers(3, 9)), 180
+    count = int(rng.integers(3, 9))
+    return _boxed(rng, (rng.dirichlet(np.full(count, 3.0)) * rng.uniform(0.75, 1.6)).tolist())
+
+
+def _silent(rng: np.random.Generator) -> dict[str, Any]:
+    """A box on which there is mostly enough for all, and one or two tenants report nothing and declare half, all or
+    twice of what they need."""
+    count = int(rng.integers(3, 9))
+    needs = (rng.dirichlet(np.full(count, 3.0)) * rng.uniform(0.5, 1.0)).tolist()
+    made = _boxed(rng, needs)
+    for j in rng.choice(count, 1 if count < 5 else 2, replace=False):
+        declared = 100 * needs[int(j)] * float(rng.choice([0.5, 1.0, 2.0]))
+        made["tenants"][int(j)] |= {"feedback": False, "declared_demand": round(min(100.0, declared), 2)}
+    return made
+
+
+def _boxed(rng: np.random.Generator, needs: list[float]) -> dict[str, Any]:
+    """Served models and cameras on one device, of which they need these parts."""
+    rounds = 180
     tenants, curves, noise = [], {}, {}
-    part = rng.dirichlet(np.full(count, 3.0)) * rng.uniform(0.75, 1.6)
-    for j, need in enumerate(part.tolist()):
+    for j, need in enumerate(needs):
         name = f"t{j}"
         if rng.random() < 0.6:
             rate, k = float(rng.uniform(60, 500)), float(rng.uniform(0.3, 2.0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -69,6 +69,8 @@ class LearnedCurve:
         return np.interp(places, GRID, np.maximum(bound, 0.0), left=0.0)
 
 
+#: What was learned after one round is asked for again when the next one is judged by it: some hundred tenants.
+@lru_cache(maxsize=256)
 def learned(memory: CurveMemory, capped: bool) -> LearnedCurve:
     """The posterior. Performance is a part, at most 1, where `capped`; else a multiple of the goal."""
     ends, family = tops(capped), shapes()
