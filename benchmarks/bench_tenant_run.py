@@ -169,7 +169,10 @@ async def watch(box: Appliance, rows: list[dict[str, Any]]) -> None:
     while True:
         if box.services.tenants.all().active:
             rows.append(
-                {t.id: {"held": t.held, "given": t.given, "floor": t.floor} for t in box.services.tenants.all().tenants}
+                {
+                    t.id: {"held": t.held, "given": t.given, "floor": t.settings.floor, "plan_floor": t.floor}
+                    for t in box.services.tenants.all().tenants
+                }
             )
         await asyncio.sleep(1.0)
 
@@ -219,7 +222,9 @@ async def blocks(
         began, moved = time.time(), len(box.services.events.recent(2000, None, None, "tenants.moved"))
         report = await during(load(box, rates, length, None, seed + n, folder), watch(box, rows))
         planned = plan_now(box)
-        below = sum(s["held"] < s["floor"] - 1e-3 for row in rows for s in row.values())
+        below, below_plan = (
+            sum(s["held"] < s[kind] - 1e-3 for row in rows for s in row.values()) for kind in ("floor", "plan_floor")
+        )
         out.append(
             {
                 "arm": name,
@@ -236,6 +241,7 @@ async def blocks(
                 "held_each_20_s": [{t: round(x["held"], 3) for t, x in row.items()} for row in rows[::20]],
                 "plan": planned,
                 "below_floor_s": below,
+                "below_plan_floor_s": below_plan,
                 "moves": len(box.services.events.recent(2000, None, None, "tenants.moved")) - moved,
                 **counted(report),
             }
@@ -264,6 +270,7 @@ def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             "requests": sum(b["requests"] for b in mine),
             "lost": sum(b["lost"] for b in mine),
             "below_floor_s": sum(b["below_floor_s"] for b in mine),
+            "below_plan_floor_s": sum(b["below_plan_floor_s"] for b in mine),
             "moves": sum(b["moves"] for b in mine),
         }
     return out
