@@ -68,7 +68,9 @@ async def test_cameras_that_fit_nowhere_do_not_keep_others_from_being_asked_abou
     head = duty(boxes.clock)
     questions = [(name, "b2") for name in NAMES]
     for _ in range(len(NAMES)):
+        before = len(boxes.asked)
         await head.ask(questions, AGREED, boxes.answer, boxes.clock)
+        assert len(boxes.asked) - before == 4, "a round ends after 3 s: its answers are used first"
         if {c for c, _ in boxes.asked} == set(NAMES):
             break
     assert {c for c, _ in boxes.asked} == set(NAMES)
