@@ -401,3 +401,20 @@ def test_a_stop_that_waits_longer_leaves_the_next_of_that_name_alone() -> None:
             await world.close()
 
     asyncio.run(play())
+
+
+def test_a_worker_that_finishes_takes_the_twin_that_warms_up_along() -> None:
+    async def play() -> None:
+        world = World()
+        try:
+            world.start("camera-a", SHARES[0])
+            await world.calm()
+            await world.do(("resize", 0, SHARES[2]))
+            old, twin = world.of("camera-a")
+            await world.do(("finishes", world.processes.index(old), SHARES[0]))
+            assert not world.supervisor.has("camera-a")
+            assert (old.alive, twin.killed) == (False, True)
+        finally:
+            await world.close()
+
+    asyncio.run(play())
