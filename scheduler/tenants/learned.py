@@ -204,8 +204,8 @@ class Standing:
 
     def tables(self, widths: float, keep: float | Sequence[int], trusting: bool = False) -> Floats:
         """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
-        floor, or below the part `keep` of the share held, or the steps `keep`) are negative. `trusting`: what is never
-        measured demands what it declares at least."""
+        floor, or below the part `keep` of the share held, or the steps `keep`) are negative. `trusting`: a tenant
+        that is never measured demands what it declares at least."""
         problem = self.problem
         rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
         out = np.array([table(problem, tenant, view, entitled, widths, trusting) for tenant, view, entitled in rows])
@@ -286,7 +286,7 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
     def choose(self, standing: Standing) -> tuple[int, ...]:
         """By bisection, then insured by a dynamic programme around it; steps left are insurance.
 
-        Declarations are trusted: whoever is believed to need too little is the least, and nothing shows it, while one
+        Declarations are trusted: a tenant that is believed to need too little is the least, and nothing shows it. One
         that is believed to need too much costs all others a little each."""
         least = standing.careful_steps()
         steps = best_insured_least(standing.tables(0.0, least, trusting=True), softness(len(standing.held)))
