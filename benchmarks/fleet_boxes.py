@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,25 +40,40 @@ def said(*command: str) -> str:
 
 
 class RealBox:
-    """One appliance with its agent. `host` is its own loopback address, `address` that of its relay."""
+    """One appliance with its agent. `host` is its own loopback address, `address` that of its relay. `learning` are
+    settings of retraining over those of a box that hardly retrains; `cores` None: as many as the machine has."""
 
-    def __init__(self, folder: Path, name: str, host: str, cameras: Sequence[dict[str, Any]], rtsp: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        host: str,
+        cameras: Sequence[dict[str, Any]],
+        rtsp: str,
+        learning: Mapping[str, Any] | None = None,
+        lending: Mapping[str, Any] | None = None,
+        cores: float | None = None,
+    ) -> None:
         self.name, self.host, self.folder = name, host, folder
         self.web, self.port, self.relay = free_port(host), free_port(host), free_port(host)
         self._file, self._log = folder / f"{name}.yaml", folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         token = f"FLEET_TOKEN_{name.upper()}"
+        chosen = {"window_s": 3600.0, "task": "classification", "label_budget": 8, "golden_share": 0.1}
+        chosen |= learning or {}
         site = demo_site(
-            list(cameras), rtsp, USER, f"env:{PASSWORD_VARIABLE}", folder / name, window_s=3600.0, policy="relay",
-            task="classification", teacher=None, classes=(), class_map={}, port=self.web,
-            overrides={"label_budget": 8, "golden_share": 0.1},
+            list(cameras), rtsp, USER, f"env:{PASSWORD_VARIABLE}", folder / name, window_s=chosen.pop("window_s"),
+            policy="relay", task=chosen.pop("task"), teacher=None, classes=(), class_map={}, port=self.web,
+            overrides=chosen,
         ).model_dump(mode="json", exclude_defaults=True)  # fmt: skip
         site["demo"] = True
         site["web"] |= {"host": host}
         site["fleet"] = {
             "name": name, "host": host, "port": self.port, "address": f"https://{host}:{self.relay}",
-            "token": f"env:{token}",
+            "token": f"env:{token}", "lending": dict(lending or {}),
         }  # fmt: skip
+        if cores is not None:
+            site["cores"] = cores
         self._file.write_text(yaml.safe_dump(site), encoding="utf-8")
         os.environ["FLEET_ADMIN_PASSWORD"] = secrets.token_urlsafe(16)
         said("user", "add", "agent", "--role", "admin", "--config", str(self._file), "--password-from",

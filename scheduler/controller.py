@@ -33,6 +33,7 @@ PROGRESS_TOLERANCE = 0.3
 EARLY_S = 0.05
 #: Seconds between two early replans, as a part of the window.
 REPLAN_DWELL = 0.05
+WINDOW_OVER = "the retraining window is over"
 #: The part of its work that a retraining later than planned is taken to have left.
 LATE_PART = 0.1
 
@@ -109,6 +110,7 @@ class WindowController:
         assert all(c == j.camera for c, j in s.jobs.items())
         assert s.phase == "preparing" or not (s.awaiting_labels or s.awaiting_profiles)
         s.group.check(s.phase == "running", s.jobs.keys())
+        s.lending.check(s.jobs.keys())
 
     # -- events
 
@@ -147,6 +149,13 @@ class WindowController:
         return self._replan(event.at_s, PlanCause("capacity_changed"))
 
     @_handle.register
+    def _(self, event: ev.LendersOffered) -> list[ev.Instruction]:
+        s = self.state
+        # Only where a camera waits for its retraining, or has none in the plan.
+        waits = s.phase == "running" and any(c not in s.jobs and c not in s.lending.out for c in s.options)
+        return self._replan(event.at_s, PlanCause("lenders_offered")) if s.lending.could_help(event) and waits else []
+
+    @_handle.register
     def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
         self.state.group.alike, self.state.group.kept = event.sets, event.kept
         return []
@@ -174,6 +183,7 @@ class WindowController:
         job = s.jobs.pop(event.camera, None)
         if job is not None:
             out.append(ev.StopRetraining(event.camera, job.id, "the camera was removed"))
+        out += s.lending.leave(event.camera, "the camera was removed")
         s.cameras.pop(event.camera, None)
         s.shares.pop(event.camera, None)
         s.options.pop(event.camera, None)
@@ -190,7 +200,8 @@ class WindowController:
         s = self.state
         out: list[ev.Instruction] = []
         for camera, job in sorted(s.jobs.items()):
-            out.append(ev.StopRetraining(camera, job.id, "the retraining window is over", keep=True))
+            out.append(ev.StopRetraining(camera, job.id, WINDOW_OVER, keep=True))
+        out += s.lending.end(WINDOW_OVER)
         s.jobs.clear()
         closed = s.window
         if closed:
@@ -321,6 +332,9 @@ class WindowController:
         if event.camera in s.cameras and event.promoted:
             s.cameras[event.camera] = replace(s.cameras[event.camera], accuracy=event.accuracy)
         job = s.jobs.get(event.camera)
+        if s.lending.over(event.camera, event.job):
+            s.options.pop(event.camera, None)
+            return self._replan(event.at_s, PlanCause("retraining_completed", event.camera, promoted=event.promoted))
         if job is None or job.id != event.job:
             if s.group.over(event.camera, event.job):
                 return self._replan(event.at_s, PlanCause("group_over", event.camera))
@@ -332,6 +346,10 @@ class WindowController:
     def _(self, event: ev.RetrainingFailed) -> list[ev.Instruction]:
         s = self.state
         job = s.jobs.get(event.camera)
+        if box := s.lending.over(event.camera, event.job, failed=True):
+            words = f"its retraining did not come back from {box} ({event.reason}); it is planned here"
+            replanned = self._replan(event.at_s, PlanCause("lender_failed", event.camera))
+            return [ev.Complain("lending_failed", words, event.camera), *replanned]
         if job is None or job.id != event.job:
             if s.group.over(event.camera, event.job):
                 return self._replan(event.at_s, PlanCause("group_over", event.camera))
@@ -348,9 +366,9 @@ class WindowController:
         s = self.state
         if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.planning.asked is not None:
             return []  # a plan that is being made comes first
-        if s.next_segment >= len(s.plan.segments):
+        if s.planning.next_segment >= len(s.plan.segments):
             return []
-        segment = s.plan.segments[s.next_segment]
+        segment = s.plan.segments[s.planning.next_segment]
         if event.at_s < s.window_start_s + segment.start_s - EARLY_S:
             return []  # a timer of before the plan was taken up again
         for camera, job in s.jobs.items():
@@ -360,7 +378,7 @@ class WindowController:
                 longer = max(job.option.gpu_seconds, job.device_seconds) + LATE_PART * job.option.gpu_seconds
                 self._corrected(job, longer)
                 return self._replan(event.at_s, PlanCause("retraining_late", camera))
-        return self._apply(s.next_segment, event.at_s)
+        return self._apply(s.planning.next_segment, event.at_s)
 
     def _ended(self, camera: str) -> None:
         """A retraining is over: nothing of its camera is retrained again in this window. Members of a group may be, on
@@ -413,10 +431,12 @@ class WindowController:
         s.planning.asked, s.planning.choosing, s.planning.last_s = None, False, made.at_s
         s.group = replace(made.group, alike=s.group.alike, kept=s.group.kept)
         s.options.update(made.options)
+        now = s.lending
+        s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s)
         s.plan, s.plan_number = made.plan, s.plan_number + 1
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, made.problem, made.plan, made.cause, made.request)]
         out += [ev.Complain("floor_unreachable", fault.what, fault.camera) for fault in made.plan.faults]
-        return out + self._apply(0, event.at_s)
+        return out + self._apply(0, event.at_s) + s.lending.begin(s.window, s.plan_number)
 
     @_handle.register
     def _(self, event: PlanNotMade) -> list[ev.Instruction]:
@@ -469,9 +489,9 @@ class WindowController:
             out.append(
                 ev.StartRetraining(camera, job.id, job.option.id, job.share, s.window - 1, members, s.plan_number)
             )
-        s.next_segment = number + 1
-        if s.next_segment < len(s.plan.segments):
-            due = s.window_start_s + s.plan.segments[s.next_segment].start_s
+        s.planning.next_segment = number + 1
+        if s.planning.next_segment < len(s.plan.segments):
+            due = s.window_start_s + s.plan.segments[s.planning.next_segment].start_s
             if due < s.window_start_s + s.settings.window_s - 1e-6:
                 out.append(ev.ScheduleReplan(max(due, at_s), s.plan_number))
         return out

@@ -11,6 +11,7 @@ from edge.core.profiles import InferenceProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.learning.promise import corrected
 from scheduler.window_group import WindowGroup
+from scheduler.window_lending import WindowLending
 
 #: The models that a window ends with serve in the next until it has retrained: for about this part of a window.
 CARRY = 0.5
@@ -52,13 +53,14 @@ class Job:
 @dataclass
 class Planning:
     """`questions` counts the plans that were asked for, `asked` is the number of the one that is being made (None: none
-    is), `last_s` when the plan in force was asked for. `choosing`: the next plan is the first with profiles, which says
-    whether cameras are retrained as a group."""
+    is), `last_s` when the plan in force was asked for, `next_segment` the one of it that begins next. `choosing`: the
+    next plan is the first with profiles, which says whether cameras are retrained as a group."""
 
     questions: int = 0
     asked: int | None = None
     last_s: float = 0.0
     choosing: bool = False
+    next_segment: int = 0
 
 
 @dataclass
@@ -81,9 +83,9 @@ class ControllerState:
     shares: dict[str, float] = field(default_factory=dict)
     plan: WindowPlan | None = None
     plan_number: int = 0
-    next_segment: int = 0
     planning: Planning = field(default_factory=Planning)
     group: WindowGroup = field(default_factory=WindowGroup)
+    lending: WindowLending = field(default_factory=WindowLending)
     budgets: tuple[CameraBudget, ...] = ()
 
     def copy(self) -> ControllerState:
@@ -99,6 +101,7 @@ class ControllerState:
             late=set(self.late),
             planning=replace(self.planning),
             group=replace(self.group),
+            lending=self.lending.copy(),
         )
 
     def spare_share(self) -> float:
@@ -152,7 +155,8 @@ class ControllerState:
             label_delay_s=round(elapsed, 3),
             carry_s=round(CARRY * window_s, 3),
         )
-        return corrected(problem, self._promises())
+        # What a lent retraining brings was corrected when it was chosen.
+        return self.lending.asked(corrected(problem, self._promises()))
 
     def _promises(self) -> dict[str, Promise]:
         return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edge.core.plan_faults import PlanFault
 from edge.core.plan_reasons import PlanReason, PlanReasonCode
-from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
+from edge.core.window import Arrival, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import EPSILON, Outcome, evaluate, remaining_work
 
 #: Two instants closer than this (seconds) are one.
@@ -81,7 +81,8 @@ def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, t
         config = next((s.streams[stream.id].retrain_config for s in segments if _trains(s, stream.id)), None)
         if config is None:
             gains = any(o.end_accuracy > stream.start_accuracy for o in stream.options)
-            reasons[stream.id] = (PlanReason("not_worth_it" if gains else "no_gain", stream.id), serve)
+            alone = PlanReason("not_worth_it" if gains else "no_gain", stream.id)
+            reasons[stream.id] = (alone if stream.arrival is None else _lent(stream, stream.arrival), serve)
             continue
         option = stream.options[option_of(stream, config)]
         work = remaining_work(stream, option)
@@ -94,6 +95,11 @@ def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, t
         code: PlanReasonCode = "go_on" if stream.running == config else "retrain"
         reasons[stream.id] = (PlanReason(code, stream.id, config, numbers), serve)
     return reasons
+
+
+def _lent(stream: StreamProblem, arrival: Arrival) -> PlanReason:
+    numbers = {"points": 100 * (arrival.accuracy - stream.start_accuracy), "arrives_s": arrival.at_s}
+    return PlanReason("lent", stream.id, arrival.box, numbers)
 
 
 def first_starts(segments: Sequence[Segment]) -> list[str]:

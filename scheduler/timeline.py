@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edge.core.errors import InvalidValue
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowProblem
@@ -76,6 +76,7 @@ def evaluate(problem: WindowProblem, segments: Sequence[Segment]) -> Outcome:
     timeline: dict[str, tuple[Step, ...]] = {}
     for stream in problem.streams:
         steps, low, done = _play(stream, segments, window_s)
+        steps = _with_arrival(stream, steps)
         if delay_s > 0:
             before = Step(0.0, delay_s, stream.start_accuracy, stream.inference_profile.factor(fair))
             steps = [before, *steps]
@@ -83,6 +84,20 @@ def evaluate(problem: WindowProblem, segments: Sequence[Segment]) -> Outcome:
         by_stream[stream.id] = total / window_s
         lowest[stream.id], completed[stream.id], timeline[stream.id] = low, tuple(done), tuple(steps)
     return Outcome(sum(by_stream.values()) / len(by_stream), by_stream, lowest, completed, timeline)
+
+
+def _with_arrival(stream: StreamProblem, steps: list[Step]) -> list[Step]:
+    """The steps where a model comes from another box meanwhile."""
+    arrival = stream.arrival
+    if arrival is None:
+        return steps
+    out: list[Step] = []
+    for step in steps:
+        if step.start_s < arrival.at_s < step.end_s:
+            out.append(replace(step, end_s=arrival.at_s))
+            step = replace(step, start_s=arrival.at_s)
+        out.append(step if step.start_s < arrival.at_s else replace(step, accuracy=arrival.accuracy))
+    return out
 
 
 def _play(

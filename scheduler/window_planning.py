@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from edge.core import events as ev
 from edge.core.plan_basis import PlanRequest
-from edge.core.plan_causes import PlanCause
+from edge.core.plan_causes import PlanCause, PlanCauseCode
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
 from scheduler.controller_state import ControllerState
 from scheduler.window_group import WindowGroup
+from scheduler.window_lending import WindowLending
 
+#: Causes of plans that may lend retrainings out: there is something new to lend, or to lend to.
+LENDING_CAUSES: Final[frozenset[PlanCauseCode]] = frozenset({"prepared", "profiles_late", "lenders_offered"})
 #: A planner's problem -> the plan to follow. Pure.
 PlanFunction = Callable[[PlanRequest], WindowPlan]
 
@@ -33,7 +37,7 @@ class PlanQuestion:
 @dataclass(frozen=True)
 class MadePlan:
     """The answer to question `number`: the problem, the planner's version of it, its plan; the group of cameras that
-    retrain as one from here on, and the options that changed by that."""
+    retrain as one from here on, and the options that changed by that; the retrainings that other boxes do."""
 
     number: int
     at_s: float
@@ -43,6 +47,7 @@ class MadePlan:
     plan: WindowPlan
     group: WindowGroup
     options: Mapping[str, tuple[RetrainingOption, ...]]
+    lending: WindowLending
 
 
 @dataclass(frozen=True)
@@ -71,16 +76,24 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
     """The answer to a question. Changes nothing of it; raises what `plan` raises."""
     s = question.state.copy()
     before = dict(s.options)
+
+    def trial(problem: WindowProblem) -> WindowPlan:
+        return plan(PlanRequest(s.settings.policy, problem, budgets=s.budgets))
+
     if s.planning.choosing and s.cameras:
-        s.group.choose(
-            s.problem(question.at_s), s.options, lambda p: plan(PlanRequest(s.settings.policy, p, budgets=s.budgets))
-        )
+        s.group.choose(s.problem(question.at_s), s.options, trial)
     problem, request, found = _planned(s, question.at_s, plan)
     if s.group.unpaid(found):
         s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
         problem, request, found = _planned(s, question.at_s, plan)
+    lends = s.group.group is None and question.cause.code in LENDING_CAUSES
+    if lends and s.lending.choose(problem, s.jobs, trial, question.at_s):
+        problem, request, found = _planned(s, question.at_s, plan)
     changed = {c: o for c, o in s.options.items() if o is not before[c]}
-    return MadePlan(question.number, question.at_s, question.cause, problem, request, found, s.group, changed)
+    return MadePlan(
+        question.number, question.at_s, question.cause, problem, request, found, s.group, changed,
+        s.lending,
+    )  # fmt: skip
 
 
 def _planned(s: ControllerState, at_s: float, plan: PlanFunction) -> tuple[WindowProblem, PlanRequest, WindowPlan]:

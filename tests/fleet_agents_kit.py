@@ -27,12 +27,14 @@ from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
 from edge.fleet.identity import server_context
 from edge.fleet.joining import found_fleet, invite, join_fleet
+from edge.fleet.lending import AgentLending
 from edge.fleet.links import Links, M
 from edge.fleet.memory import AgentMemory
 from edge.fleet.own_cameras import OwnCameras
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import Secret
+from edge.runtime.lending_folder import LendingFolder
 from edge.settings import FleetSettings
 
 #: Fast enough for a test; a loaded machine has to be away for 1.4 s before a box counts as lost.
@@ -190,6 +192,10 @@ class FleetOfAgents:
         """The files of a box."""
         return FleetFolder(self._folder / name)
 
+    def lending(self, name: str) -> LendingFolder:
+        """What a box lends and borrows."""
+        return LendingFolder(self._folder / name)
+
     async def found(self, name: str, **more: Any) -> None:
         """The first box."""
         await self._box(name, more)
@@ -231,7 +237,9 @@ class FleetOfAgents:
             memory, links, own, copies, refusals, clock, RULES, lambda: self.lives.update([name])
         )
         context = server_context(folder.path, refusals.add)
-        await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
+        lending = AgentLending(name, settings.lending, self.lending(name), links, lambda: memory.agreement, clock)
+        await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals, lending))
+        await parts.enter_async_context(lending)
         self._running[name] = (parts, asyncio.create_task(agent.run()))
 
     async def kill(self, name: str) -> None:

@@ -70,6 +70,7 @@ class _Snapshot(Collector):
             _serving(s),
             _applications(s),
             _tenants(s),
+            _lending(s),
             _triton(s),
         )
         for part in parts:
@@ -475,6 +476,29 @@ def _tenants(s: Json) -> Iterator[Metric]:
         one,
         [((tenant,), t["moves"]) for tenant, t in tenants],
     )
+
+
+def _lending(s: Json) -> Iterator[Metric]:
+    told = s["lending"]
+    if not (told["lend"] or told["borrow"]):
+        return
+    ways = ("lent", "borrowed")
+    yield _counter(
+        "magpie_lending_retrainings", "Retrainings between boxes of the fleet that ended well", ("way",),
+        [((way,), told[way]) for way in ways],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_lending_device_seconds", "Their work, in seconds of this box's device", ("way",),
+        [((way,), told[f"{way}_device_s"]) for way in ways],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_lending_failures", "Borrowed retrainings that did not come back", ("fault",),
+        [((fault,), count) for fault, count in sorted(told["failures"].items())],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_lending_offered_share", "Part of this box's device that others may borrow now", (),
+        [((), told["offered_share"])],
+    )  # fmt: skip
 
 
 def _serving(s: Json) -> Iterator[Metric]:

@@ -18,6 +18,7 @@ from edge.appliance.cameras import Cameras
 from edge.appliance.fleet import Fleet
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
+from edge.appliance.lending import Lending
 from edge.appliance.live import Live
 from edge.appliance.metrics import expected_accuracy
 from edge.appliance.model_costs import ModelCosts, in_a_process
@@ -87,6 +88,7 @@ class Services:
     truth: Truth
     tenants: Tenants
     fleet: Fleet
+    lending: Lending
 
 
 class Appliance:
@@ -220,11 +222,12 @@ class Appliance:
             site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
+        lending = Lending(site, runtime, runtime.complaints.add)
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-                tenants=tenants,
+                tenants=tenants, lending=lending.told,
             ),
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
@@ -243,7 +246,8 @@ class Appliance:
             outputs,
             truth,
             tenants,
-            Fleet(site, clock, alarms.fact),
+            Fleet(site, clock, alarms.fact, lending.told),
+            lending,
         )  # fmt: skip
 
     def _shares(self, note: JournalNote, alarms: Alarms) -> TenantShares:
@@ -306,6 +310,7 @@ class Appliance:
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")
         self._keep_running(services.fleet.run(), "refused strangers")
+        self._keep_running(services.lending.run(), "lending")
         self._parts.push_async_callback(services.outputs.stop)
 
     def _keep_running(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from edge.appliance.answers.fleet import CameraOverlapAnswer, FleetAnswer, FleetBoxAnswer, FleetCameraAnswer
+from edge.appliance.answers.fleet import (
+    CameraOverlapAnswer,
+    FleetAnswer,
+    FleetBoxAnswer,
+    FleetCameraAnswer,
+    FleetLendingAnswer,
+)
 from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import Clock
 from edge.core.errors import StoreError
@@ -40,9 +46,16 @@ class FleetService(Protocol):
 
 
 class Fleet:
-    """Implements `FleetService`. `fact` takes what alarm rules look at."""
+    """Implements `FleetService`. `fact` takes what alarm rules look at; `lending` tells what is lent and borrowed."""
 
-    def __init__(self, site: SiteSettings, clock: Clock, fact: Callable[[Fact], None]) -> None:
+    def __init__(
+        self,
+        site: SiteSettings,
+        clock: Clock,
+        fact: Callable[[Fact], None],
+        lending: Callable[[], FleetLendingAnswer],
+    ) -> None:
+        self._lending = lending
         self._settings, self._clock, self._fact = site.fleet, clock, fact
         self._folder = FleetFolder(Path(site.data_dir))
         self._seen: dict[RefusedBy, int] = {}
@@ -51,10 +64,10 @@ class Fleet:
     def fleet(self) -> FleetAnswer:
         """Raises StoreError."""
         if self._settings is None:
-            return answer_of("", False, None, self._clock.utc())
+            return answer_of("", False, None, self._clock.utc(), self._lending())
         status = self._folder.read("status.json", FleetStatus) if self._folder.joined else None
         now = self._clock.utc()
-        return answer_of(self._settings.name, self._folder.joined, status, now)
+        return answer_of(self._settings.name, self._folder.joined, status, now, self._lending())
 
     async def run(self) -> None:
         """Look from time to time for refused strangers, until cancelled."""
@@ -80,12 +93,14 @@ class Fleet:
         self._fact(StrangersNow(sum(count for *_, count in self._lately), ", ".join(kinds)))
 
 
-def answer_of(me: str, joined: bool, status: FleetStatus | None, now_utc_s: float) -> FleetAnswer:
+def answer_of(
+    me: str, joined: bool, status: FleetStatus | None, now_utc_s: float, lending: FleetLendingAnswer
+) -> FleetAnswer:
     """The answer; `status` None: the agent told nothing yet."""
     if status is None:
         return FleetAnswer(
             joined=joined, agent=False, me=me, told_utc_s=None, head=None, mandate=None, boxes=(), cameras=(),
-            overlaps=(), refused={},
+            overlaps=(), refused={}, lending=lending,
         )  # fmt: skip
     agreement = status.agreement
     owned = [c.owner for c in agreement.cameras]
@@ -110,5 +125,5 @@ def answer_of(me: str, joined: bool, status: FleetStatus | None, now_utc_s: floa
     return FleetAnswer(
         joined=joined, agent=abs(now_utc_s - status.utc_s) <= FRESH_S, me=status.me, told_utc_s=status.utc_s,
         head=status.head, mandate=status.mandate, boxes=boxes, cameras=cameras, overlaps=overlaps,
-        refused=dict(status.refused),
+        refused=dict(status.refused), lending=lending,
     )  # fmt: skip

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from edge.appliance import system
 from edge.appliance.alarms import Alarms
+from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import read
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
@@ -57,12 +59,13 @@ class State:
         outputs: Outputs,
         truth: Truth,
         tenants: Tenants,
+        lending: Callable[[], FleetLendingAnswer],
         ring: LogRing,
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
         self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
-        self._tenants = tenants
+        self._tenants, self._lending = tenants, lending
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
@@ -155,6 +158,7 @@ class State:
             "shares": shares,
             "golden_share": runtime.shares.golden,
             "profiling_share": sum(w["share"] for w in workers if w["role"] == "profiling"),
+            "lent_share": runtime.shares.lent,
             "control_share": self._site.control_share,
             "serving": self._served.overview(),
             "usage": [
@@ -193,6 +197,7 @@ class State:
             "alarms": self._alarms.counts(),
             "truth": await asyncio.to_thread(self._truth.latest, list(cameras)),
             "tenants": self._tenants.all(),
+            "lending": self._lending(),
         }
         return read(MetricsSnapshot, snapshot)
 

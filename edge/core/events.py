@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.learning import Correction
+from edge.core.lending import Borrower, LendingOffer
 from edge.core.plan_basis import CameraBudget, PlanRequest
 from edge.core.plan_causes import CameraChange, PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
@@ -147,6 +148,14 @@ class CamerasAlike(Event):
 
 
 @dataclass(frozen=True)
+class LendersOffered(Event):
+    """Other boxes lend this from now on to this box, `me` (None: it borrows nothing)."""
+
+    offers: tuple[LendingOffer, ...]
+    me: Borrower | None
+
+
+@dataclass(frozen=True)
 class RetrainingFailed(Event):
     """A retraining's worker died or gave up; the old model stays."""
 
@@ -205,7 +214,7 @@ class SetShares(Instruction):
 class StartRetraining(Instruction):
     """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion. It is
     that of `members` (other cameras) too: each is judged with the result. `plan` is the number of the plan that it
-    begins with."""
+    begins with. `lender`: the box that does it, at `share` of its device; empty: this one."""
 
     camera: str
     job: str
@@ -214,6 +223,7 @@ class StartRetraining(Instruction):
     window: int
     members: tuple[str, ...] = ()
     plan: int = 0
+    lender: str = ""
 
 
 @dataclass(frozen=True)

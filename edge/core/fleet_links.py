@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from edge.core.errors import Conflict
 from edge.core.fleet import BoxStatus, FleetRules
+from edge.core.lending import LendingOffer, LentState, LentWork
 
 #: Of the agents' API. A new one comes with each change that the version before would misunderstand.
 API_VERSION: Final = 1
@@ -282,6 +283,46 @@ class OrderAnswer:
     kind: FleetOrderKind
     box: str
     cameras: tuple[str, ...] = ()
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class LendingAsk:
+    """A box asks another one for its offer."""
+
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class LendingAnswer:
+    """None: nothing."""
+
+    offer: LendingOffer | None
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class LentAsk:
+    """A box asks another one to do a retraining; asked again, it is the same one."""
+
+    work: LentWork
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class LentQuery:
+    """How far is a retraining that the sender asked for? `cancel`: nobody waits for it any more."""
+
+    id: str
+    cancel: bool = False
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class LentAnswer:
+    """How far a retraining is."""
+
+    state: LentState
     api: int = API_VERSION
 
 

@@ -43,7 +43,7 @@ _OBJECT: Final = _keys(
 )  # fmt: skip
 _STREAM: Final = _keys("fault", "message")
 _GATE: Final = _keys(
-    "version", "config", "scores", "reason", "expected_accuracy", "gpu_s",
+    "version", "config", "scores", "reason", "expected_accuracy", "gpu_s", "trained_on",
     hidden=("began_with", "taught_with", "leader"),
 )  # fmt: skip
 _BY: Final = _keys("by")
@@ -114,7 +114,15 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "retraining.failed": _keys("job", "reason"),
     "retraining.settings": _of_the_box("by", "fields"),
     "retraining.started": _keys(
-        "job", "config", "retraining", "share", "expected_accuracy", "expected_gpu_s", "profiled", hidden=("members",)
+        "job",
+        "config",
+        "retraining",
+        "share",
+        "expected_accuracy",
+        "expected_gpu_s",
+        "profiled",
+        "lender",
+        hidden=("members",),
     ),
     "retraining.stopped": _keys("job", "reason"),
     "rule.added": _of_the_box("rule", "by"),

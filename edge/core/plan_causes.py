@@ -32,6 +32,8 @@ PlanCauseCode = (
         "retraining_late",
         "retraining_completed",
         "retraining_failed",
+        "lenders_offered",
+        "lender_failed",
         "group_over",
         "recorded",
     ]
@@ -44,6 +46,7 @@ _WHOLE: Final[Mapping[PlanCauseCode, str]] = {
     "restarted": "restarted inside a window: planned again with what is left",
     "restarted_without_plan": "restarted inside a window without a plan",
     "capacity_changed": "another part of the device is left for cameras",
+    "lenders_offered": "another box lends a share of its device",
 }
 
 
@@ -106,6 +109,8 @@ class PlanCause:
                 return f"retraining completed, {'promoted' if self.promoted else 'not promoted'}"
             case "retraining_failed":
                 return "retraining failed"
+            case "lender_failed":
+                return "its retraining did not come back from another box"
             case "group_over":
                 return "the group's retraining is over"
             case "recorded":

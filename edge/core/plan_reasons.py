@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-#: Of a camera: its model is retrained, or goes on to be; no retraining would pay off, or gain at all; its inference
-#: share. Of the whole plan: nothing is retrained; fixed shares side by side, or one retraining after another; shares
-#: as they can be granted; least shares kept. "recorded": a sentence of a stored plan.
+#: Of a camera: its model is retrained, or goes on to be; another box retrains it; no retraining would pay off, or gain
+#: at all; its inference share. Of the whole plan: nothing is retrained; fixed shares side by side, or one retraining
+#: after another; shares as they can be granted; least shares kept. "recorded": a sentence of a stored plan.
 PlanReasonCode = Literal[
     "retrain",
     "go_on",
+    "lent",
     "not_worth_it",
     "no_gain",
     "inference",
@@ -33,9 +34,11 @@ _FIXED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class PlanReason:
-    """One reason. `name` is a retraining configuration's id, or the share kind that grants. `numbers` by code:
+    """One reason. `name` is a retraining configuration's id, the share kind that grants, or the box that retrains.
+    `numbers` by code:
 
     "retrain", "go_on": `points` gained, `device_s` of work left, `place` of `places` in the order of starts;
+    "lent": `points` gained from `arrives_s` after the window's start on;
     "inference": `share` (devices), `kept` part of the accuracy; "side_by_side": `retrainings`; "one_after_another":
     `retrainings`, `share` at the start; "granted": `step`, `least` share. `sentence` is a recorded reason's own.
     """
@@ -60,6 +63,11 @@ class PlanReason:
         match self.code:
             case "retrain" | "go_on":
                 return self._retraining({} if configs is None else configs)
+            case "lent":
+                return (
+                    f"the box {self.name} retrains it: {n['points']:+.1f} points from second {n['arrives_s']:.0f} of "
+                    "the window on, at no share of this box"
+                )
             case "inference":
                 return f"{_percent(n['share'])} of the device for inference keeps {_percent(n['kept'])} of its accuracy"
             case "side_by_side":

@@ -70,6 +70,20 @@ class RetrainingOption:
 
 
 @dataclass(frozen=True)
+class Arrival:
+    """A model that another box (`box`) trains: in force from `at_s` (seconds after the window's start) on, with this
+    accuracy [0, 1] before the inference factor. It costs nothing here."""
+
+    at_s: float
+    accuracy: float
+    box: str = ""
+
+    def __post_init__(self) -> None:
+        checks.in_range("arrival.at_s", self.at_s, 0.0, 1e7)
+        checks.in_range("arrival.accuracy", self.accuracy, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
 class StreamProblem:
     """One camera in a window problem. `start_accuracy` is that of the model in force, before the inference factor.
 
@@ -85,6 +99,7 @@ class StreamProblem:
     running: str | None = None  # option already being trained (replanning inside a window)
     work_done: float = 0.0  # device seconds already done on `running`
     promise: Promise | None = None
+    arrival: Arrival | None = None
 
     def __post_init__(self) -> None:
         checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, 1.0)
@@ -153,6 +168,8 @@ class WindowProblem:
                 stream["running"], stream["work_done"] = s.running, s.work_done
             if s.promise is not None:
                 stream["promise"] = s.promise.to_json()
+            if s.arrival is not None:
+                stream["arrival"] = asdict(s.arrival)
             streams.append(stream)
         return {
             "format": PROBLEM_FORMAT,
@@ -206,6 +223,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         "running",
         "work_done",
         "promise",
+        "arrival",
     }
     checks.known_keys(path, value.keys(), allowed)
     options = []
@@ -240,7 +258,15 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         running=value.get("running"),
         work_done=number(value, "work_done", path, 0.0),
         promise=None if value.get("promise") is None else Promise.from_json(value["promise"], f"{path}.promise"),
+        arrival=None if value.get("arrival") is None else _arrival_from_json(value["arrival"], f"{path}.arrival"),
     )
+
+
+def _arrival_from_json(value: Any, path: str) -> Arrival:
+    if not isinstance(value, dict):
+        raise InvalidValue(path, value, "an object")
+    checks.known_keys(path, value.keys(), ("at_s", "accuracy", "box"))
+    return Arrival(number(value, "at_s", path), number(value, "accuracy", path), str(value.get("box") or ""))
 
 
 @dataclass(frozen=True)

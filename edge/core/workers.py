@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from edge.core.shares import Role
 
-WorkerKind = Literal["camera", "retrain", "golden", "profiler", "executor", "serving_profiler", "front"]
+WorkerKind = Literal["camera", "retrain", "lent", "golden", "profiler", "executor", "serving_profiler", "front"]
 #: The purpose of a worker's share of the device.
 Activity = Literal["inference", "retraining", "golden", "profiling", "serving", "front"]
 #: Why a worker is gone: it had more memory than it may (or the system refused it more), was silent, was ended with all
@@ -18,6 +18,7 @@ LossCause = Literal["memory", "hung", "device", "error", "signal", "other"]
 _ROLES: Final[Mapping[WorkerKind, Role]] = {
     "camera": "inference",
     "retrain": "retraining",
+    "lent": "retraining",
     "golden": "golden",
     "profiler": "profiling",
     "executor": "inference",
@@ -76,3 +77,5 @@ class Worker:
 
 GOLDEN: Final = Worker("golden", "golden")
 FRONT: Final = Worker("front", "front")
+#: Retrains for another box.
+LENT: Final = Worker("lent", "lent")

@@ -44,9 +44,9 @@ class Links:
         """A box's answer. Raises Unavailable (it does not answer), Forbidden, Conflict, MagpieError (it refuses)."""
         return decoded(kind, await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s))
 
-    async def fetch(self, box: FleetMember, path: str, timeout_s: float = 60.0) -> bytes:
-        """A file of a box. Raises as `ask`, and NotFound."""
-        return await answer_of(self._session, box.address + PREFIX + path, None, box.name, timeout_s)
+    async def fetch(self, box: FleetMember, path: str, timeout_s: float = 60.0, most: int | None = None) -> bytes:
+        """A file of a box, at most `most` bytes of it and one more. Raises as `ask`, and NotFound."""
+        return await answer_of(self._session, box.address + PREFIX + path, None, box.name, timeout_s, most)
 
 
 def session(context: ssl.SSLContext, host: str = "0.0.0.0") -> aiohttp.ClientSession:
@@ -55,20 +55,31 @@ def session(context: ssl.SSLContext, host: str = "0.0.0.0") -> aiohttp.ClientSes
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, local_addr=source), trust_env=False)
 
 
-async def answer_of(client: aiohttp.ClientSession, url: str, message: Any, box: str | None, timeout_s: float) -> bytes:
-    """The body of a box's answer; `message` None: it is only read. `box`: the name in the box's certificate."""
+async def answer_of(
+    client: aiohttp.ClientSession, url: str, message: Any, box: str | None, timeout_s: float, most: int | None = None
+) -> bytes:
+    """The body of a box's answer; `message` None: it is only read. `box`: the name in the box's certificate. Of more
+    than `most` bytes one more is read."""
     method, body = ("GET", None) if message is None else ("POST", encoded(message))
     try:
         async with client.request(
             method, url, data=body, headers={"content-type": "application/json"}, allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=timeout_s), server_hostname=box,
         ) as answer:  # fmt: skip
-            raw = await answer.content.read(LARGEST + 1) if answer.status != 200 else await answer.read()
             if answer.status == 200:
-                return raw
+                return await (answer.read() if most is None else _at_most(answer.content, most + 1))
+            raw = await answer.content.read(LARGEST + 1)
             raise _ERRORS.get(answer.status, MagpieError)(_words(raw, url, answer.status))
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise Unavailable(f"{url}: no box answers: {error or type(error).__name__}") from None
+
+
+async def _at_most(content: aiohttp.StreamReader, most: int) -> bytes:
+    parts, left = [], most
+    while left > 0 and (part := await content.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _words(raw: bytes, url: str, status: int) -> str:

@@ -16,12 +16,14 @@ from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
 from edge.fleet.identity import server_context
+from edge.fleet.lending import AgentLending
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
 from edge.fleet.own_cameras import OwnCameras
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import resolve_secret
+from edge.runtime.lending_folder import LendingFolder
 from edge.settings import FleetSettings, SiteSettings
 
 log = logging.getLogger(__name__)
@@ -70,6 +72,11 @@ async def _be_agent(
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
         agent = FleetAgent(memory, links, own, copies, refusals, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
-        await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals))
+        lending = AgentLending(
+            settings.name, settings.lending, LendingFolder(Path(site.data_dir)), links, lambda: memory.agreement, clock
+        )
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending)
+        await parts.enter_async_context(server)
+        await parts.enter_async_context(lending)
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)
         await agent.run()

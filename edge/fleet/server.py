@@ -23,11 +23,17 @@ from edge.core.fleet_links import (
     FleetOrder,
     JoinAnswer,
     JoinAsk,
+    LendingAnswer,
+    LendingAsk,
+    LentAnswer,
+    LentAsk,
+    LentQuery,
     OrderAnswer,
     RefusedBy,
     VoteAnswer,
     VoteRequest,
 )
+from edge.core.lending import LentState, LentWork
 from edge.fleet.door import LIMITS, Door, DoorLimits
 from edge.fleet.links import LARGEST, PREFIX
 from edge.fleet.refusals import Refusals
@@ -73,13 +79,39 @@ class AgentDesk(Protocol):
         """The file of a student of the fleet's cameras."""
 
 
+class LendingDesk(Protocol):
+    """Answers what other boxes ask of lending; each raises MagpieError for what it refuses."""
+
+    def offered(self) -> LendingAnswer:
+        """The offer of this box now."""
+
+    def take(self, work: LentWork, sender: str) -> LentState:
+        """Take a retraining on."""
+
+    def told(self, query: LentQuery, sender: str) -> LentState:
+        """How far a retraining is that `sender` asked for."""
+
+    def blob(self, name: str, digest: str, sender: str) -> Path | None:
+        """A file of a retraining that this box has lent to `sender`."""
+
+    def candidate(self, name: str, sender: str) -> Path | None:
+        """The student that came out of `sender`'s retraining."""
+
+
 class AgentServer:
-    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had."""
+    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending` boxes
+    that ask for it are told that there is no such thing here."""
 
     def __init__(
-        self, desk: AgentDesk, context: ssl.SSLContext, host: str, port: int, refusals: Refusals,
+        self,
+        desk: AgentDesk,
+        context: ssl.SSLContext,
+        host: str,
+        port: int,
+        refusals: Refusals,
+        lending: LendingDesk | None = None,
         limits: DoorLimits = LIMITS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._desk, self._refusals = desk, refusals
         self._host, self._port = host, port
         self._door = Door(context, refusals.add, limits)
@@ -92,6 +124,8 @@ class AgentServer:
         app.router.add_post(PREFIX + "/admission", self._admission)
         app.router.add_post(PREFIX + "/order", self._order)
         app.router.add_get(PREFIX + "/students/{digest}", self._student)
+        if lending is not None:
+            _add_lending(app, lending)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, keepalive_timeout=30.0)
 
     async def __aenter__(self) -> AgentServer:
@@ -187,6 +221,42 @@ class AgentServer:
         if path is None:
             raise NotFound(f"no student {digest[:64]} here")
         return web.FileResponse(path)
+
+
+def _add_lending(app: web.Application, desk: LendingDesk) -> None:
+    """The routes of lending."""
+
+    async def offer(request: web.Request) -> web.Response:
+        decoded(LendingAsk, await request.read())
+        return _message(desk.offered())
+
+    async def work(request: web.Request) -> web.Response:
+        asked = decoded(LentAsk, await request.read())
+        return _message(LentAnswer(desk.take(asked.work, request[_BOX])))
+
+    async def state(request: web.Request) -> web.Response:
+        asked = decoded(LentQuery, await request.read())
+        return _message(LentAnswer(desk.told(asked, request[_BOX])))
+
+    async def file(request: web.Request) -> web.StreamResponse:
+        name, digest = request.match_info["name"], request.match_info["digest"]
+        return _file(desk.blob(name, digest, request[_BOX]), digest)
+
+    async def candidate(request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        return _file(desk.candidate(name, request[_BOX]), name)
+
+    app.router.add_post(PREFIX + "/lending/offer", offer)
+    app.router.add_post(PREFIX + "/lending/work", work)
+    app.router.add_post(PREFIX + "/lending/state", state)
+    app.router.add_get(PREFIX + "/lending/files/{name}/{digest}", file)
+    app.router.add_get(PREFIX + "/lending/candidates/{name}", candidate)
+
+
+def _file(path: Path | None, name: str) -> web.StreamResponse:
+    if path is None:
+        raise NotFound(f"no file of {name[:64]} here")
+    return web.FileResponse(path)
 
 
 def _message(answer: Any) -> web.Response:

@@ -24,6 +24,8 @@ class DeviceShares:
         self.cores = caps.units if caps.device == "cpu" else 1.0
         #: Held by served models, and by the process that takes their requests.
         self.serving = self.front = 0.0
+        #: Held by a retraining for another box.
+        self.lent = 0.0
         self._site, self._labelling, self._golden = site, labelling, golden
 
     @property
@@ -38,10 +40,11 @@ class DeviceShares:
         return round(max(0.0, 1.0 - self._site.control_share - self.front - labels), 6)
 
     def camera_capacity(self) -> float:
-        """The share left to cameras and their retraining: `shared_capacity` less the served models' shares."""
+        """The share left to cameras and their retraining: `shared_capacity` less the served models' shares and what is
+        lent."""
         # Cameras are planned for before labelling begins: with all that they will cost.
         labels = 0.0 if self._labelling() else self._labels()
-        return round(max(0.05, self.shared_capacity() - labels - self.serving), 6)
+        return round(max(0.05, self.shared_capacity() - labels - self.serving - self.lent), 6)
 
     def quantized(self, share: float) -> float:
         """The share that can be granted."""

@@ -23,7 +23,8 @@ from edge.store.store import Store
 class Judged:
     """A candidate's fate. `promoted`: another student than before is in force; `learned`: it is the new one.
     `accuracy` is held-out, of the candidate or of what came into force. `began_with`: the version that the retraining
-    began with, where that is not its parent; `taught_with`: the other cameras of its group."""
+    began with, where that is not its parent; `taught_with`: the other cameras of its group; `trained_on`: another box
+    that did it."""
 
     promoted: bool
     learned: bool
@@ -33,6 +34,7 @@ class Judged:
     scores: dict[str, float]
     began_with: str = ""
     taught_with: tuple[str, ...] = ()
+    trained_on: str = ""
 
     @property
     def kind(self) -> JournalKind:
@@ -41,7 +43,9 @@ class Judged:
 
     def facts(self, config: str) -> dict[str, Any]:
         """For the journal, of a retraining with `config`."""
-        of_others = {"began_with": self.began_with, "taught_with": list(self.taught_with)}
+        of_others = {
+            "began_with": self.began_with, "taught_with": list(self.taught_with), "trained_on": self.trained_on,
+        }  # fmt: skip
         return {
             "version": self.version,
             "config": config,
@@ -128,5 +132,6 @@ class Gate:
             self._complain(error.code, f"the retrained model could not be put in force: {error}", camera.id)
         unlink(done.path, done.download_path)
         return Judged(
-            promoted, learned and promoted, accuracy, candidate.id, reason, scores, done.start, done.taught_with
-        )
+            promoted, learned and promoted, accuracy, candidate.id, reason, scores, done.start, done.taught_with,
+            done.trained_on,
+        )  # fmt: skip

@@ -252,12 +252,12 @@ class Learning:
         oldest = sorted(cameras, key=lambda c: (self._profiled_in.get(c, 0), c))
         return camera in oldest[: 1 if self._problem is None else self._problem.profilers]
 
-    def urgency(self, job: m.Remember | m.Look | m.Profile | m.Evaluate) -> tuple[int, int]:
+    def urgency(self, job: m.Remember | m.Look | m.Profile | m.Evaluate | m.JudgeCandidate) -> tuple[int, int]:
         """Order of the profilers' work: of profiles, those of cameras that were not tried for the longest go first,
         since the last ones may be handed in without a trial."""
         if isinstance(job, m.Profile):
             return 1, self._profiled_in.get(job.data.camera, 0)
-        return (0 if isinstance(job, m.Remember | m.Look) else 2), 0
+        return (0 if isinstance(job, m.Remember | m.Look | m.JudgeCandidate) else 2), 0
 
     @staticmethod
     def known_profiles(

@@ -416,6 +416,20 @@ class RetrainingJob:
 
 
 @dataclass(frozen=True)
+class JudgeCandidate:
+    """Judge a candidate that `box` trained for `job`, on the pictures of `data`; answered by TrainingDone.
+    `device_seconds` are those of this box's device."""
+
+    data: LabelledWindow
+    job: RetrainingJob
+    candidate: Path
+    box: str
+    device_seconds: float
+    fraction: float
+    train_frames: int
+
+
+@dataclass(frozen=True)
 class FinishNow:
     """Stop training; with `keep` report the present weights as the result."""
 
@@ -443,7 +457,7 @@ class TrainingDone:
     download on each kept-out picture; `download_path` the download with its best least score, should it come into force
     again. `start`: the version that the retraining began with, where that is not its parent. `members`: of a group's
     retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own.
-    `visits` are the picture visits that were made (0: as the configuration says).
+    `visits` are the picture visits that were made (0: as the configuration says). `trained_on`: another box.
     """
 
     job: str
@@ -460,6 +474,7 @@ class TrainingDone:
     members: tuple[tuple[str, TrainingDone], ...] = ()
     taught_with: tuple[str, ...] = ()
     visits: int = 0
+    trained_on: str = ""
 
 
 @dataclass(frozen=True)

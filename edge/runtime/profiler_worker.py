@@ -24,6 +24,7 @@ from edge.recording.exemplars import ExemplarMemory
 from edge.recording.kept_out import keep_out
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare, open_bucket
+from edge.runtime.judge_candidate import judge_candidate
 from edge.runtime.looking import look, look_at
 from edge.runtime.process import Channel, Retire, Stop
 from edge.students import load_student
@@ -44,8 +45,8 @@ LEAST_KEPT_OUT = 64
 
 
 def profiler_worker(channel: Channel, cores: float) -> None:
-    """Takes m.Evaluate, m.Profile, m.Remember and m.Look; answers each with its result or m.JobFailed. m.HandInProfile
-    ends an m.Profile early, with what it has."""
+    """Takes m.Evaluate, m.Profile, m.Remember, m.Look and m.JudgeCandidate; answers each with its result or
+    m.JobFailed. m.HandInProfile ends an m.Profile early, with what it has."""
     share = open_bucket()
     orders = _Orders(channel)
     work: dict[type, Callable[[Any, WorkerShare, Channel], Any]] = {
@@ -53,6 +54,7 @@ def profiler_worker(channel: Channel, cores: float) -> None:
         m.Profile: lambda job, own, to: _profile(job, own, to, partial(orders.handed_in, job)),
         m.Remember: _remember,
         m.Look: look,
+        m.JudgeCandidate: judge_candidate,
     }
     channel.ready()
     while True:

@@ -13,8 +13,8 @@ from edge.runtime import messages as m
 from edge.runtime.mains import profiler_worker
 from edge.runtime.supervisor import Supervisor
 
-Job: TypeAlias = m.Remember | m.Look | m.Profile | m.Evaluate
-Answer: TypeAlias = m.Remembered | m.Looked | m.ProfileDone | m.Evaluated
+Job: TypeAlias = m.Remember | m.Look | m.Profile | m.Evaluate | m.JudgeCandidate
+Answer: TypeAlias = m.Remembered | m.Looked | m.ProfileDone | m.Evaluated | m.TrainingDone
 
 #: Profilers side by side at most: each trains in one thread.
 MOST = 2

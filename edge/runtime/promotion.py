@@ -34,7 +34,8 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
         return Promotion("in_force", f"{in_force.id} is pinned", scores)
     if not done.contenders:
         decision = gate(done.candidate.value, done.parent.value, done.candidate.frames, tolerance)
-        return Promotion("new" if decision.yes else "in_force", decision.reason, scores)
+        reason = decision.reason + _elsewhere(done)
+        return Promotion("new" if decision.yes else "in_force", reason, scores)
     verdict = choose(done.contenders, seed)
     scores |= {f"kept_out_{who}": value for who, value in verdict.f1.items()}
     outcome: Outcome = verdict.winner
@@ -44,7 +45,11 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
     several = "1 other camera" if len(done.taught_with) == 1 else f"{len(done.taught_with)} other cameras"
     taught = f"; retrained as one with {several}" if done.taught_with else ""
     begun = "; it began with another version than its parent, the best on kept-out pictures" if done.start else ""
-    return Promotion(outcome, in_words(verdict) + taught + begun, scores)
+    return Promotion(outcome, in_words(verdict) + taught + begun + _elsewhere(done), scores)
+
+
+def _elsewhere(done: m.TrainingDone) -> str:
+    return f"; it was trained on the box {done.trained_on}" if done.trained_on else ""
 
 
 def discard(done: m.TrainingDone) -> None:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A retraining that runs now; it began with plan number `plan`, which tells versions of one window apart."""
+    """A retraining that runs now; it began with plan number `plan`, which tells versions of one window apart. `box`:
+    another one that does it."""
 
     job: str
     camera: str
@@ -44,6 +45,7 @@ class RunningJob:
     held_out: float | None = None
     device_seconds: float = 0.0
     plan: int = 0
+    box: str = ""
 
     @property
     def config(self) -> str:
@@ -73,7 +75,8 @@ class Retrainings:
         camera = r.cameras.get(order.camera)
         data = None if camera is None else camera.closed.get(order.window)
         profile = None if camera is None else camera.profiles.get(order.config)
-        if camera is None or data is None or profile is None or r.supervisor.has(camera.trainer):
+        here = camera is not None and not order.lender and r.supervisor.has(camera.trainer)
+        if camera is None or data is None or profile is None or here:
             reason = "its data are gone" if data is None else "an earlier retraining has not ended yet"
             failed = ev.RetrainingFailed(r.clock.monotonic(), order.camera, order.job, reason)
             asyncio.get_running_loop().call_soon(r.dispatch, failed)
@@ -90,15 +93,19 @@ class Retrainings:
             profile.end_accuracy.value,
             profile.gpu_seconds.value,
             plan=order.plan,
+            box=order.lender,
         )
         self._record_start(order, camera, profile, job)
+        if order.lender:
+            r.students.borrowing.ask(order, job)
+            return
         r.supervisor.start(
             Worker.trainer_of(camera.id),
             max(r.shares.quantized(order.share), r.shares.partitioner.caps.min_share),
             training_worker,
             job,
-            partial(self._received, order.camera),
-            on_given_up=partial(self._given_up, order.camera, order.job),
+            partial(self.received, order.camera),
+            on_given_up=partial(self.given_up, order.camera, order.job),
             max_restarts=2,
             killable=True,
             finishes=True,
@@ -112,6 +119,10 @@ class Retrainings:
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
         r.fact(RetrainingStepped(order.camera, "stopped"))
+        if r.students.borrowing.has(order.job):
+            r.students.borrowing.drop(order.job)
+            self._end(order.camera, "stopped", order.reason)
+            return
         if order.keep and r.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
             return
         self._end(order.camera, "stopped", order.reason)
@@ -173,11 +184,15 @@ class Retrainings:
                 "expected_gpu_s": profile.gpu_seconds.to_json(),
                 "profiled": profile.profiled,
                 "members": [one.camera for one in job.members],
+                "lender": order.lender,
             },
         )
         self._r.fact(RetrainingStepped(order.camera, "started"))
 
-    def _received(self, camera: str, message: Any) -> None:
+    # -- what comes of them
+
+    def received(self, camera: str, message: Any) -> None:
+        """A worker, or another box, says how far a camera's retraining is, or hands its result over."""
         r = self._r
         job = self.running.get(camera)
         if job is None or message.job != job.job:
@@ -199,7 +214,8 @@ class Retrainings:
         elif isinstance(message, m.TrainingDropped):
             self._end(camera, "stopped", "ended without a result")
 
-    def _given_up(self, camera: str, job: str, reason: str) -> None:
+    def given_up(self, camera: str, job: str, reason: str) -> None:
+        """A retraining has no result."""
         if camera in self.running and self.running[camera].job == job:
             self._end(camera, "failed", reason)
             self._note("retraining.failed", camera=camera, data={"job": job, "reason": reason})
@@ -225,7 +241,7 @@ class Retrainings:
             )
         except MagpieError as error:
             await r.students.groups.judge(job, done)
-            self._given_up(name, job.job, str(error))
+            self.given_up(name, job.job, str(error))
             return
         self.running.pop(name, None)
         self._record_end(job, done, judged, window)

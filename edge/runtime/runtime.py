@@ -26,6 +26,7 @@ from edge.core.window import WindowPlan, WindowProblem
 from edge.core.workers import Activity, Worker
 from edge.recording.labelled_windows import read_manifest
 from edge.runtime import messages as m
+from edge.runtime.borrowing import Borrowing
 from edge.runtime.boundary import Boundary
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.camera_workers import CameraWorkers
@@ -37,6 +38,7 @@ from edge.runtime.groups import GROUPS_DOCUMENT, Groups
 from edge.runtime.instructions import Instructions
 from edge.runtime.judging import Gate
 from edge.runtime.learning import Learning
+from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.preparation import Preparation
 from edge.runtime.profilers import Answer, Job, Profilers
@@ -63,6 +65,7 @@ class Students:
     siblings: Siblings
     groups: Groups
     retrainings: Retrainings
+    borrowing: Borrowing
 
 
 class Runtime:
@@ -131,7 +134,10 @@ class Runtime:
             self.complaints.add,
         )  # fmt: skip
         groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
-        return Students(versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn))
+        return Students(
+            versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn),
+            Borrowing(self, LendingFolder(Path(self.site.data_dir)), self._tasks.spawn),
+        )  # fmt: skip
 
     def set_serving_share(self, share: float) -> None:
         """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
@@ -252,6 +258,8 @@ class Runtime:
                 self.preparation.hand_in()
         elif isinstance(answer, m.Looked):
             self.students.siblings.looked(answer)
+        elif isinstance(answer, m.TrainingDone):
+            self.students.borrowing.judged(answer)
         else:
             self.learning.memorised(answer.seconds)
             self.boundary.remembered(answer.camera)
@@ -266,6 +274,8 @@ class Runtime:
             self.boundary.not_measured(job.data.window, job.data.camera)
         elif isinstance(job, m.Remember):
             self.boundary.remembered(job.data.camera)
+        elif isinstance(job, m.JudgeCandidate):
+            self.students.borrowing.not_judged(job)
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:
         put = partial(self.store.put_settings, audited=False)

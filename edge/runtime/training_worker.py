@@ -134,7 +134,7 @@ def _judged(
     assert isinstance(run, PublishedRetraining)
     assert isinstance(parent, PublishedStudent)
     run.check_answers(SAME)
-    contenders, before, back = _compared(run.result(), parent, download, run.examples, job.output)
+    contenders, before, back = compared(run.result(), parent, download, run.examples, job.output)
     return m.TrainingDone(
         job.job,
         job.output,
@@ -174,13 +174,13 @@ def _judged_member(
     """The group's candidate with the least score that is best for another camera, judged on that camera's pictures. The
     seconds are the leader's alone."""
     student, candidate = with_best_score(run.result().copy(), member.examples)
-    contenders, before, back = _compared(student, member.parent, download, member.examples, member.output)
+    contenders, before, back = compared(student, member.parent, download, member.examples, member.output)
     return m.TrainingDone(
         job.job, member.output, candidate, before, 0.0, fraction, run.train_frames, student.spec, contenders, back
     )
 
 
-def _compared(
+def compared(
     student: PublishedStudent,
     parent: PublishedStudent,
     download: AnyStudent | None,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from edge.core.errors import InvalidValue
-from edge.settings.base import FieldProblem, Identifier, SecretReference, Settings
+from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
 
 #: The port of a fleet's agents where an address names none.
 FLEET_PORT: Final = 8470
@@ -39,6 +39,14 @@ def _address_or_none(text: str) -> str:
     return text and box_address(text)
 
 
+class LendingSettings(Settings):
+    """Retrainings that boxes of a fleet do for each other: labelled pictures and students go to the other box."""
+
+    lend: bool = Field(False, description="do retrainings of other boxes with what this box's own plan has no use for")
+    borrow: bool = Field(False, description="have retrainings done by other boxes where the plan gains by it")
+    most_share: Fraction = Field(0.5, description="the most of its device that this box lends")
+
+
 class FleetSettings(Settings):
     """This box as one of a fleet; the agent beside the appliance reads it."""
 
@@ -55,6 +63,7 @@ class FleetSettings(Settings):
     camera_zones: dict[Identifier, Identifier] = Field(
         default_factory=dict, description="camera -> its zone; a camera not named is reached by every box"
     )
+    lending: LendingSettings = LendingSettings()
     token: SecretReference = Field("", description="env:NAME or file:/path with an admin's API token of this appliance")
 
     @model_validator(mode="after")

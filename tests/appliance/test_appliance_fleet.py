@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.fleet import FRESH_S, LATELY_S, Fleet
 from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import ManualClock
@@ -35,6 +36,13 @@ def told(utc_s: float, **refused: int) -> FleetStatus:
     )  # fmt: skip
 
 
+def nothing_lent() -> FleetLendingAnswer:
+    return FleetLendingAnswer(
+        lend=False, borrow=False, most_share=0.5, offered_share=0.0, here=(), there=(), lent=0, borrowed=0,
+        lent_device_s=0.0, borrowed_device_s=0.0, failures={},
+    )  # fmt: skip
+
+
 Box = tuple[Fleet, FleetFolder, ManualClock, list[Fact]]
 
 
@@ -42,7 +50,7 @@ Box = tuple[Fleet, FleetFolder, ManualClock, list[Fact]]
 def box(tmp_path: Path) -> Box:
     clock, facts = ManualClock(), list[Fact]()
     site = parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": {"name": "b1", "token": "env:FLEET_TOKEN"}})
-    return Fleet(site, clock, facts.append), FleetFolder(tmp_path), clock, facts
+    return Fleet(site, clock, facts.append, nothing_lent), FleetFolder(tmp_path), clock, facts
 
 
 def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
@@ -66,7 +74,7 @@ def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
 
 
 def test_a_site_without_a_fleet_says_so(tmp_path: Path) -> None:
-    fleet = Fleet(parse(SiteSettings, {"data_dir": str(tmp_path)}), ManualClock(), lambda *_: None)
+    fleet = Fleet(parse(SiteSettings, {"data_dir": str(tmp_path)}), ManualClock(), lambda *_: None, nothing_lent)
     assert (fleet.fleet().joined, fleet.fleet().me) == (False, "")
 
 

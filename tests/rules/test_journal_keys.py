@@ -37,7 +37,7 @@ _OBJECT = TrackedObject(7, "north", "car", 0.9, (0.0, 0.0, 1.0, 1.0), 1.0, 2.0, 
 _VERSION = ModelVersion(
     "v", "north", "blob", StudentSpec("detection", "ssdlite_mobilenet_v3", ("car",), (96, 160)), 0.0
 )
-_JUDGED = Judged(True, True, 0.7, "v2", "better", {}, began_with="v0", taught_with=("south",))
+_JUDGED = Judged(True, True, 0.7, "v2", "better", {}, began_with="v0", taught_with=("south",), trained_on="b2")
 #: Documents that are made elsewhere, by the expression that stands for them where the entry is written.
 MADE: Final[Mapping[str, frozenset[str]]] = {
     "alarm.to_json()": frozenset(_ALARM.to_json()),

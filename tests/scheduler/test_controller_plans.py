@@ -64,7 +64,7 @@ def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], 
             event = ev.RetrainingFailed(now, camera, job.id, "died")
         elif action == "segment":
             event = ev.SegmentDue(now, s.plan_number)
-            if s.plan is None or s.next_segment >= len(s.plan.segments):
+            if s.plan is None or s.planning.next_segment >= len(s.plan.segments):
                 event = None
         elif action == "join":
             known = camera in s.cameras and x > 0.5

@@ -40,6 +40,7 @@ from edge.logs import LogRing
 from edge.settings import CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
 from web.examples.cameras import CAMERA_STATE, CAMERA_TEST
 from web.examples.catalogue import CATALOGUE
+from web.examples.fleet import FLEET
 from web.examples.models import MODEL, RETRAINING
 from web.examples.pictures import CLASSES, DISAGREEMENT
 from web.examples.retraining import LEARNING
@@ -214,6 +215,7 @@ class DictState:
                     "fraction": 0.4,
                     "held_out": 0.69,
                     "device_seconds": 12.0,
+                    "box": "",
                 }
             ]
         return {
@@ -240,6 +242,7 @@ class DictState:
             },
             "golden_share": 0.12,
             "profiling_share": 0.03,
+            "lent_share": 0.0,
             "control_share": 0.08,
             "serving": self.box.serving_now,
             "usage": [],
@@ -279,6 +282,7 @@ class DictState:
                 "lost": {"records": 0, "pictures_not_taken": 4},
             },
             "tenants": self.box.tenants.all(),
+            "lending": FLEET["lending"],
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,

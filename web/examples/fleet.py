@@ -27,4 +27,9 @@ FLEET: Final[Example] = {
     ],
     "overlaps": [{"camera": "south", "start_utc_s": AT_UTC_S - 4000.0, "end_utc_s": AT_UTC_S - 3940.0}],
     "refused": {"stranger": 2},
+    "lending": {
+        "lend": True, "borrow": True, "most_share": 0.5, "offered_share": 0.4,
+        "here": [], "there": [{"box": "b2", "camera": "north", "phase": "running", "fraction": 0.25}],
+        "lent": 3, "borrowed": 12, "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
+    },
 }  # fmt: skip

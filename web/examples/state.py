@@ -63,6 +63,7 @@ OVERVIEW: Final[Example] = {
     },
     "golden_share": 0.15,
     "profiling_share": 0.02,
+    "lent_share": 0.0,
     "control_share": 0.08,
     "serving": None,
     "usage": [
@@ -98,6 +99,7 @@ OVERVIEW: Final[Example] = {
             "fraction": 0.4,
             "held_out": 0.69,
             "device_seconds": 9.7,
+            "box": "",
         }
     ],
     "complaints": [],

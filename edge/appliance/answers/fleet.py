@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from edge.appliance.answers.marks import OfCamera, Shown, answer
 from edge.core.fleet import BoxStatus
 from edge.core.fleet_links import RefusedBy, Unplaced
+from edge.core.lending import LentFault, LentPhase
 
 
 @answer
@@ -50,6 +51,45 @@ class CameraOverlapAnswer:
 
 
 @answer
+class LentHereAnswer:
+    """A retraining that this box does for `box`, at `share` of its device; `fraction` of it is done (0-1)."""
+
+    box: Shown[str]
+    camera: OfCamera[str]
+    share: Shown[float]
+    fraction: Shown[float]
+
+
+@answer
+class BorrowedAnswer:
+    """A retraining of this box's `camera` that `box` does; `fraction` of it is done (0-1)."""
+
+    box: Shown[str]
+    camera: OfCamera[str]
+    phase: Shown[LentPhase]
+    fraction: Shown[float]
+
+
+@answer
+class FleetLendingAnswer:
+    """The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
+    `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
+    well, with seconds of this box's device; borrowed ones that failed, by fault."""
+
+    lend: Shown[bool]
+    borrow: Shown[bool]
+    most_share: Shown[float]
+    offered_share: Shown[float]
+    here: Shown[tuple[LentHereAnswer, ...]]
+    there: Shown[tuple[BorrowedAnswer, ...]]
+    lent: Shown[int]
+    borrowed: Shown[int]
+    lent_device_s: Shown[float]
+    borrowed_device_s: Shown[float]
+    failures: Shown[Mapping[LentFault, int]]
+
+
+@answer
 class FleetAnswer:
     """The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
     site file has no section `fleet`). `agent` false: its agent does not run,
@@ -67,3 +107,4 @@ class FleetAnswer:
     cameras: Shown[tuple[FleetCameraAnswer, ...]]
     overlaps: Shown[tuple[CameraOverlapAnswer, ...]]
     refused: Shown[Mapping[RefusedBy, int]]
+    lending: Shown[FleetLendingAnswer]

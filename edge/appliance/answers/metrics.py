@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edge.appliance.answers.documents import ModelStatistics
+from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.answers.marks import ByCamera, Shown, answer
 from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Overview
@@ -99,3 +100,4 @@ class MetricsSnapshot:
     alarms: Shown[AlarmCounts]
     truth: ByCamera[WindowTruth]
     tenants: Shown[TenantsAnswer]
+    lending: Shown[FleetLendingAnswer]

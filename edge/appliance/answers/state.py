@@ -107,7 +107,7 @@ class SharesOfCamera:
 class JobNow:
     """A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
     seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
-    the id `config`."""
+    the id `config`; `box`: another one that does it (empty: this one)."""
 
     job: Shown[str]
     camera: OfCamera[str]
@@ -121,6 +121,7 @@ class JobNow:
     fraction: Shown[float]
     held_out: Shown[float | None]
     device_seconds: Shown[float]
+    box: Shown[str]
 
 
 @answer
@@ -227,6 +228,7 @@ class Overview:
     shares: ByCamera[SharesOfCamera]
     golden_share: Shown[float]
     profiling_share: Shown[float]
+    lent_share: Shown[float]
     control_share: Shown[float]
     serving: Shown[ServingNow | None]
     usage: Shown[tuple[UsageNow, ...]]

@@ -170,6 +170,14 @@ export type BatchAnswer = {
   queue: number;
 };
 
+/** A retraining of this box's `camera` that `box` does; `fraction` of it is done (0-1). */
+export type BorrowedAnswer = {
+  box: string;
+  camera: string;
+  phase: "asked" | "fetching" | "running" | "done" | "failed";
+  fraction: number;
+};
+
 /** Whether the appliance does its work. */
 export type BoxHealth = {
   live: boolean;
@@ -464,7 +472,7 @@ export type DecisionAnswer = {
   at_s: number;
   until_s: number;
   cause: string;
-  cause_code: "camera_measured" | "camera_pinned" | "camera_unpinned" | "camera_rolled_back" | "camera_from_sibling" | "camera_settings" | "prepared" | "first_window" | "restarted" | "restarted_without_plan" | "capacity_changed" | "camera_joined" | "camera_left" | "profiles_late" | "work_corrected" | "progress_unexpected" | "retraining_late" | "retraining_completed" | "retraining_failed" | "group_over" | "recorded";
+  cause_code: "camera_measured" | "camera_pinned" | "camera_unpinned" | "camera_rolled_back" | "camera_from_sibling" | "camera_settings" | "prepared" | "first_window" | "restarted" | "restarted_without_plan" | "capacity_changed" | "camera_joined" | "camera_left" | "profiles_late" | "work_corrected" | "progress_unexpected" | "retraining_late" | "retraining_completed" | "retraining_failed" | "lenders_offered" | "lender_failed" | "group_over" | "recorded";
   cause_camera: string | null;
   policy: string;
   objective: number;
@@ -630,6 +638,7 @@ export type FleetAnswer = {
   cameras: FleetCameraAnswer[];
   overlaps: CameraOverlapAnswer[];
   refused: Record<string, number>;
+  lending: FleetLendingAnswer;
 };
 
 /** A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
@@ -657,6 +666,23 @@ export type FleetCameraAnswer = {
   unplaced: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
   waiting: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
   cannot: string;
+};
+
+/** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
+ * `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
+ * well, with seconds of this box's device; borrowed ones that failed, by fault. */
+export type FleetLendingAnswer = {
+  lend: boolean;
+  borrow: boolean;
+  most_share: number;
+  offered_share: number;
+  here: LentHereAnswer[];
+  there: BorrowedAnswer[];
+  lent: number;
+  borrowed: number;
+  lent_device_s: number;
+  borrowed_device_s: number;
+  failures: Record<string, number>;
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
@@ -741,7 +767,7 @@ export type JobAnswer = {
 
 /** A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
  * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
- * the id `config`. */
+ * the id `config`; `box`: another one that does it (empty: this one). */
 export type JobNow = {
   job: string;
   camera: string;
@@ -755,6 +781,7 @@ export type JobNow = {
   fraction: number;
   held_out: number | null;
   device_seconds: number;
+  box: string;
 };
 
 /** A retraining with what was expected of it; `started_s` and `ended_s` after the window's start. */
@@ -933,6 +960,14 @@ export type LearningAnswer = {
   handed_in: number;
 };
 
+/** A retraining that this box does for `box`, at `share` of its device; `fraction` of it is done (0-1). */
+export type LentHereAnswer = {
+  box: string;
+  camera: string;
+  share: number;
+  fraction: number;
+};
+
 /** Records that are still in memory, newest first; `forgotten` gave way to newer ones. `level`: the least that is
  * logged at all. */
 export type LogAnswer = {
@@ -1034,6 +1069,7 @@ export type MetricsSnapshot = {
   alarms: AlarmCounts;
   truth: Record<string, WindowTruth>;
   tenants: TenantsAnswer;
+  lending: FleetLendingAnswer;
 };
 
 /** The demand on one served model; its model.yaml gives the rest. */
@@ -1209,6 +1245,7 @@ export type Overview = {
   shares: Record<string, SharesOfCamera>;
   golden_share: number;
   profiling_share: number;
+  lent_share: number;
   control_share: number;
   serving: ServingNow | null;
   usage: UsageNow[];
@@ -1294,7 +1331,7 @@ export type PlanAnswer = {
   window: number;
   at_utc_s: number;
   cause: string;
-  cause_code: "camera_measured" | "camera_pinned" | "camera_unpinned" | "camera_rolled_back" | "camera_from_sibling" | "camera_settings" | "prepared" | "first_window" | "restarted" | "restarted_without_plan" | "capacity_changed" | "camera_joined" | "camera_left" | "profiles_late" | "work_corrected" | "progress_unexpected" | "retraining_late" | "retraining_completed" | "retraining_failed" | "group_over" | "recorded";
+  cause_code: "camera_measured" | "camera_pinned" | "camera_unpinned" | "camera_rolled_back" | "camera_from_sibling" | "camera_settings" | "prepared" | "first_window" | "restarted" | "restarted_without_plan" | "capacity_changed" | "camera_joined" | "camera_left" | "profiles_late" | "work_corrected" | "progress_unexpected" | "retraining_late" | "retraining_completed" | "retraining_failed" | "lenders_offered" | "lender_failed" | "group_over" | "recorded";
   cause_camera: string | null;
   policy: string;
   objective: number;
@@ -1310,9 +1347,9 @@ export type PlanBasisFile = {
   policy: string;
   /** The promises of a share kind on one device, as its probe showed (never more). */
   caps: { kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop"; device: string; enforced: "reserve" | "cap" | "coop"; resize: "live" | "respawn"; min_share: number; step: number | null; units: number; oversubscribe: boolean; memory_limit: boolean; fault_domain: "worker" | "device"; evidence?: string };
-  current?: { format: "retrain-infer-plan/1"; policy: string; problem: string; objective: number; segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[]; decision_seconds?: number; reasons?: Record<string, string>; faults?: string[]; reason_values?: Record<string, ({ code: "retrain" | "go_on" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>; fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[] } | null;
+  current?: { format: "retrain-infer-plan/1"; policy: string; problem: string; objective: number; segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[]; decision_seconds?: number; reasons?: Record<string, string>; faults?: string[]; reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>; fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[] } | null;
   age_s?: number;
-  asked?: { format: "retrain-infer-window/1"; name?: string; num_gpus: number; window_s: number; streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null })[]; delta?: number; a_min?: number | null; label_delay_s?: number; seed?: number | null; share_step?: number | null; carry_s?: number } | null;
+  asked?: { format: "retrain-infer-window/1"; name?: string; num_gpus: number; window_s: number; streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null; arrival?: { at_s: number; accuracy: number; box?: string } | null })[]; delta?: number; a_min?: number | null; label_delay_s?: number; seed?: number | null; share_step?: number | null; carry_s?: number } | null;
   budgets?: { tenant: string; share: number; cameras: string[] }[];
 };
 
@@ -2469,7 +2506,7 @@ export type WindowPlanFile = {
   decision_seconds?: number;
   reasons?: Record<string, string>;
   faults?: string[];
-  reason_values?: Record<string, ({ code: "retrain" | "go_on" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>;
+  reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>;
   fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[];
 };
 
@@ -2483,7 +2520,7 @@ export type WindowProblemFile = {
   name?: string;
   num_gpus: number;
   window_s: number;
-  streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null })[];
+  streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null; arrival?: { at_s: number; accuracy: number; box?: string } | null })[];
   delta?: number;
   a_min?: number | null;
   label_delay_s?: number;

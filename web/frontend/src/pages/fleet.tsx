@@ -1,7 +1,7 @@
 /** The boxes of the fleet, the one that decides, and who answers which camera. */
 
 import type { FleetAnswer, FleetBoxAnswer, FleetCameraAnswer } from "../answers";
-import { moment } from "../format";
+import { moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
@@ -106,6 +106,52 @@ function Cameras({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
+const FAULTS: Record<string, string> = {
+  refused: "refused",
+  withdrawn: "given up by a lender that needed its share",
+  unreachable: "with a lender that did not answer",
+  failed: "failed there",
+  damaged: "damaged",
+};
+const PHASES = { asked: "asked for", fetching: "copies its pictures", running: "trains", done: "judged here", failed: "failed" };
+
+function Lending({ fleet }: { fleet: FleetAnswer }) {
+  const told = fleet.lending;
+  const faults = Object.entries(told.failures);
+  return (
+    <section class="card" aria-labelledby="lending-title">
+      <h2 id="lending-title">Lent and borrowed</h2>
+      {!told.lend && !told.borrow && <p class="quiet">This box neither lends nor borrows: fleet.lending in the site file.</p>}
+      {told.lend && (
+        <p>
+          This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {told.lent} retrainings for
+          others, {told.lent_device_s.toFixed(0)} s of its device.
+        </p>
+      )}
+      {told.borrow && (
+        <p>
+          Others did {told.borrowed} retrainings for this box, {told.borrowed_device_s.toFixed(0)} s of its device.
+          {faults.length > 0 && ` Did not come back: ${faults.map(([fault, count]) => `${count} ${FAULTS[fault] ?? fault}`).join(", ")}.`}
+        </p>
+      )}
+      {(told.here.length > 0 || told.there.length > 0) && (
+        <ul>
+          {told.here.map((h) => (
+            <li key={`${h.box} ${h.camera}`}>
+              This box trains {h.camera} of {h.box} on {percent(h.share)} of its device: {percent(h.fraction)} done
+            </li>
+          ))}
+          {told.there.map((b) => (
+            <li key={`${b.box} ${b.camera}`}>
+              {b.box} has {b.camera} of this box: {PHASES[b.phase]}, {percent(b.fraction)} done
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
 function Refused({ fleet }: { fleet: FleetAnswer }) {
   const kinds = Object.entries(fleet.refused);
   return (
@@ -155,6 +201,7 @@ export function FleetPage() {
         <>
           <Boxes fleet={fleet} />
           <Cameras fleet={fleet} />
+          <Lending fleet={fleet} />
           <Refused fleet={fleet} />
         </>
       )}

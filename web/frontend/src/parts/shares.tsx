@@ -25,6 +25,9 @@ function parts(overview: Overview): Part[] {
   });
   out.push({ key: "golden", name: "Golden model", share: overview.golden_share, colour: "var(--golden)", training: false, ofCamera: false });
   out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false, ofCamera: false });
+  if (overview.lent_share > 0) {
+    out.push({ key: "lent", name: "Lent to another box", share: overview.lent_share, colour: "var(--profiling)", training: true, ofCamera: false });
+  }
   if (overview.serving) {
     const { share, front_share } = overview.serving;
     out.push({ key: "serving", name: "Served models", share: share?.reserved ?? 0, colour: "var(--part-serving)", training: false, ofCamera: false });
@@ -139,6 +142,7 @@ function Jobs({ overview }: { overview: Overview }) {
             <progress value={job.fraction} max={1} aria-label={`Retraining of ${camera?.name ?? job.camera}`} />
             <p class="quiet">
               {config(job.config, job.retraining)}
+              {job.box !== "" && `, on ${job.box}`}
               {job.held_out !== null && `; now ${percent(job.held_out)}`}
               {job.predicted_accuracy !== null && `, expected ${percent(job.predicted_accuracy)}`}
             </p>

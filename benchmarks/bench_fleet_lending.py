@@ -1,0 +1,103 @@
+"""A crowded box beside an idle one, alone and with lending: mean realised accuracy of the cameras of each.
+
+    python -m benchmarks.bench_fleet_lending [--cameras 4] [--windows 6] [--window-s 120] [--arms alone lending]
+
+Two `magpie run` processes on this machine with agents over mutual TLS, each with half of the cores: one with
+`--cameras` drawn streets, one with a single street. Both arms see the same streets at the same times of their day.
+Realised accuracy is that of the answers really given, of windows 2 to `--windows`. Goal: the crowded box gains 3
+points, the idle one loses 1 at most. Results: benchmarks/results/fleet_lending.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from benchmarks.fleet_boxes import RealBox, fleet_of, until
+from edge.demo.cameras import serve_cameras
+from edge.demo.site import scene_cameras
+
+RESULTS = Path(__file__).parent / "results" / "fleet_lending.json"
+ARMS = ("alone", "lending")
+#: Goals of the issue, in points.
+GAIN_POINTS, LOSS_POINTS = 3.0, -1.0
+#: Before the first boundary is counted a box starts, and the last window's sample is measured in the one after it.
+_START_S, _PATIENCE = 120.0, 2.0
+
+
+def accuracies(box: RealBox, first: int, last: int) -> dict[str, list[float]]:
+    """Realised accuracy by camera, of the windows `first` to `last` that were measured."""
+    found: dict[str, list[float]] = {}
+    for window in box.ask("/windows?limit=100") or ():
+        for row in window["cameras"]:
+            if first <= window["id"] <= last and row["realised"] is not None:
+                found.setdefault(row["camera"], []).append(row["realised"]["value"])
+    return found
+
+
+def measured(box: RealBox, last: int) -> bool:
+    """Whether the window `last` of a box was measured for every camera."""
+    rows = [w["cameras"] for w in box.ask("/windows?limit=100") or () if w["id"] == last]
+    return bool(rows) and len(rows[0]) > 0 and all(row["realised"] is not None for row in rows[0])
+
+
+def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
+    """One arm: both boxes for all windows."""
+    lending = {"lend": arm == "lending", "borrow": arm == "lending", "most_share": 0.8}
+    learning = {"window_s": args.window_s, "task": "detection", "label_budget": 24, "golden_share": 0.15}
+    half = (os.cpu_count() or 2) / 2
+    with tempfile.TemporaryDirectory() as name, serve_cameras(list(described), Path(name)) as port:
+        folder, rtsp = Path(name), f"rtsp://127.0.0.1:{port}"
+        crowd, own = list(described[: args.cameras]), list(described[args.cameras :])
+        boxes = [
+            RealBox(folder, "crowded", "127.0.0.11", crowd, rtsp, learning, lending, half),
+            RealBox(folder, "idle", "127.0.0.12", own, rtsp, learning, lending, half),
+        ]
+        with fleet_of(boxes):
+            limit_s = _START_S + _PATIENCE * args.window_s + args.windows * args.window_s
+            end = time.monotonic() + limit_s
+            for box in boxes:
+                left_s = max(1.0, end - time.monotonic())
+                until(lambda b=box: measured(b, args.windows), f"{box.name}\n{box.log()[-2000:]}", left_s, 1.0)
+            by_box = {box.name: accuracies(box, 2, args.windows) for box in boxes}
+            told = {box.name: box.ask("/fleet")["lending"] for box in boxes}
+    return {
+        "mean_accuracy": {box: round(mean(v for vs in rows.values() for v in vs), 4) for box, rows in by_box.items()},
+        "by_camera": {box: {c: [round(v, 4) for v in vs] for c, vs in rows.items()} for box, rows in by_box.items()},
+        "lending": told,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run and write the results."""
+    parser = argparse.ArgumentParser(description="A crowded box beside an idle one.")
+    parser.add_argument("--cameras", type=int, default=4)
+    parser.add_argument("--windows", type=int, default=6)
+    parser.add_argument("--window-s", type=float, default=120.0)
+    parser.add_argument("--arms", nargs="*", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    described = [c | {"fps": 5.0} for c in scene_cameras(args.cameras + 1, seed=3, cycle_s=12 * args.window_s)]
+    found: dict[str, Any] = {}
+    for arm in args.arms:
+        found[arm] = run(arm, described, args)
+        print(arm, json.dumps(found[arm]["mean_accuracy"]), json.dumps(found[arm]["lending"]), flush=True)
+    if set(ARMS) <= set(found):
+        with_it, alone = found["lending"]["mean_accuracy"], found["alone"]["mean_accuracy"]
+        found["gain_points"] = {box: round(100 * (with_it[box] - alone[box]), 2) for box in alone}
+        found["met"] = found["gain_points"]["crowded"] >= GAIN_POINTS and found["gain_points"]["idle"] >= LOSS_POINTS
+    found["run"] = {"cameras": args.cameras, "windows": args.windows, "window_s": args.window_s}
+    found["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
+    args.results.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

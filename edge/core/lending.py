@@ -1,0 +1,181 @@
+"""Retrainings that one box of a fleet does for another: offers, the work that is handed over, and what came of it.
+
+Shares are parts of a box's device, 0-1. Files are named by their SHA-256 (64 hexadecimal digits); no file is used
+before its content was checked against its name. No time here is a time of day: durations are in seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from edge.core import checks
+from edge.core.configs import Region
+from edge.core.errors import InvalidValue
+from edge.core.window import RetrainingOption
+
+#: A retraining with more bytes of pictures and students is not lent, and not taken.
+LARGEST_WORK: Final = 512 << 20
+#: Bytes a second between two boxes until it was measured: 10 MB/s, of a network of 100 Mbit/s.
+ASSUMED_RATE: Final = 10e6
+
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+
+#: asked: nobody has answered yet. fetching: the lender copies its input. running: it trains. done: the candidate is
+#: there. failed: nothing will come, `why` says so.
+LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
+#: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
+#: failed: the training failed there; damaged: what came is not what was announced, or no student of the camera.
+LentFault = Literal["refused", "withdrawn", "unreachable", "failed", "damaged"]
+LENT_FAULTS: Final[Mapping[LentFault, str]] = {
+    "refused": "the lender has no share left for it",
+    "withdrawn": "the lender needs its share itself",
+    "unreachable": "the lender does not answer",
+    "failed": "the training failed there",
+    "damaged": "what came back is not a student of this camera",
+}
+
+
+def check_digest(path: str, digest: object) -> None:
+    """A SHA-256 in small hexadecimal digits. Raises InvalidValue."""
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise InvalidValue(path, digest, "64 hexadecimal digits")
+
+
+def check_work_id(path: str, name: object) -> None:
+    """The id of a lent retraining, which is a folder's name, too. Raises InvalidValue."""
+    if not isinstance(name, str) or not _ID.fullmatch(name):
+        raise InvalidValue(path, name, "1 to 200 letters, digits and _ . -, a letter or digit first")
+
+
+@dataclass(frozen=True)
+class LendingOffer:
+    """A box lends `share` of its device now (0: nothing). `device` "cpu" or "gpu"; `units` cores are behind share 1.0
+    (a GPU: 1). `rate`: bytes a second that reach it from here. `left_s`: seconds until its own window is over, after
+    which it may need its share itself (None: it never does)."""
+
+    box: str
+    share: float
+    device: Literal["cpu", "gpu"]
+    units: float
+    rate: float = ASSUMED_RATE
+    left_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.left_s is not None:
+            checks.in_range("left_s", self.left_s, -1e9, 1e9)
+        checks.in_range("share", self.share, 0.0, 1.0)
+        checks.in_range("units", self.units, 0.0, 1e6, low_open=True)
+        checks.in_range("rate", self.rate, 0.0, 1e15, low_open=True)
+
+
+@dataclass(frozen=True)
+class Borrower:
+    """The box that would lend out: its device, its cores (a GPU: 1), and the bytes of each camera's retraining."""
+
+    device: Literal["cpu", "gpu"]
+    units: float
+    sizes: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        checks.in_range("units", self.units, 0.0, 1e6, low_open=True)
+
+
+@dataclass(frozen=True)
+class LentRetraining:
+    """A decision: the retraining `option` of a camera is done by `box` at `share` of its device. The camera's accuracy
+    is `accuracy` from `arrives_s` (seconds after the window's start) on; `device_seconds` are the lender's."""
+
+    camera: str
+    option: RetrainingOption
+    box: str
+    share: float
+    arrives_s: float
+    accuracy: float
+    device_seconds: float
+
+
+@dataclass(frozen=True)
+class LentWork:
+    """All that a lender needs. `data` is the labelled window as JSON, whose pictures' paths are their SHA-256; `parent`
+    and `download` are students by their SHA-256 (empty: there is no download); `blobs` all files with their bytes."""
+
+    id: str
+    camera: str
+    share: float
+    data: Mapping[str, Any]
+    parent: str
+    download: str
+    config: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    region: Region
+    seed: int
+    blobs: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        check_work_id("id", self.id)
+        checks.in_range("share", self.share, 0.0, 1.0, low_open=True)
+        for digest, size in self.blobs.items():
+            check_digest("blobs", digest)
+            checks.in_range(f"blobs.{digest}", size, 0, LARGEST_WORK)
+        checks.in_range("blobs", sum(self.blobs.values()), 0, LARGEST_WORK)
+        for name, digest in (("parent", self.parent), ("download", self.download)):
+            if digest not in self.blobs and not (name == "download" and digest == ""):
+                raise InvalidValue(name, digest, "one of blobs")
+
+
+@dataclass(frozen=True)
+class LentState:
+    """How far a lent retraining is. `cpu_s`: device seconds there times the lender's `units`. `digest`: of the
+    candidate, once it is `done`, with the `size` of its file; `train_frames` were trained on."""
+
+    phase: LentPhase
+    fault: LentFault | None = None
+    why: str = ""
+    fraction: float = 0.0
+    cpu_s: float = 0.0
+    digest: str = ""
+    size: int = 0
+    train_frames: int = 0
+
+
+@dataclass(frozen=True)
+class LendingOffers:
+    """The offers of other boxes, as this box's agent heard last."""
+
+    offers: tuple[LendingOffer, ...] = ()
+
+
+@dataclass(frozen=True)
+class LentHere:
+    """A retraining that this box does for `box`: its camera there, the share that it has now, the part that is done."""
+
+    box: str
+    camera: str
+    share: float
+    fraction: float
+
+
+@dataclass(frozen=True)
+class BorrowedThere:
+    """A retraining of this box's camera that `box` does, and the part that is done (0-1)."""
+
+    box: str
+    camera: str
+    phase: LentPhase
+    fraction: float
+
+
+@dataclass
+class LendingCounts:
+    """Since the appliance's start: retrainings lent and borrowed that ended well, device seconds of this box's work for
+    others and of others for this box (in seconds of this box's device), borrowed ones that failed by fault."""
+
+    lent: int = 0
+    borrowed: int = 0
+    lent_device_s: float = 0.0
+    borrowed_device_s: float = 0.0
+    failures: dict[LentFault, int] = field(default_factory=dict)

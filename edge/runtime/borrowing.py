@@ -1,0 +1,210 @@
+"""Retrainings of this box's cameras that other boxes do: handed to the fleet's agent, followed, and judged here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from edge.core import events as ev
+from edge.core.errors import MagpieError
+from edge.core.lending import (
+    LENT_FAULTS,
+    BorrowedThere,
+    Borrower,
+    LendingCounts,
+    LendingOffer,
+    LentFault,
+    LentPhase,
+    LentState,
+)
+from edge.runtime import messages as m
+from edge.runtime.lending_folder import LendingFolder
+from edge.runtime.lent_work import bytes_of, packed
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+#: A lender of which nothing was heard for so long is given up, in seconds: the retraining may still be done here.
+SILENT_S: Final = 20.0
+
+
+@dataclass
+class _Borrowed:
+    """A retraining that another box was asked for; `judging`: its candidate is here."""
+
+    order: ev.StartRetraining
+    job: m.RetrainingJob
+    heard_s: float
+    told_ns: int = 0
+    phase: LentPhase = "asked"
+    fraction: float = 0.0
+    judging: bool = False
+
+
+class Borrowing:
+    """The runtime's hands for lent retrainings. `spawn(work, name)` runs beside the loop's main work. Nothing happens
+    before `look` is called, again and again: a box that borrows nothing has no offers and plans alone."""
+
+    def __init__(self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None]) -> None:
+        self._r, self._folder, self._spawn = runtime, folder, spawn
+        self._asked: dict[str, _Borrowed] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._told: tuple[object, object] = ((), {})
+        self.counts = LendingCounts()
+
+    def there(self) -> tuple[BorrowedThere, ...]:
+        """The retrainings that other boxes do for this one now."""
+        return tuple(BorrowedThere(a.order.lender, a.order.camera, a.phase, a.fraction) for a in self._asked.values())
+
+    # -- the runtime's orders
+
+    def ask(self, order: ev.StartRetraining, job: m.RetrainingJob) -> None:
+        """Have another box do a retraining."""
+        self._asked[order.job] = _Borrowed(order, job, self._r.clock.monotonic())
+        self._spawn(self._hand_over(order, job), f"lend {order.job}")
+
+    def has(self, job: str) -> bool:
+        """Whether a retraining is done elsewhere."""
+        return job in self._asked
+
+    def drop(self, job: str) -> None:
+        """A retraining is waited for no longer."""
+        if self._asked.pop(job, None) is not None:
+            self._folder.asked.mark(job, "cancel")
+
+    # -- once a second
+
+    async def look(self, me: str) -> None:
+        """Take in what the agent says; `me` is this box's name."""
+        await self._tell_offers(me)
+        for name in list(self._asked):
+            told_ns, state = await asyncio.to_thread(self._read, name)
+            asked = self._asked.get(name)
+            if asked is not None and not asked.judging:
+                self._step(name, asked, told_ns, state)
+
+    def _read(self, name: str) -> tuple[int, LentState | None]:
+        return self._folder.asked.told_ns(name), self._folder.asked.state(name)
+
+    def _step(self, name: str, asked: _Borrowed, told_ns: int, state: LentState | None) -> None:
+        now_s = self._r.clock.monotonic()
+        if told_ns != asked.told_ns:
+            asked.told_ns, asked.heard_s = told_ns, now_s
+        if state is None or state.phase in ("asked", "fetching", "running"):
+            if now_s - asked.heard_s > SILENT_S:
+                self._failed(name, asked, "unreachable", "")
+            elif state is not None:
+                self._progressed(name, asked, state)
+        elif state.phase == "failed":
+            self._failed(name, asked, state.fault or "failed", state.why)
+        else:
+            asked.judging, asked.phase, asked.fraction = True, "done", state.fraction
+            self._spawn(self._judge(name, asked, state), f"judge {name}")
+
+    def _progressed(self, name: str, asked: _Borrowed, state: LentState) -> None:
+        changed = (state.phase, state.fraction) != (asked.phase, asked.fraction)
+        asked.phase, asked.fraction = state.phase, state.fraction
+        if changed and state.phase == "running":
+            self._r.students.retrainings.received(
+                asked.order.camera,
+                m.TrainingProgress(name, self._device_s(state), state.fraction, 0, 0.0, None),
+            )
+
+    def _device_s(self, state: LentState) -> float:
+        return state.cpu_s / self._r.shares.cores
+
+    # -- handing over
+
+    async def _hand_over(self, order: ev.StartRetraining, job: m.RetrainingJob) -> None:
+        try:
+            work, given = await asyncio.to_thread(packed, job, order.lender, order.share)
+            await asyncio.to_thread(self._folder.asked.begin, work, given)
+            if order.job not in self._asked:  # dropped meanwhile
+                self._folder.asked.mark(order.job, "cancel")
+        except (MagpieError, OSError) as error:
+            asked = self._asked.get(order.job)
+            if asked is not None:
+                self._failed(order.job, asked, "failed", str(error))
+
+    def _failed(self, name: str, asked: _Borrowed, fault: LentFault, why: str) -> None:
+        self.drop(name)
+        self.counts.failures[fault] = self.counts.failures.get(fault, 0) + 1
+        words = LENT_FAULTS[fault] + (f": {why}" if why else "")
+        log.warning("%s lent to %s: %s", name, asked.order.lender, words)
+        self._r.students.retrainings.given_up(asked.order.camera, name, words)
+
+    # -- the candidate
+
+    async def _judge(self, name: str, asked: _Borrowed, state: LentState) -> None:
+        """A profiler judges it: it has a share of the device at any time."""
+        target = asked.job.output.with_suffix(".lent")
+        try:
+            await asyncio.to_thread(_moved, self._folder.asked.candidate(name), target)
+        except OSError as error:
+            self._failed(name, asked, "damaged", str(error))
+            return
+        if name not in self._asked:  # dropped meanwhile
+            target.unlink(missing_ok=True)
+            return
+        self._folder.asked.mark(name, "cancel")
+        self._r.profilers.ask(
+            m.JudgeCandidate(
+                asked.job.data, asked.job, target, asked.order.lender, self._device_s(state), state.fraction,
+                state.train_frames,
+            )
+        )  # fmt: skip
+
+    def judged(self, done: m.TrainingDone) -> None:
+        """A profiler has judged a candidate: it goes through the gate."""
+        done.path.with_suffix(".lent").unlink(missing_ok=True)
+        asked = self._asked.pop(done.job, None)
+        if asked is not None:
+            self.counts.borrowed += 1
+            self.counts.borrowed_device_s += done.device_seconds
+        self._r.students.retrainings.received("" if asked is None else asked.order.camera, done)
+
+    def not_judged(self, job: m.JudgeCandidate) -> None:
+        """A candidate could not be judged: it is none."""
+        job.candidate.unlink(missing_ok=True)
+        asked = self._asked.get(job.job.job)
+        if asked is not None:
+            self._failed(job.job.job, asked, "damaged", "")
+
+    # -- offers
+
+    async def _tell_offers(self, me: str) -> None:
+        """The controller is told of what changed."""
+        r = self._r
+        offers = tuple(o for o in await asyncio.to_thread(self._folder.offers) if o.box != me and o.share > 0.0)
+        sizes = await self._measured_sizes() if offers else {}
+        device = "cpu" if r.shares.partitioner.caps.device == "cpu" else "gpu"
+        borrower = Borrower("cpu" if device == "cpu" else "gpu", r.shares.cores, sizes)
+        now_s = r.clock.monotonic()
+        key = tuple((o.box, o.share, *_coarse(o, now_s)) for o in offers)
+        if (key, sizes) != self._told:
+            self._told = (key, sizes)
+            r.dispatch(ev.LendersOffered(now_s, offers, borrower))
+
+    async def _measured_sizes(self) -> dict[str, int]:
+        for camera in list(self._r.cameras.values()):
+            window = max(camera.closed, default=0)
+            if window and self._sizes.get(camera.id, (0, 0))[0] != window:
+                self._sizes[camera.id] = (window, await asyncio.to_thread(bytes_of, camera.closed[window]))
+        return {c: size for c, (_, size) in self._sizes.items() if c in self._r.cameras}
+
+
+def _coarse(offer: LendingOffer, now_s: float) -> tuple[int, int]:
+    """The rate and the end of the lender's window, so coarse that they rarely change."""
+    ends_s = 0.0 if offer.left_s is None else now_s + offer.left_s
+    return int(offer.rate).bit_length(), round(ends_s / 10.0)
+
+
+def _moved(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)

@@ -1,0 +1,175 @@
+"""Lent retrainings on disk: how the appliance and the fleet's agent beside it hand them to each other.
+
+    DATA/fleet/lending/offer.json      what this box lends, by the appliance
+    DATA/fleet/lending/offers.json     what others lend, by the agent
+    DATA/fleet/lending/asked/ID/       retrainings that others do for this box
+    DATA/fleet/lending/lent/ID/        retrainings that this box does for others
+
+In a folder: `work.json`; `input.json` (asked: the box, and where the files are); `blobs/SHA` (lent: its files); `ready`
+(lent: all files are there); `state.json`, by who does the work or copies it; `candidate.safetensors`; `cancel`: nobody
+waits for it any more. Files are written whole under another name and renamed. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from edge.core.errors import InvalidValue, StoreError
+from edge.core.lending import LendingOffer, LendingOffers, LentState, LentWork, check_digest, check_work_id
+
+V = TypeVar("V")
+
+#: Older offers are of an appliance, or an agent, that does not run.
+FRESH_S: Final = 10.0
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+@dataclass(frozen=True)
+class WorkInput:
+    """The box that is asked, and the path of each file by its SHA-256."""
+
+    box: str
+    paths: Mapping[str, str]
+
+
+class WorkFolders:
+    """One folder for each lent retraining, by its id. Raises StoreError where nothing can be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def ids(self) -> list[str]:
+        """Of all that are complete."""
+        return sorted(p.parent.name for p in self.path.glob("*/work.json"))
+
+    def begin(self, work: LentWork, given: WorkInput | None = None) -> None:
+        """Keep a retraining; its folder counts when `work.json` is there."""
+        if given is not None:
+            _write(self._in(work.id, "input.json"), given)
+        _write(self._in(work.id, "work.json"), work)
+
+    def work(self, name: str) -> LentWork | None:
+        """None: there is none, or it cannot be read."""
+        return _read(self._in(name, "work.json"), LentWork)
+
+    def given(self, name: str) -> WorkInput | None:
+        """None: there is none, or it cannot be read."""
+        return _read(self._in(name, "input.json"), WorkInput)
+
+    def tell(self, name: str, state: LentState) -> None:
+        """How far it is. One that was removed meanwhile stays removed."""
+        if self._in(name, "work.json").exists():
+            _write(self._in(name, "state.json"), state)
+
+    def state(self, name: str) -> LentState | None:
+        """How far it is; None: nobody has said anything yet."""
+        return _read(self._in(name, "state.json"), LentState)
+
+    def told_ns(self, name: str) -> int:
+        """When somebody said something last, in the file system's nanoseconds; 0: never."""
+        try:
+            return self._in(name, "state.json").stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def mark(self, name: str, what: str) -> None:
+        """`ready` or `cancel`."""
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            self._in(name, what).touch()
+
+    def marked(self, name: str, what: str) -> bool:
+        """Whether it is `ready`, or `cancel`led."""
+        return self._in(name, what).exists()
+
+    def blob(self, name: str, digest: str) -> Path:
+        """Where a file of a retraining is kept. Raises InvalidValue for what is no SHA-256."""
+        check_digest("digest", digest)
+        return self._in(name, "blobs") / digest
+
+    def candidate(self, name: str) -> Path:
+        """The student that came out."""
+        return self._in(name, "candidate.safetensors")
+
+    def remove(self, name: str) -> None:
+        """Nothing of it stays."""
+        folder = self._in(name, "work.json").parent
+        (folder / "work.json").unlink(missing_ok=True)  # first: half of a folder is none
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def clear(self) -> None:
+        """At a start: all that ran before is lost."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _in(self, name: str, file: str) -> Path:
+        check_work_id("id", name)
+        return self.path / name / file
+
+
+class LendingFolder:
+    """All files of lending of one box. `DATA` is the appliance's data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / "fleet" / "lending"
+        self.asked = WorkFolders(self.path / "asked")
+        self.lent = WorkFolders(self.path / "lent")
+
+    def offer(self) -> LendingOffer | None:
+        """The offer of this box; None: its appliance has not said so lately."""
+        return _fresh(self.path / "offer.json", LendingOffer)
+
+    def write_offer(self, offer: LendingOffer) -> None:
+        """By the appliance."""
+        _write(self.path / "offer.json", offer)
+
+    def offers(self) -> tuple[LendingOffer, ...]:
+        """The offers of other boxes; none where the agent has not said so lately."""
+        found = _fresh(self.path / "offers.json", LendingOffers)
+        return () if found is None else found.offers
+
+    def write_offers(self, offers: LendingOffers) -> None:
+        """By the agent."""
+        _write(self.path / "offers.json", offers)
+
+
+def _fresh(path: Path, kind: type[V]) -> V | None:
+    try:
+        age_s = time.time() - path.stat().st_mtime
+    except OSError:
+        return None
+    return _read(path, kind) if abs(age_s) <= FRESH_S else None
+
+
+def _read(path: Path, kind: type[V]) -> V | None:
+    known: Any = kind
+    try:
+        found: V = _adapter(known).validate_json(path.read_bytes())
+    except (OSError, ValidationError, InvalidValue):
+        return None
+    return found
+
+
+def _write(path: Path, value: Any) -> None:
+    kind: Any = type(value)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary.write_bytes(_adapter(kind).dump_json(value))
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise StoreError(f"{path}: cannot be written: {error}") from None

@@ -1,0 +1,130 @@
+"""Which retraining of a crowded box is done by which other box, and how much a box may lend without losing by it.
+
+Both ask the box's own planner: `worth` is what a plan is worth (mean accuracy, 0-1). A lender lends no share that its
+own plan would be worse without; a borrower lends out a retraining only where its plan is worth more with it, the time
+of the transfer and of the gate counted. Pure; the same answer for the same question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from edge.core.lending import Borrower, LendingOffer, LentRetraining
+from edge.core.window import Arrival, RetrainingOption, StreamProblem, WindowProblem
+
+#: A plan that is worth so much less is as good: a tenth of a point.
+AS_GOOD: Final = 0.001
+#: A plan with a lent retraining has to be worth so much more: pictures leave the box, and it may fail.
+LEAST_GAIN: Final = 0.003
+#: Shares that a lender tries, as parts of the most that it may lend, the largest first.
+PARTS: Final = (1.0, 0.8, 0.6, 0.4, 0.25, 0.15)
+#: Below this share of a device nothing is offered: no retraining would end in its window.
+LEAST_SHARE: Final = 0.05
+#: Cameras whose retrainings are tried in plans, those with the largest gain of their own first.
+MOST_TRIED: Final = 4
+#: From the transfer's end to the training's begin, and from the candidate's arrival to the gate's verdict, in seconds.
+START_S, GATE_S = 3.0, 5.0
+#: Of gains that differ by less the smaller offer is taken.
+SAME_GAIN: Final = 0.0005
+
+
+def share_to_lend(worth: Callable[[float], float], most: float) -> float:
+    """The largest share, at most `most`, that costs a box's own plan nothing; 0: none. `worth(share)` is that of its
+    plan without the share."""
+    if most < LEAST_SHARE:
+        return 0.0
+    whole = worth(0.0)
+    for part in PARTS:
+        share = round(part * most, 6)
+        if share >= LEAST_SHARE and worth(share) >= whole - AS_GOOD:
+            return share
+    return 0.0
+
+
+def lend_out(
+    problem: WindowProblem,
+    offers: Sequence[LendingOffer],
+    borrower: Borrower,
+    worth: Callable[[WindowProblem], float],
+) -> tuple[LentRetraining, ...]:
+    """The retrainings that other boxes shall do, at most one for each offer: each time the one with which the plan is
+    worth most, as long as it is worth `LEAST_GAIN` more."""
+    left = {o.box: o for o in sorted(offers, key=lambda o: (o.share, o.box)) if _usable(o, borrower)}
+    lent: list[LentRetraining] = []
+    value = worth(problem) if left else 0.0
+    while left:
+        found = [one for s in problem.streams if (one := _best(s, problem, tuple(left.values()), borrower)) is not None]
+        found.sort(key=lambda one: (-one[0], one[1].camera))
+        tried = [(worth(with_lent(problem, (one,))), one) for _, one in found[:MOST_TRIED]]
+        best = max(tried, key=lambda t: t[0], default=None)
+        if best is None or best[0] <= value + LEAST_GAIN:
+            break
+        value, chosen = best
+        lent.append(chosen)
+        problem = with_lent(problem, (chosen,))
+        del left[chosen.box]
+    return tuple(lent)
+
+
+def with_lent(problem: WindowProblem, lent: Sequence[LentRetraining], late_s: float = 0.0) -> WindowProblem:
+    """The problem where these cameras are not retrained here, and are better once the result is there. One that
+    should be there already is taken to come within `late_s`."""
+    by_camera = {one.camera: one for one in lent}
+
+    def stream(s: StreamProblem) -> StreamProblem:
+        one = by_camera.get(s.id)
+        if one is None:
+            return s
+        at_s = min(problem.window_s, max(one.arrives_s, problem.label_delay_s + late_s))
+        return replace(s, options=(), arrival=Arrival(at_s, one.accuracy, one.box))
+
+    return replace(problem, streams=tuple(stream(s) for s in problem.streams))
+
+
+def _usable(offer: LendingOffer, borrower: Borrower) -> bool:
+    # Nobody knows how a GPU's seconds compare with a CPU's before it was tried.
+    return offer.share >= LEAST_SHARE and offer.device == borrower.device
+
+
+def _best(
+    stream: StreamProblem, problem: WindowProblem, offers: Sequence[LendingOffer], borrower: Borrower
+) -> tuple[float, LentRetraining] | None:
+    """The gain of a camera's best retraining over the window, at the best offer; offers by rising share."""
+    if stream.running is not None or stream.arrival is not None or stream.id not in borrower.sizes:
+        return None
+    best: tuple[float, LentRetraining] | None = None
+    for offer in offers:
+        for option in stream.options:
+            one = _lent(stream, option, offer, problem, borrower)
+            if offer.left_s is not None and one.arrives_s - GATE_S - problem.label_delay_s > offer.left_s:
+                continue
+            gain = (option.end_accuracy - stream.start_accuracy) * (problem.window_s - one.arrives_s) / problem.window_s
+            if gain > 0 and (best is None or gain > best[0] + SAME_GAIN):
+                best = (gain, one)
+    return best
+
+
+def _lent(
+    stream: StreamProblem, option: RetrainingOption, offer: LendingOffer, problem: WindowProblem, borrower: Borrower
+) -> LentRetraining:
+    """A retraining at an offer. Nothing that began here goes on there: all of its work is left."""
+    faster = offer.units / borrower.units
+    share, speed = _useful(option, offer.share * faster)
+    transfer_s = borrower.sizes[stream.id] / offer.rate
+    arrives_s = problem.label_delay_s + transfer_s + START_S + option.gpu_seconds / max(speed, 1e-9) + GATE_S
+    return LentRetraining(
+        stream.id, option, offer.box, min(offer.share, share / faster), arrives_s, option.end_accuracy,
+        option.gpu_seconds / faster,
+    )  # fmt: skip
+
+
+def _useful(option: RetrainingOption, share: float) -> tuple[float, float]:
+    """The least share with the speed that `share` brings, and that speed; both in seconds of the borrower's device. A
+    retraining in one thread is no faster on more cores; one that was not measured is as fast as its share is large."""
+    if not option.throughput:
+        return share, share
+    speed = option.speed(min(1.0, share))
+    enough = (x for x, y in option.throughput if y >= speed)
+    return min(share, next(enough, share)), speed

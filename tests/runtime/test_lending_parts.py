@@ -1,0 +1,283 @@
+"""The runtime's lender and borrower beside the files that the agent writes; workers are written down, none runs."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_worker_mains import job_of, student, window
+
+from edge.core import events as ev
+from edge.core.clock import ManualClock
+from edge.core.labels import Accuracy, LabelledWindow
+from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentState
+from edge.core.profiles import InferenceProfile
+from edge.core.shares import ideal_caps
+from edge.runtime import messages as m
+from edge.runtime.borrowing import SILENT_S, Borrowing
+from edge.runtime.lender import Lender
+from edge.runtime.lending_folder import LendingFolder, WorkInput
+from edge.runtime.lent_work import packed
+from scheduler.controller import WindowController
+from scheduler.follow import planner
+
+__all__ = ["student", "window"]
+CAPS = replace(ideal_caps(), min_share=0.01, units=2.0)
+LITTLE = InferenceProfile("subsampling", 0.2, (1.0, 2.0, 4.0), (1.0, 0.8, 0.5))
+ALL = InferenceProfile("linear", 1.0)
+
+
+class Workers:
+    """Stands where the supervisor is."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[float, m.RetrainingJob]] = []
+        self.shares: list[float] = []
+        self.stopped = 0
+        self.say: Any = None
+
+    def has(self, name: str) -> bool:
+        return len(self.started) > self.stopped
+
+    def start(self, worker: Any, share: float, main: Any, job: m.RetrainingJob, say: Any, **more: Any) -> None:
+        self.started.append((share, job))
+        self.say = say
+
+    def resize(self, name: str, share: float) -> None:
+        self.shares.append(share)
+
+    async def stop(self, *_: Any) -> None:
+        self.stopped += 1
+
+
+class Box:
+    """A box with a real controller and planner; tasks that are spawned are awaited by `settle`."""
+
+    def __init__(self, folder: Path, profile: InferenceProfile = LITTLE) -> None:
+        self.clock, self.folder, self.workers = ManualClock(), LendingFolder(folder), Workers()
+        self.plan = planner(CAPS)
+        settings = ev.WindowSettings(100.0, None, "thief", True, 0.05)
+        self.controller = WindowController(settings, 1.0, self.plan)
+        self.shares = SimpleNamespace(
+            lent=0.0, cores=2.0, partitioner=SimpleNamespace(caps=CAPS), quantized=CAPS.quantize,
+            camera_capacity=lambda: round(1.0 - self.shares.lent, 6),
+        )  # fmt: skip
+        self.received: list[tuple[str, Any]] = []
+        self.given_up: list[tuple[str, str, str]] = []
+        self.judging: list[m.JudgeCandidate] = []
+        self.dispatched: list[ev.Event] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        retrainings = SimpleNamespace(
+            received=lambda *said: self.received.append(said), given_up=lambda *said: self.given_up.append(said)
+        )
+        self.runtime: Any = SimpleNamespace(
+            clock=self.clock, controller=self.controller, shares=self.shares, supervisor=self.workers,
+            dispatch=self._dispatch, cameras={}, students=SimpleNamespace(retrainings=retrainings),
+            profilers=SimpleNamespace(ask=self.judging.append),
+        )  # fmt: skip
+        self._dispatch(ev.CameraJoined(0.0, "own", 0.7, profile))
+        self._dispatch(ev.BoundaryReached(0.0))
+        self.dispatched.clear()
+
+    def _dispatch(self, event: ev.Event) -> None:
+        self.dispatched.append(event)
+        self.controller.handle(event)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        self._tasks.append(asyncio.ensure_future(work))
+
+    async def settle(self) -> None:
+        while self._tasks:
+            await self._tasks.pop()
+
+    def lender(self, most: float = 0.6) -> Lender:
+        return Lender(self.runtime, self.folder, most, self.plan, self.spawn, LendingCounts())
+
+    def borrowing(self) -> Borrowing:
+        return Borrowing(self.runtime, self.folder, self.spawn)
+
+
+def share_offered(box: Box) -> float:
+    offer = box.folder.offer()
+    assert offer is not None
+    return offer.share
+
+
+def asked_for(box: Box, job: m.RetrainingJob, share: float = 0.5, name: str = "crowded.w2-a") -> str:
+    """A retraining of another box, whose files are all there."""
+    work, _ = packed(replace(job, job=name), "idle", share)
+    box.folder.lent.begin(work, WorkInput("crowded", {}))
+    box.folder.lent.mark(name, "ready")
+    return name
+
+
+class TestLender:
+    async def test_an_idle_box_offers_and_trains_at_no_more_than_that(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        assert box.folder.offer() == LendingOffer("idle", 0.6, "cpu", 2.0, left_s=100.0)
+        name = asked_for(box, job_of(window, student, tmp_path))
+        await lender.look("idle")
+        ((share, job),) = box.workers.started
+        assert (share, job.job, job.cores) == (0.5, name, 2.0)
+        assert box.controller.state.num_gpus == pytest.approx(0.5), "its own plan does without"
+        assert share_offered(box) == 0.0, "one at a time"
+        (here,) = lender.here()
+        assert (here.box, here.camera, here.share) == ("crowded", "a", 0.5)
+        box.workers.say(m.TrainingProgress(name, 2.0, 0.5, 1, 0.1, None))
+        assert box.folder.lent.state(name) == LentState("running", fraction=0.5, cpu_s=4.0)
+        job.output.write_bytes(b"candidate")
+        nothing = Accuracy(0.5, 1, 1)
+        box.workers.say(m.TrainingDone(name, job.output, nothing, nothing, 3.0, 1.0, 6, job.spec))
+        await box.settle()
+        state = box.folder.lent.state(name)
+        assert state is not None
+        assert (state.phase, state.digest, state.cpu_s) == ("done", hashlib.sha256(b"candidate").hexdigest(), 6.0)
+        assert (lender.counts.lent, lender.counts.lent_device_s) == (1, 3.0)
+        assert box.controller.state.num_gpus == pytest.approx(1.0)
+        await lender.look("idle")
+        assert len(box.workers.started) == 1, "it waits to be fetched"
+
+    async def test_while_its_own_window_is_prepared_a_lent_one_has_next_to_nothing(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        asked_for(box, job_of(window, student, tmp_path))
+        await lender.look("idle")
+        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        await lender.look("idle")
+        assert box.workers.shares == [CAPS.min_share]
+        assert box.controller.state.num_gpus == pytest.approx(1.0), "profiles are made with all that there is"
+        assert share_offered(box) == 0.0
+        box.runtime.dispatch(ev.SampleLabelled(101.0, "own", 1, 0, 0, 0.7))
+        await lender.look("idle")
+        assert box.workers.shares == [CAPS.min_share, 0.5], "and then again what was agreed"
+
+    async def test_a_box_that_needs_its_share_gives_a_lent_retraining_up(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        name = asked_for(box, job_of(window, student, tmp_path))
+        await lender.look("idle")
+        box.runtime.dispatch(ev.CameraJoined(10.0, "new", 0.7, ALL))
+        await lender.look("idle")
+        await box.settle()
+        state = box.folder.lent.state(name)
+        assert state is not None
+        assert (state.phase, state.fault) == ("failed", "withdrawn")
+        assert box.workers.stopped == 1
+        assert box.controller.state.num_gpus == pytest.approx(1.0)
+
+    async def test_nobody_waits_for_it_any_more(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        name = asked_for(box, job_of(window, student, tmp_path))
+        await lender.look("idle")
+        box.folder.lent.mark(name, "cancel")
+        await lender.look("idle")
+        await box.settle()
+        assert (box.workers.stopped, box.folder.lent.ids(), lender.here()) == (1, [], ())
+
+    async def test_a_busy_box_offers_nothing(self, tmp_path: Path) -> None:
+        box = Box(tmp_path, ALL)
+        await box.lender().look("idle")
+        assert share_offered(box) == 0.0
+
+
+class TestBorrower:
+    @staticmethod
+    def order(job: m.RetrainingJob) -> ev.StartRetraining:
+        return ev.StartRetraining(job.camera, job.job, job.config.id, 0.5, 1, (), 1, lender="idle")
+
+    async def asked(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> tuple[Box, Borrowing, m.RetrainingJob]:
+        box, job = Box(tmp_path), job_of(window, student, tmp_path / "jobs")
+        borrowing = box.borrowing()
+        borrowing.ask(self.order(job), job)
+        await box.settle()
+        assert box.folder.asked.ids() == [job.job]
+        given = box.folder.asked.given(job.job)
+        assert given is not None
+        assert given.box == "idle"
+        return box, borrowing, job
+
+    async def test_a_result_is_judged_here_and_goes_through_the_gate(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box, borrowing, job = await self.asked(tmp_path, window, student)
+        box.folder.asked.tell(job.job, LentState("running", fraction=0.25, cpu_s=4.0))
+        await borrowing.look("crowded")
+        assert box.received == [("a", m.TrainingProgress(job.job, 2.0, 0.25, 0, 0.0, None))]
+        assert borrowing.there()[0].fraction == 0.25
+        box.folder.asked.candidate(job.job).write_bytes(b"candidate")
+        box.folder.asked.tell(job.job, LentState("done", fraction=1.0, cpu_s=10.0, train_frames=6))
+        await borrowing.look("crowded")
+        await box.settle()
+        (judge,) = box.judging
+        assert (judge.candidate.read_bytes(), judge.device_seconds, judge.box) == (b"candidate", 5.0, "idle")
+        assert box.folder.asked.marked(job.job, "cancel"), "its agent may clear up"
+        nothing = Accuracy(0.5, 1, 1)
+        done = m.TrainingDone(job.job, job.output, nothing, nothing, 5.0, 1.0, 6, job.spec, trained_on="idle")
+        borrowing.judged(done)
+        assert box.received[-1] == ("a", done)
+        assert (borrowing.counts.borrowed, borrowing.counts.borrowed_device_s) == (1, 5.0)
+        assert not judge.candidate.exists()
+        assert borrowing.there() == ()
+
+    async def test_what_is_no_student_is_counted_and_retrained_here(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box, borrowing, job = await self.asked(tmp_path, window, student)
+        box.folder.asked.candidate(job.job).write_bytes(b"no student")
+        box.folder.asked.tell(job.job, LentState("done", fraction=1.0))
+        await borrowing.look("crowded")
+        await box.settle()
+        borrowing.not_judged(box.judging[0])
+        assert [(camera, name) for camera, name, _ in box.given_up] == [("a", job.job)]
+        assert borrowing.counts.failures == {"damaged": 1}
+
+    async def test_a_lender_that_gives_up_or_is_silent_is_counted(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box, borrowing, job = await self.asked(tmp_path, window, student)
+        box.folder.asked.tell(job.job, LentState("failed", "withdrawn"))
+        await borrowing.look("crowded")
+        assert box.given_up[0][2] == "the lender needs its share itself"
+        borrowing.ask(self.order(job), job)
+        await box.settle()
+        box.folder.asked.tell(job.job, LentState("running"))
+        await borrowing.look("crowded")
+        box.clock.advance(SILENT_S + 1.0)
+        await borrowing.look("crowded")
+        assert borrowing.counts.failures == {"withdrawn": 1, "unreachable": 1}
+        assert not borrowing.has(job.job)
+
+    async def test_the_controller_hears_of_offers_that_changed(self, tmp_path: Path) -> None:
+        box = Box(tmp_path)
+        borrowing = box.borrowing()
+        await borrowing.look("crowded")
+        assert box.dispatched == []
+        mine, other = LendingOffer("crowded", 0.5, "cpu", 2.0), LendingOffer("idle", 0.5, "cpu", 2.0)
+        box.folder.write_offers(LendingOffers((mine, other)))
+        await borrowing.look("crowded")
+        await borrowing.look("crowded")
+        (offered,) = box.dispatched
+        assert isinstance(offered, ev.LendersOffered)
+        assert offered.offers == (other,)
