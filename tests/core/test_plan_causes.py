@@ -14,6 +14,8 @@ SAID = {
     PlanCause("restarted"): "restarted inside a window: planned again with what is left",
     PlanCause("restarted_without_plan"): "restarted inside a window without a plan",
     PlanCause("capacity_changed"): "another part of the device is left for cameras",
+    PlanCause("lenders_offered"): "another box lends a share of its device",
+    PlanCause("lender_failed", "gate"): "gate: its retraining did not come back from another box",
     PlanCause("camera_joined", "gate"): "gate: the camera joined",
     PlanCause("camera_left", "gate"): "gate: the camera left",
     PlanCause("camera_measured", "gate"): "gate: its inference was measured",

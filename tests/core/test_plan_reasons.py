@@ -20,6 +20,10 @@ WORDS = [
         PlanReason("go_on", "gate", "head-e5", RETRAINING | {"device_s": 0.0, "place": 1, "places": 1}),
         "go on with head-e5: +16.0 points for 0.0 device seconds, the only one (nothing left to pay)",
     ),
+    (
+        PlanReason("lent", "gate", "b2", {"points": 7.25, "arrives_s": 41.6}),
+        "the box b2 retrains it: +7.2 points from second 42 of the window on, at no share of this box",
+    ),
     (PlanReason("not_worth_it", "gate"), "no retraining pays off in what is left of the window"),
     (PlanReason("no_gain", "gate"), "no retraining would gain"),
     (
@@ -58,7 +62,7 @@ def test_every_code_has_words() -> None:
 
 
 def test_reasons_are_written_as_sentences_and_values_and_read_back_the_same() -> None:
-    reasons = {"gate": tuple(r for r, _ in WORDS[:5]), "": (WORDS[6][0], WORDS[8][0])}
+    reasons = {"gate": tuple(r for r, _ in WORDS[:6]), "": (WORDS[7][0], WORDS[9][0])}
     plan = WindowPlan("relay", "w", 0.5, (Segment(0.0, {"gate": StreamAllocation(0.5)}),), reasons=reasons)
     written = json.loads(json.dumps(plan.to_json()))
     assert written["reasons"] == reasons_in_words(reasons)

@@ -266,6 +266,7 @@ async def test_a_box_that_died_while_it_left_has_left_when_it_begins_again(tmp_p
         head, leave = FleetMember("b1", fleet.address("b1")), FleetOrder("leave", "b2")
         await fleet.kill("b2")
         fleet.folder("b2").mark_leaving(True)
+        await until(lambda: fleet.status("b1").mandate, "the head hears enough boxes")
         async with Links(fleet.folder("b2").path) as links:
             await links.ask(head, "/order", leave, OrderAnswer)  # the answer is lost with the box
         await fleet.start("b2")
@@ -276,6 +277,7 @@ async def test_a_box_that_is_no_member_any_more_can_leave_and_one_whose_files_ar
     async with FleetOfAgents(tmp_path) as fleet:
         await three(fleet)
         head = FleetMember("b1", fleet.address("b1"))
+        await until(lambda: fleet.status("b1").mandate, "the head hears enough boxes")
         async with Links(fleet.folder("b2").path) as links:
             await links.ask(head, "/order", FleetOrder("leave", "b2"), OrderAnswer)
         assert (await fleet.order("leave", "b2")).kind == "leave"
