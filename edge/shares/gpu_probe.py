@@ -52,6 +52,9 @@ def measure() -> dict[str, Any]:
     except ImportError:
         found["green_reason"] = "this torch has no torch.cuda.green_contexts"
         return found
+    if not hasattr(green_contexts, "SMPartition"):
+        found["green_reason"] = f"torch {torch.__version__} has green contexts of an older interface"
+        return found
     try:
         a = torch.randn(4096, 4096, device="cuda")
         whole = _kernel_ms(torch, torch.cuda.current_stream(), a)
