@@ -151,7 +151,8 @@ async def _demo(site: SiteSettings, args: argparse.Namespace) -> int:
         # One address for people: it logs the browser that opens it first in.
         page = await running.entrance("demo")
         console.say(f"The page: {page}")
-        console.say(f"Shares: {caps.kind} ({caps.enforced}) over {caps.units:g} cores. {caps.evidence}")
+        unit = "cores" if caps.device == "cpu" else "SMs"
+        console.say(f"Shares: {caps.kind} ({caps.enforced}) over {caps.units:g} {unit}. {caps.evidence}")
         if not args.no_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             webbrowser.open(page)
         first = running.appliance.runtime.controller.state.window
