@@ -210,15 +210,20 @@ def main() -> int:
         "resizes": [],
     }
     print(f"{device.name}: {parts.caps.kind} ({parts.caps.evidence})")
+    path = result_path(RESULTS, "gpu", device)
+
+    def kept(part: str, rows: list[dict[str, Any]]) -> None:
+        # After each part: a GPU that is only lent may be gone before the end.
+        result[part] = rows
+        path.write_text(json.dumps(result, indent=1) + "\n")
+
     try:
-        result["latency"] = latencies(parts, models, batches, shares, args.seconds)
-        result["retraining"] = retrainings(parts, models, shares, args.seconds)
-        result["interference"] = neighbours(parts, models, shares, args.seconds)
-        result["resizes"] = resizes(parts, models[0], shares)
+        kept("latency", latencies(parts, models, batches, shares, args.seconds))
+        kept("retraining", retrainings(parts, models, shares, args.seconds))
+        kept("interference", neighbours(parts, models, shares, args.seconds))
+        kept("resizes", resizes(parts, models[0], shares))
     finally:
         parts.close()
-    path = result_path(RESULTS, "gpu", device)
-    path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"\nwritten: {path}")
     return 0
 
