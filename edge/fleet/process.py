@@ -19,7 +19,9 @@ from edge.fleet.identity import server_context
 from edge.fleet.lending import AgentLending
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
+from edge.fleet.order_records import OrderRecords
 from edge.fleet.own_cameras import OwnCameras
+from edge.fleet.questions import AgentQuestions
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import resolve_secret
@@ -70,12 +72,14 @@ async def _be_agent(
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
-        agent = FleetAgent(memory, links, own, copies, refusals, clock, alive=alive)
+        records = OrderRecords(settings.name, appliance)
+        agent = FleetAgent(memory, links, own, copies, refusals, records, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(
             settings.name, settings.lending, LendingFolder(Path(site.data_dir)), links, lambda: memory.agreement, clock
         )
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending)
+        questions = AgentQuestions(settings.name, settings.answer, appliance, links, lambda: memory.agreement, clock)
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)

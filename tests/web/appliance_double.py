@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from alarms_double import DictAlarms
 from events_double import DictEvents
-from fleet_double import DictFleet
+from fleet_double import DictAllBoxes, DictFleet
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from served_double import DictServedModels
@@ -119,6 +119,7 @@ class DictAppliance:
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
         self.fleet = DictFleet()
+        self.all_boxes = DictAllBoxes(jpeg(1))
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:

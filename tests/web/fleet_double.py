@@ -3,12 +3,80 @@
 from __future__ import annotations
 
 from edge.appliance.answers.fleet import FleetAnswer
+from edge.appliance.answers.fleet_wide import (
+    BoxFoundAnswer,
+    FleetAlarmsAnswer,
+    FleetAuditAnswer,
+    FleetEventsAnswer,
+    FleetObjectsAnswer,
+    FleetOrderAnswer,
+    FleetWallAnswer,
+)
 from edge.appliance.answers.read import read
-from web.examples.fleet import FLEET
+from edge.core.access import Principal
+from edge.core.errors import Conflict, NotFound
+from edge.core.fleet_links import FleetOrder
+from edge.core.fleet_questions import BoxQuestion, RowFilter
+from web.examples import fleet as examples
 
 
 class DictFleet:
-    """Implements `FleetService`: the fleet of the example."""
+    """Implements `FleetService`: the fleet of the example; b3 is full."""
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[FleetOrder, str]] = []
+        self.recorded: list[tuple[FleetOrder, str]] = []
 
     def fleet(self) -> FleetAnswer:
-        return read(FleetAnswer, FLEET)
+        return read(FleetAnswer, examples.FLEET)
+
+    async def order(self, order: FleetOrder, by: str) -> FleetOrderAnswer:
+        if order.box == "b3":
+            raise Conflict(f"b3 does not admit the camera {order.camera}")
+        self.orders.append((order, by))
+        invited = order.kind == "invite"
+        return FleetOrderAnswer(
+            kind=order.kind, box=order.box or "b1", cameras=(order.camera,) if order.camera else (),
+            code="0" * 32 + ".secret" if invited else None, address="https://b1:8470" if invited else None,
+            hours=order.hours if invited else None,
+        )  # fmt: skip
+
+    def record(self, order: FleetOrder, given_on: str) -> None:
+        self.recorded.append((order, given_on))
+
+
+class DictAllBoxes:
+    """Implements `AllBoxesService` with the examples, and keeps what was asked."""
+
+    def __init__(self, jpeg: bytes) -> None:
+        self._jpeg = jpeg
+        self.asked: list[tuple[str, str, RowFilter]] = []
+        self.questions: list[BoxQuestion] = []
+
+    async def wall(self, who: Principal) -> FleetWallAnswer:
+        return read(FleetWallAnswer, examples.WALL)
+
+    async def picture(self, who: Principal, box: str, camera: str, width: int) -> bytes:
+        if box not in ("b1", "b2"):
+            raise NotFound(f"box {box} is not in the fleet")
+        return self._jpeg
+
+    async def alarms(self, who: Principal, rows: RowFilter, cursor: str) -> FleetAlarmsAnswer:
+        self.asked.append(("alarms", who.name, rows))
+        return read(FleetAlarmsAnswer, examples.ALARMS)
+
+    async def objects(self, who: Principal, rows: RowFilter, cursor: str) -> FleetObjectsAnswer:
+        self.asked.append(("objects", who.name, rows))
+        return read(FleetObjectsAnswer, examples.OBJECTS)
+
+    async def events(self, who: Principal, rows: RowFilter, cursor: str) -> FleetEventsAnswer:
+        self.asked.append(("events", who.name, rows))
+        return read(FleetEventsAnswer, examples.EVENTS)
+
+    async def audit(self, who: Principal, rows: RowFilter, cursor: str) -> FleetAuditAnswer:
+        self.asked.append(("audit", who.name, rows))
+        return read(FleetAuditAnswer, examples.AUDIT)
+
+    async def answer(self, question: BoxQuestion) -> BoxFoundAnswer:
+        self.questions.append(question)
+        return read(BoxFoundAnswer, examples.FOUND)

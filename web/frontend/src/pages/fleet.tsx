@@ -6,7 +6,13 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import { Tabs } from "../parts/tabs";
+import { go, href, useRoute } from "../router";
 import "../styles/fleet.css";
+import { BoxOrders, Invite, MoveCamera, mayOrder } from "./fleet_orders";
+import { FleetAudit, FleetSearch } from "./fleet_search";
+import { FleetWall } from "./fleet_wall";
+import type { PageProps } from "./index";
 
 const EVERY_S = 2;
 const STATUS = { open: "There", silent: "Not heard", lost: "Lost" };
@@ -32,10 +38,20 @@ const REFUSED: Record<string, string> = {
   too_many: "too many connections without a certificate at once",
 };
 
-function Boxes({ fleet }: { fleet: FleetAnswer }) {
+interface PartProps {
+  fleet: FleetAnswer;
+  /** Whether the reader may give orders. */
+  orders: boolean;
+  again: () => void;
+}
+
+function Boxes({ fleet, orders, again }: PartProps) {
   return (
     <section class="card" aria-labelledby="boxes-title">
-      <h2 id="boxes-title">Boxes</h2>
+      <div class="card-head">
+        <h2 id="boxes-title">Boxes</h2>
+        {orders && <Invite />}
+      </div>
       <Table
         caption="The boxes of the fleet"
         rows={fleet.boxes}
@@ -60,6 +76,7 @@ function Boxes({ fleet }: { fleet: FleetAnswer }) {
           { key: "role", title: "Part", cell: (b) => (b.head ? "Head" : b.decides ? "Standby" : "Member") + (b.drained ? ", drained" : "") },
           { key: "zones", title: "Zones", cell: (b) => (b.zones.length === 0 ? <span class="quiet">–</span> : b.zones.join(", ")) },
           { key: "cameras", title: "Cameras", cell: (b) => b.cameras },
+          ...(orders ? [{ key: "orders", title: "Orders", cell: (b: FleetBoxAnswer) => <BoxOrders fleet={fleet} box={b} again={again} /> }] : []),
         ]}
       />
       {fleet.mandate === false && <p role="status">This box is the head, but hears less than half of the boxes: nothing is moved.</p>}
@@ -75,7 +92,7 @@ function stateOf(camera: FleetCameraAnswer): string {
   return "Answered";
 }
 
-function Cameras({ fleet }: { fleet: FleetAnswer }) {
+function Cameras({ fleet, orders, again }: PartProps) {
   return (
     <section class="card" aria-labelledby="owners-title">
       <h2 id="owners-title">Cameras</h2>
@@ -99,6 +116,9 @@ function Cameras({ fleet }: { fleet: FleetAnswer }) {
                 </>
               ),
             },
+            ...(orders
+              ? [{ key: "orders", title: "Orders", cell: (c: FleetCameraAnswer) => <MoveCamera fleet={fleet} camera={c} again={again} /> }]
+              : []),
           ]}
         />
       )}
@@ -180,9 +200,20 @@ function Refused({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
-export function FleetPage() {
+const TABS = [
+  { id: "boxes", title: "Boxes" },
+  { id: "wall", title: "Wall" },
+  { id: "search", title: "Search" },
+];
+const AUDIT = { id: "audit", title: "Audit log" };
+
+export function FleetPage({ known, me }: PageProps) {
   const asked = useAsked<FleetAnswer>("/fleet", null, EVERY_S);
+  const route = useRoute();
   const fleet = asked.value;
+  const admin = mayOrder(me);
+  const tabs = admin ? [...TABS, AUDIT] : TABS;
+  const chosen = tabs.find((t) => t.id === route.rest[0])?.id ?? "boxes";
   return (
     <>
       <div class="page-head">
@@ -198,12 +229,19 @@ export function FleetPage() {
       )}
       {fleet?.joined && !fleet.agent && <p role="alert">The agent of this box does not run. This is as it told last.</p>}
       {fleet?.joined && (
-        <>
-          <Boxes fleet={fleet} />
-          <Cameras fleet={fleet} />
-          <Lending fleet={fleet} />
-          <Refused fleet={fleet} />
-        </>
+        <Tabs label="Fleet" tabs={tabs} chosen={chosen} onChoose={(id) => go(id === "boxes" ? href("fleet") : href("fleet", id), true)}>
+          {chosen === "boxes" && (
+            <>
+              <Boxes fleet={fleet} orders={admin} again={asked.again} />
+              <Cameras fleet={fleet} orders={admin} again={asked.again} />
+              <Lending fleet={fleet} />
+              <Refused fleet={fleet} />
+            </>
+          )}
+          {chosen === "wall" && <FleetWall cameras={known.overview?.cameras ?? []} />}
+          {chosen === "search" && <FleetSearch fleet={fleet} />}
+          {chosen === "audit" && <FleetAudit />}
+        </Tabs>
       )}
     </>
   );

@@ -1,0 +1,79 @@
+"""The agent of this box, as its appliance and the commands ask it: over the same links as other boxes, with this box's
+certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from edge.core.errors import Conflict, NotFound, NotUnderstood
+from edge.core.fleet_links import FleetMember, FleetOrder, OrderAnswer
+from edge.fleet.folder import FleetFolder
+from edge.fleet.links import Links
+from edge.settings import FleetSettings, local_host
+
+M = TypeVar("M")
+
+#: The head asks boxes for their admission before it answers.
+_ORDER_S = 30.0
+
+
+class OwnAgent:
+    """Use as `async with`, or `close` it; the link is opened when it is first needed. One event loop."""
+
+    def __init__(self, folder: FleetFolder, settings: FleetSettings) -> None:
+        self._folder = folder
+        self._me = FleetMember(settings.name, f"https://{local_host(settings.host)}:{settings.port}")
+        self._links: Links | None = None
+        self._opened_with = 0
+
+    async def __aenter__(self) -> OwnAgent:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def order(self, order: FleetOrder) -> OrderAnswer:
+        """Give an order. Raises NotFound, Conflict (also for an order that the head does not know: it is of the version
+        before), Forbidden, Unavailable, StoreError."""
+        try:
+            return await self.ask("/order", order, OrderAnswer, _ORDER_S)
+        except NotUnderstood as error:
+            raise Conflict(f"the head does not carry out the order: {error}") from None
+
+    async def ask(self, path: str, message: Any, kind: type[M], timeout_s: float) -> M:
+        """Its answer. Raises as `Links.ask`, NotFound where the box is in no fleet, StoreError."""
+        return await (await self._link()).ask(self._me, path, message, kind, timeout_s)
+
+    async def ask_bytes(self, path: str, message: Any, timeout_s: float, most: int) -> bytes:
+        """An answer as it came, at most `most` bytes of it and one more. Raises as `ask`."""
+        return await (await self._link()).ask_bytes(self._me, path, message, timeout_s, most)
+
+    async def _link(self) -> Links:
+        """With the certificate of now: a box that left a fleet and joined another one has a new one."""
+        if not self._folder.joined:
+            await self.close()
+            raise NotFound("this box is in no fleet", "magpie fleet start, or join")
+        made = _changed_ns(self._folder.path / "box.pem")
+        if self._links is not None and made != self._opened_with:
+            await self.close()
+        if self._links is None:
+            links = Links(self._folder.path)
+            self._links, self._opened_with = await links.__aenter__(), made
+        return self._links
+
+    async def close(self) -> None:
+        """Close the link; the next question opens another one."""
+        links, self._links = self._links, None
+        if links is not None:
+            await links.__aexit__(None, None, None)
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,57 @@
+/** A list of all boxes, newest first, a page at a time by the cursor of each answer. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { AskedBoxAnswer } from "../answers";
+import { ask } from "../api";
+import { useAsked } from "./asking";
+
+interface PageOf<T> {
+  boxes: readonly AskedBoxAnswer[];
+  rows: readonly T[];
+  next: string | null;
+}
+
+export interface FleetPaged<T> {
+  /** Null until the first answer. */
+  rows: T[] | null;
+  /** What came of each box at the newest question. */
+  boxes: readonly AskedBoxAnswer[];
+  error: unknown;
+  /** Null: there are no older ones. */
+  older: (() => Promise<void>) | null;
+  again: () => void;
+}
+
+/** `path` has its filters but no cursor. */
+export function useFleetPaged<T>(path: string): FleetPaged<T> {
+  const first = useAsked<PageOf<T>>(path);
+  const [rest, setRest] = useState<{ of: PageOf<T> | null; pages: PageOf<T>[] }>({ of: null, pages: [] });
+  const [failure, setFailure] = useState<unknown>(null);
+  const now = useRef<PageOf<T> | null>(null);
+  now.current = first.value;
+
+  useEffect(() => setFailure(null), [first.value]);
+
+  const pages = first.value === null ? [] : [first.value, ...(rest.of === first.value ? rest.pages : [])];
+  const last = pages.at(-1);
+
+  const older = async (): Promise<void> => {
+    if (last === undefined || last.next === null) return;
+    try {
+      const found = await ask<PageOf<T>>(`${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(last.next)}`);
+      if (now.current !== first.value) return;
+      setFailure(null);
+      setRest({ of: first.value, pages: [...pages.slice(1), found] });
+    } catch (error) {
+      setFailure(error);
+    }
+  };
+  return {
+    rows: first.value === null ? null : pages.flatMap((p) => p.rows),
+    boxes: last?.boxes ?? [],
+    error: first.error ?? failure,
+    older: last !== undefined && last.next !== null ? older : null,
+    again: first.again,
+  };
+}
