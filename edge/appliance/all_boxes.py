@@ -56,7 +56,7 @@ _WAY_S: Final = 1.5
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _BoxHeard:
     """A box and what came of the question; `found` None: nothing."""
 
     box: str
@@ -80,7 +80,7 @@ class AllBoxes:
         self._me, self._own, self._live, self._agent, self._status = me, own, live, agent, status
 
     async def answer(self, question: BoxQuestion) -> BoxFoundAnswer:
-        """What this box has for a user of another one. Raises Forbidden, StoreError."""
+        """The rows of this box for a user of another one. Raises Forbidden, StoreError."""
         return await self._own.answer(question)
 
     # -- the wall
@@ -154,7 +154,7 @@ class AllBoxes:
 
     async def _rows(
         self, who: Principal, about: FleetQuestionKind, rows: RowFilter, cursor: str
-    ) -> tuple[list[_Asked], FleetPage, dict[RowKey, Any]]:
+    ) -> tuple[list[_BoxHeard], FleetPage, dict[RowKey, Any]]:
         """The boxes, the page, and the rows by their keys."""
         start, limit = cursor_of(cursor), min(rows.limit, MOST_ROWS - _AHEAD)
         wanted = replace(rows, limit=limit + _AHEAD, before=None)
@@ -181,7 +181,7 @@ class AllBoxes:
 
     async def _ask(
         self, who: Principal, about: FleetQuestionKind, rows: RowFilter, start: FleetCursor
-    ) -> tuple[list[_Asked], FleetAgreement]:
+    ) -> tuple[list[_BoxHeard], FleetAgreement]:
         """This box first, then the others; a box that has ended is not asked. Raises Forbidden, InvalidValue,
         StoreError of this box."""
         question = BoxQuestion(about, asker_of(who), rows)
@@ -190,13 +190,13 @@ class AllBoxes:
             mine = []
             if self._me not in start.ended:
                 own = BoxQuestion(about, question.asker, replace(rows, before=start.before.get(self._me)))
-                mine.append(_Asked(self._me, "answered", 0.0, "", await self._own.answer(own)))
+                mine.append(_BoxHeard(self._me, "answered", 0.0, "", await self._own.answer(own)))
             told, agreement = await others
             return [*mine, *told], agreement
         finally:
             others.cancel()
 
-    async def _ask_others(self, question: BoxQuestion, start: FleetCursor) -> tuple[list[_Asked], FleetAgreement]:
+    async def _ask_others(self, question: BoxQuestion, start: FleetCursor) -> tuple[list[_BoxHeard], FleetAgreement]:
         status = await asyncio.to_thread(self._status)
         agreement = FleetAgreement() if status is None else status.agreement
         if self._agent is None or status is None:
@@ -210,21 +210,21 @@ class AllBoxes:
         return await asyncio.to_thread(lambda: [_read(one, agreement) for one in told]), agreement
 
 
-def _read(told: BoxTold, agreement: FleetAgreement) -> _Asked:
+def _read(told: BoxTold, agreement: FleetAgreement) -> _BoxHeard:
     """A box's answer; fields that this version does not know are left out."""
     if told.outcome != "answered":
-        return _Asked(told.box, told.outcome, told.age_s, "", None)
+        return _BoxHeard(told.box, told.outcome, told.age_s, "", None)
     try:
         found = _FOUND.validate_json(told.answer, extra="ignore")
     except ValidationError:
-        return _Asked(told.box, "failed", told.age_s, "", None)
+        return _BoxHeard(told.box, "failed", told.age_s, "", None)
     member = agreement.member(told.box)
-    return _Asked(told.box, "answered", told.age_s, page_of(found, "" if member is None else member.address), found)
+    return _BoxHeard(told.box, "answered", told.age_s, page_of(found, "" if member is None else member.address), found)
 
 
 def page_of(found: BoxFoundAnswer, address: str) -> str:
-    """The address of a box's page, whose agent is at `address`; empty: none is known. A box may tell anything: what is
-    no address of a page is none."""
+    """The address of a box's page, whose agent is at `address`; empty: none is known. A box may tell anything:
+    only addresses of the web are taken."""
     if found.page:
         return found.page if found.page.startswith(("https://", "http://")) else ""
     host = urlsplit(address).netloc.rpartition(":")[0]
@@ -233,7 +233,7 @@ def page_of(found: BoxFoundAnswer, address: str) -> str:
     return f"{'https' if found.page_tls else 'http'}://{host}:{found.page_port}/"
 
 
-def _boxes(asked: Iterable[_Asked]) -> tuple[AskedBoxAnswer, ...]:
+def _boxes(asked: Iterable[_BoxHeard]) -> tuple[AskedBoxAnswer, ...]:
     return tuple(AskedBoxAnswer(box=o.box, outcome=o.outcome, age_s=o.age_s, page=o.page) for o in asked)
 
 

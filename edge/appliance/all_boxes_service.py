@@ -41,4 +41,4 @@ class AllBoxesService(Protocol):
         """Changes, newest first. Raises InvalidValue, Forbidden."""
 
     async def answer(self, question: BoxQuestion) -> BoxFoundAnswer:
-        """What this box has for a user of another one. Raises Forbidden, StoreError."""
+        """The rows of this box for a user of another one. Raises Forbidden, StoreError."""

@@ -1,4 +1,4 @@
-"""What this box has for a user of another box (or of this one): the user's role and limits are applied here."""
+"""The rows of this box for a user of another box (or of this one): the user's role and limits are applied here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edge.appliance.journal_pages import entry_number, seen_entries
 from edge.appliance.service import EventsService, SecretsService, StateService
 from edge.core.access import Principal
 from edge.core.errors import Forbidden
-from edge.core.fleet_questions import MOST_ROWS, Asker, BoxQuestion, RowFilter
+from edge.core.fleet_questions import MOST_ROWS, BoxQuestion, FleetUser, RowFilter
 from edge.fleet.folder import FleetFolder
 from edge.settings import SiteSettings
 
@@ -42,7 +42,7 @@ class BoxAnswers:
         self._folder = FleetFolder(Path(site.data_dir))
 
     async def answer(self, question: BoxQuestion) -> BoxFoundAnswer:
-        """What the asker may see of it, at most `MOST_ROWS` rows. Raises Forbidden, StoreError."""
+        """The part of it that the asker may see, at most `MOST_ROWS` rows. Raises Forbidden, StoreError."""
         who, rows = principal_of(question.asker), question.rows
         if question.about == "wall":
             return self._told(False, cameras=self._wall(who))
@@ -96,14 +96,14 @@ class BoxAnswers:
         return BoxFoundAnswer(page=page, page_port=port, page_tls=tls, more=more, last=last, **found)
 
 
-def principal_of(asker: Asker) -> Principal:
+def principal_of(asker: FleetUser) -> Principal:
     """The user as a requester of this box."""
     return Principal(asker.name, asker.role, _set(asker.cameras), tenants=_set(asker.tenants))
 
 
-def asker_of(who: Principal) -> Asker:
+def asker_of(who: Principal) -> FleetUser:
     """A requester as other boxes are told of."""
-    return Asker(who.name, who.role, _sorted(who.cameras), _sorted(who.tenants))
+    return FleetUser(who.name, who.role, _sorted(who.cameras), _sorted(who.tenants))
 
 
 def _set(ids: tuple[str, ...] | None) -> frozenset[str] | None:

@@ -30,7 +30,7 @@ ALL_S: Final = 4.0
 
 
 @dataclass(frozen=True)
-class Asker:
+class FleetUser:
     """The user who asks, as the box of the user knows them: `cameras` and `tenants` None: all."""
 
     name: str
@@ -59,7 +59,7 @@ class BoxQuestion:
     """A question to one box."""
 
     about: FleetQuestionKind
-    asker: Asker
+    asker: FleetUser
     rows: RowFilter = RowFilter()
     api: int = API_VERSION
 
@@ -77,7 +77,7 @@ class FleetQuestion:
 
 @dataclass(frozen=True)
 class BoxTold:
-    """What came of the question to one box: `answer` is its JSON (empty: none). `age_s`: how long ago the box last
+    """The outcome of a question to one box: `answer` is its JSON (empty: none). `age_s`: how long ago the box last
     answered a question of this one (None: never since the agent began)."""
 
     box: str
@@ -100,11 +100,11 @@ class PictureQuestion:
 
     box: str
     camera: str
-    asker: Asker
+    asker: FleetUser
     width: int = 640
     api: int = API_VERSION
 
 
-def may_see(asker: Asker, camera: str) -> bool:
+def may_see(asker: FleetUser, camera: str) -> bool:
     """Whether a user may see a camera."""
     return asker.cameras is None or camera in asker.cameras

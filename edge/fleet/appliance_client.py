@@ -70,7 +70,7 @@ class ApplianceClient:
         await self._ask("POST", "/fleet/records", told, timeout_s=3.0)
 
     async def answer(self, question: BoxQuestion) -> bytes:
-        """What the appliance has for a user of another box: JSON. Raises Forbidden, Unavailable, MagpieError."""
+        """The appliance's rows for a user of another box: JSON. Raises Forbidden, Unavailable, MagpieError."""
         asked = {key: value for key, value in asdict(question).items() if key != "api"}
         return await self._raw("POST", "/fleet/answers", asked, BOX_S, MOST_BYTES)
 

@@ -33,7 +33,7 @@ class OrderRecords:
         self._waiting.append((order, sender))
 
     async def hand_in(self) -> None:
-        """Tell the appliance the orders that it does not know. What it refuses is logged."""
+        """Tell the appliance the orders that it does not know. One that it refuses is logged."""
         while self._waiting:
             order, sender = self._waiting[0]
             try:

@@ -57,7 +57,7 @@ class AgentQuestions:
     # -- for this box's appliance
 
     async def ask(self, asked: FleetQuestion, sender: str) -> FleetTold:
-        """What the other boxes answer. Raises Forbidden for another box, Unavailable where too much is asked at
+        """The other boxes' answers. Raises Forbidden for another box, Unavailable where too much is asked at
         once."""
         if sender != self._me:
             raise Forbidden(f"{sender} asks the other boxes itself")
@@ -104,7 +104,7 @@ class AgentQuestions:
     # -- for other boxes
 
     async def answer(self, question: BoxQuestion, sender: str) -> bytes:
-        """What this box's appliance has, as JSON. Raises Forbidden, Unavailable, MagpieError in its words."""
+        """The rows of this box's appliance, as JSON. Raises Forbidden, Unavailable, MagpieError in its words."""
         self._check_open(sender)
         member = self._agreement().member(sender)
         if question.about == "audit" and (member is None or member.rank is None):

@@ -103,10 +103,10 @@ class QuestionDesk(Protocol):
     """Carries questions of users to all boxes; each raises MagpieError for what it refuses."""
 
     async def ask(self, asked: FleetQuestion, sender: str) -> FleetTold:
-        """What the other boxes answer to this box's appliance."""
+        """The other boxes' answers to this box's appliance."""
 
     async def answer(self, question: BoxQuestion, sender: str) -> bytes:
-        """What this box has for a user of `sender`, as JSON."""
+        """The rows of this box for a user of `sender`, as JSON."""
 
     async def picture(self, asked: PictureQuestion, sender: str) -> bytes:
         """The newest picture of a camera (JPEG)."""

@@ -15,11 +15,11 @@ from edge.core.errors import Conflict, Forbidden, NotFound
 from edge.core.fleet_links import FleetMember, FleetOrder
 from edge.core.fleet_questions import (
     MOST_BYTES,
-    Asker,
     BoxQuestion,
     BoxTold,
     FleetQuestion,
     FleetTold,
+    FleetUser,
     PictureQuestion,
     RowFilter,
 )
@@ -28,8 +28,8 @@ from edge.fleet.joining import join_fleet
 from edge.fleet.links import Links
 from edge.fleet.own_agent import OwnAgent
 
-ANN = Asker("ann", "viewer", ("gate",))
-ROOT = Asker("root", "admin")
+ANN = FleetUser("ann", "viewer", ("gate",))
+ROOT = FleetUser("root", "admin")
 
 
 async def ask(fleet: FleetOfAgents, name: str, asked: FleetQuestion) -> dict[str, BoxTold]:
@@ -96,7 +96,7 @@ async def test_pictures_come_from_the_box_that_has_the_camera_for_users_who_may_
         with pytest.raises(NotFound):
             await picture(PictureQuestion("b1", "yard", ROOT))
         with pytest.raises(NotFound, match="camera gate does not exist"):
-            await picture(PictureQuestion("b1", "gate", Asker("bob", "viewer", ("yard",))))
+            await picture(PictureQuestion("b1", "gate", FleetUser("bob", "viewer", ("yard",))))
         with pytest.raises(NotFound, match="box b9"):
             await picture(PictureQuestion("b9", "gate", ROOT))
         async with Links(fleet.folder("b3").path) as links:

@@ -10,7 +10,7 @@ from access_kit import Door
 from appliance_double import DictAppliance
 
 from edge.core.fleet_links import FleetOrder
-from edge.core.fleet_questions import Asker, BoxQuestion
+from edge.core.fleet_questions import BoxQuestion, FleetUser
 from web.app import create_app
 from web.examples.fleet import FLEET
 
@@ -88,7 +88,7 @@ async def test_the_agent_hands_on_questions_and_orders_with_an_administrators_to
     box, door = DictAppliance(), Door(tmp_path, sqlite_template)
     web = create_app(box, tmp_path, door.access)
     agent, viewer = door.person("admin"), door.person("viewer")
-    asker = Asker("eve", "viewer", ("north",))
+    asker = FleetUser("eve", "viewer", ("north",))
     question = {k: v for k, v in asdict(BoxQuestion("wall", asker)).items() if k != "api"}
     told = {"kind": "drain", "box": "b2", "camera": "", "by": "eve", "given_on": "b3"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box/api/v1") as client:

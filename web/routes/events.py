@@ -15,6 +15,7 @@ from edge.appliance.answers.read import plain
 from edge.appliance.journal_pages import seen_entries, seen_entry
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
+from web import limits
 from web.errors import finite
 from web.examples import events as examples
 from web.parts import Caller, Closing, Service, example, until_closing
@@ -47,7 +48,8 @@ async def events(
     kind: Annotated[str | None, Query(pattern=r"^[a-z0-9_.-]{1,100}$", examples=["model.promoted"])] = None,
 ) -> list[JournalEntry]:
     """The journal, newest first. Page on with `before` = the last id."""
-    return await asyncio.to_thread(seen_entries, service.events.recent, caller, limit, before, camera, kind)
+    found = await asyncio.to_thread(seen_entries, service.events.recent, caller, limit, before, camera, kind)
+    return limits.rows(caller, found)
 
 
 @router.get("/stream", response_class=StreamingResponse, responses=_STREAM)

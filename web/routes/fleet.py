@@ -150,7 +150,7 @@ async def fleet_audit(service: AllBoxes, caller: Caller, limit: Limit = 100, cur
 
 @router.post("/answers", responses=example(examples.FOUND), openapi_extra=takes("FleetQuestionBody", examples.QUESTION))
 async def answer(body: Body, service: AllBoxes) -> BoxFoundAnswer:
-    """What this box has for a user of another one; asked by this box's agent. The user's role and limits are applied
+    """The rows of this box for a user of another one; asked by this box's agent. The user's role and limits are applied
     here."""
     return await service.answer(parse(FleetQuestionBody, body).question())
 

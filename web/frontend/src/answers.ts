@@ -189,7 +189,7 @@ export type BorrowedAnswer = {
   fraction: number;
 };
 
-/** What a box has for a user of another one; the lists that were not asked for are empty. `more`: there are older
+/** The rows of a box for a user of another one; the lists that were not asked for are empty. `more`: there are older
  * rows, with ids below `last`. `page`: its page's address as its settings name it (empty: they do not); else
  * `page_port` on the box's machine (null: its page is reached on the machine only), `page_tls`: by https. */
 export type BoxFoundAnswer = {

@@ -2,10 +2,21 @@
 
 import { useState } from "preact/hooks";
 
-import type { FleetAlarmAnswer, FleetAnswer, FleetChangeAnswer, FleetEventAnswer, FleetObjectAnswer } from "../answers";
+import type {
+  FleetAlarmAnswer,
+  FleetAlarmsAnswer,
+  FleetAnswer,
+  FleetAuditAnswer,
+  FleetChangeAnswer,
+  FleetEventAnswer,
+  FleetEventsAnswer,
+  FleetObjectAnswer,
+  FleetObjectsAnswer,
+} from "../answers";
 import { duration, moment } from "../format";
 import { AskedBoxes } from "../parts/asked_boxes";
 import { Badge } from "../parts/badge";
+import type { FleetList, RowOf } from "../parts/fleet_pages";
 import { useFleetPaged } from "../parts/fleet_pages";
 import { Older } from "../parts/older";
 import { SEVERITIES } from "../parts/severity";
@@ -141,9 +152,9 @@ export function FleetSearch({ fleet }: { fleet: FleetAnswer }) {
           )}
         </div>
       </div>
-      {what === "alarms" && <Rows key="alarms" path={path} caption="Alarms of all boxes" columns={ALARMS} of={(r) => r.alarm.id} />}
-      {what === "objects" && <Rows key="objects" path={path} caption="Objects of all boxes" columns={OBJECTS} of={(r) => r.found.id} />}
-      {what === "events" && <Rows key="events" path={path} caption="Journals of all boxes" columns={EVENTS} of={(r) => r.entry.id ?? 0} />}
+      {what === "alarms" && <Rows<FleetAlarmsAnswer> key="alarms" path={path} caption="Alarms of all boxes" columns={ALARMS} of={(r) => r.alarm.id} />}
+      {what === "objects" && <Rows<FleetObjectsAnswer> key="objects" path={path} caption="Objects of all boxes" columns={OBJECTS} of={(r) => r.found.id} />}
+      {what === "events" && <Rows<FleetEventsAnswer> key="events" path={path} caption="Journals of all boxes" columns={EVENTS} of={(r) => r.entry.id ?? 0} />}
     </section>
   );
 }
@@ -153,20 +164,20 @@ export function FleetAudit() {
     <section class="card" aria-labelledby="fleet-audit-title">
       <h2 id="fleet-audit-title">Audit log of all boxes</h2>
       <p class="quiet lead">Every change of settings, models and rights on any box. The values are in the audit log of the box.</p>
-      <Rows path={`/fleet/audit?limit=${PAGE}`} caption="Changes on all boxes" columns={CHANGES} of={(r) => r.change.id} />
+      <Rows<FleetAuditAnswer> path={`/fleet/audit?limit=${PAGE}`} caption="Changes on all boxes" columns={CHANGES} of={(r) => r.change.id} />
     </section>
   );
 }
 
-interface RowsProps<T> {
+interface RowsProps<P extends FleetList> {
   path: string;
   caption: string;
-  columns: Column<T>[];
-  of: (row: T) => number | string;
+  columns: Column<RowOf<P>>[];
+  of: (row: RowOf<P>) => number | string;
 }
 
-function Rows<T extends { box: string }>({ path, caption, columns, of }: RowsProps<T>) {
-  const found = useFleetPaged<T>(path);
+function Rows<P extends FleetList>({ path, caption, columns, of }: RowsProps<P>) {
+  const found = useFleetPaged<P>(path);
   return (
     <>
       <AskedBoxes boxes={found.boxes} />

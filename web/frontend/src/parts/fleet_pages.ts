@@ -2,19 +2,16 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { AskedBoxAnswer } from "../answers";
+import type { AskedBoxAnswer, FleetAlarmsAnswer, FleetAuditAnswer, FleetEventsAnswer, FleetObjectsAnswer } from "../answers";
 import { ask } from "../api";
 import { useAsked } from "./asking";
 
-interface PageOf<T> {
-  boxes: readonly AskedBoxAnswer[];
-  rows: readonly T[];
-  next: string | null;
-}
+export type FleetList = FleetAlarmsAnswer | FleetAuditAnswer | FleetEventsAnswer | FleetObjectsAnswer;
+export type RowOf<P extends FleetList> = P["rows"][number];
 
-export interface FleetPaged<T> {
+export interface FleetPaged<P extends FleetList> {
   /** Null until the first answer. */
-  rows: T[] | null;
+  rows: RowOf<P>[] | null;
   /** What came of each box at the newest question. */
   boxes: readonly AskedBoxAnswer[];
   error: unknown;
@@ -24,11 +21,11 @@ export interface FleetPaged<T> {
 }
 
 /** `path` has its filters but no cursor. */
-export function useFleetPaged<T>(path: string): FleetPaged<T> {
-  const first = useAsked<PageOf<T>>(path);
-  const [rest, setRest] = useState<{ of: PageOf<T> | null; pages: PageOf<T>[] }>({ of: null, pages: [] });
+export function useFleetPaged<P extends FleetList>(path: string): FleetPaged<P> {
+  const first = useAsked<P>(path);
+  const [rest, setRest] = useState<{ of: P | null; pages: P[] }>({ of: null, pages: [] });
   const [failure, setFailure] = useState<unknown>(null);
-  const now = useRef<PageOf<T> | null>(null);
+  const now = useRef<P | null>(null);
   now.current = first.value;
 
   useEffect(() => setFailure(null), [first.value]);
@@ -39,7 +36,7 @@ export function useFleetPaged<T>(path: string): FleetPaged<T> {
   const older = async (): Promise<void> => {
     if (last === undefined || last.next === null) return;
     try {
-      const found = await ask<PageOf<T>>(`${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(last.next)}`);
+      const found = await ask<P>(`${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(last.next)}`);
       if (now.current !== first.value) return;
       setFailure(null);
       setRest({ of: first.value, pages: [...pages.slice(1), found] });
@@ -48,7 +45,7 @@ export function useFleetPaged<T>(path: string): FleetPaged<T> {
     }
   };
   return {
-    rows: first.value === null ? null : pages.flatMap((p) => p.rows),
+    rows: first.value === null ? null : pages.flatMap((p) => [...p.rows] as RowOf<P>[]),
     boxes: last?.boxes ?? [],
     error: first.error ?? failure,
     older: last !== undefined && last.next !== null ? older : null,
