@@ -113,7 +113,7 @@ export function MoveCamera({ fleet, camera, again }: CameraProps) {
   if (others.length === 0 || !camera.answered) return null;
   const target = others.some((b) => b.name === box) ? box : (others[0]?.name ?? "");
   return (
-    <>
+    <span class="orders">
       <button type="button" aria-label={`Move ${camera.camera}`} onClick={() => setOpen(true)}>
         Move
       </button>
@@ -141,7 +141,7 @@ export function MoveCamera({ fleet, camera, again }: CameraProps) {
           </label>
         </Confirm>
       )}
-    </>
+    </span>
   );
 }
 
@@ -167,7 +167,7 @@ export function Invite() {
       {made !== null && !asked && (
         <Dialog title="The join code" onClose={() => setMade(null)}>
           <p>It is shown this once. On the new box:</p>
-          <pre class="value">{`magpie fleet join site.yaml ${made.address ?? ""} --code ${made.code ?? ""}`}</pre>
+          <pre class="join-code">{`magpie fleet join site.yaml ${made.address ?? ""} --code ${made.code ?? ""}`}</pre>
           <div class="actions end">
             <button type="button" onClick={() => setMade(null)}>
               Done

@@ -40,10 +40,10 @@ const ALARMS: Column<FleetAlarmAnswer>[] = [
     key: "box",
     title: "Box",
     cell: (r) => (
-      <>
+      <div>
         {r.box}
         {r.also_on.length > 0 && <span class="quiet under">also on {r.also_on.join(", ")}</span>}
-      </>
+      </div>
     ),
   },
   { key: "camera", title: "Camera", cell: (r) => r.alarm.camera ?? <span class="quiet">–</span> },
@@ -51,14 +51,14 @@ const ALARMS: Column<FleetAlarmAnswer>[] = [
     key: "what",
     title: "Alarm",
     cell: (r) => (
-      <>
+      <div>
         <Badge tone={r.alarm.ended_utc_s === null ? SEVERITIES[r.alarm.severity][1] : "off"}>{SEVERITIES[r.alarm.severity][0]}</Badge> {r.alarm.message}
         <span class="quiet under">
           rule {r.alarm.rule}
           {r.alarm.ended_utc_s === null ? "; goes on" : `; over after ${duration(Math.max(0, r.alarm.ended_utc_s - r.alarm.began_utc_s))}`}
           {r.alarm.acknowledged_by !== null && `; acknowledged by ${r.alarm.acknowledged_by}`}
         </span>
-      </>
+      </div>
     ),
   },
 ];
@@ -86,10 +86,10 @@ const CHANGES: Column<FleetChangeAnswer>[] = [
     key: "by",
     title: "Who",
     cell: (r) => (
-      <>
+      <div>
         {r.change.by}
         {r.change.from && <span class="quiet under">{r.change.from}</span>}
-      </>
+      </div>
     ),
   },
   { key: "subject", title: "What", cell: (r) => <span class="break">{r.change.subject}</span> },

@@ -136,7 +136,7 @@ function Still({ camera, box }: { camera: FleetWallCamera; box: AskedBoxAnswer |
       {(old || painted === "") && (
         <p class="veil">
           <strong>{old ? why : "Waiting for a picture"}</strong>
-          {camera.state === null && box !== null && box.age_s !== null && <span>It answered {ago(box.age_s)}.</span>}
+          {camera.state === null && box !== null && box.age_s !== null && <span>It last answered {ago(box.age_s)}.</span>}
         </p>
       )}
     </div>

@@ -21,7 +21,7 @@ export function AskedBoxes({ boxes }: { boxes: readonly AskedBoxAnswer[] }) {
       <ul>
         {missing.map((b) => (
           <li key={b.box}>
-            <b>{b.box}</b> {WHY[b.outcome]}. {b.age_s === null ? "It has not answered since the agent of this box began." : `It answered ${ago(b.age_s)}.`}
+            <b>{b.box}</b> {WHY[b.outcome]}. {b.age_s === null ? "It has not answered since the agent of this box began." : `It last answered ${ago(b.age_s)}.`}
           </li>
         ))}
       </ul>
