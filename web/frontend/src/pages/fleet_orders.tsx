@@ -46,7 +46,7 @@ export function BoxOrders({ fleet, box, again }: BoxProps) {
   return (
     <span class="orders">
       {box.drained ? (
-        <button type="button" aria-label={`Let ${box.name} take cameras again`} onClick={() => void undrain()}>
+        <button type="button" aria-label={`Undrain ${box.name}`} onClick={() => void undrain()}>
           Undrain
         </button>
       ) : (
@@ -55,7 +55,7 @@ export function BoxOrders({ fleet, box, again }: BoxProps) {
         </button>
       )}
       {!box.head && (
-        <button type="button" aria-label={`Put ${box.name} out`} onClick={() => setAsked("revoke")}>
+        <button type="button" aria-label={`Put out ${box.name}`} onClick={() => setAsked("revoke")}>
           Put out
         </button>
       )}
