@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from edge.core.errors import Conflict, NotFound, NotUnderstood
+from edge.core.errors import Conflict, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_links import FleetMember, FleetOrder, OrderAnswer
 from edge.fleet.folder import FleetFolder
 from edge.fleet.links import Links
@@ -43,6 +43,10 @@ class OwnAgent:
             return await self.ask("/order", order, OrderAnswer, _ORDER_S)
         except NotUnderstood as error:
             raise Conflict(f"the head does not carry out the order: {error}") from None
+        except MagpieError as error:
+            if type(error) is not MagpieError:
+                raise
+            raise Unavailable(f"the head could not carry out the order: {error}") from None
 
     async def ask(self, path: str, message: Any, kind: type[M], timeout_s: float) -> M:
         """Its answer. Raises as `Links.ask`, NotFound where the box is in no fleet, StoreError."""
