@@ -108,7 +108,7 @@ class AllBoxes:
         return FleetWallAnswer(me=self._me, boxes=_boxes(asked), cameras=tuple(found))
 
     async def picture(self, who: Principal, box: str, camera: str, width: int) -> bytes:
-        """The newest picture of a camera (JPEG). Raises NotFound, Forbidden, Unavailable."""
+        """The newest picture of a camera (JPEG). Raises NotFound, Unavailable."""
         if not who.may_see(camera):
             raise NotFound(f"camera {camera} does not exist")
         if box == self._me:

@@ -26,7 +26,7 @@ class AllBoxesService(Protocol):
         """The cameras that the user may see."""
 
     async def picture(self, who: Principal, box: str, camera: str, width: int) -> bytes:
-        """The newest picture of a camera (JPEG). Raises NotFound, Forbidden, Unavailable."""
+        """The newest picture of a camera (JPEG). Raises NotFound, Unavailable."""
 
     async def alarms(self, who: Principal, rows: RowFilter, cursor: str) -> FleetAlarmsAnswer:
         """Alarms, newest first. Raises InvalidValue."""
