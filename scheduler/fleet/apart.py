@@ -65,6 +65,14 @@ class Apart:
             for per in self._scopes[group]:
                 self._count(Avoidance(group, per), box, -1)
 
+    def forget(self, group: str) -> None:
+        """No job names a group any more. One that has members is kept."""
+        if not self._members.get(group):
+            self._members.pop(group, None)
+            for per in self._scopes.pop(group, ()):
+                self._taken.pop((group, per), None)
+                self._matcher.set_everywhere(self.name(Avoidance(group, per)), 0.0)
+
     def _count(self, group: Avoidance, box: str, step: int) -> None:
         taken = self._taken.setdefault((group.group, group.per), Counter())
         value = self._boxes[box].label(group.per)
