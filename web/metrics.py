@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from edge.core.camera import CameraState
+from edge.core.fleet_jobs import JobOutcome
 
 Json = Mapping[str, Any]
 
@@ -71,6 +72,7 @@ class _Snapshot(Collector):
             _applications(s),
             _tenants(s),
             _lending(s),
+            _fleet_jobs(s),
             _triton(s),
         )
         for part in parts:
@@ -498,6 +500,29 @@ def _lending(s: Json) -> Iterator[Metric]:
     yield _gauge(
         "magpie_lending_offered_share", "Part of this box's device that others may borrow now", (),
         [((), told["offered_share"])],
+    )  # fmt: skip
+
+
+def _fleet_jobs(s: Json) -> Iterator[Metric]:
+    told = s["fleet_jobs"]
+    if told is None:
+        return
+    phases = Counter(job["phase"] for job in told["jobs"])
+    yield _gauge(
+        "magpie_fleet_jobs", "Jobs that this box keeps as the head of its fleet", ("phase",),
+        [((phase,), phases[phase]) for phase in get_args(JobOutcome) + ("waiting", "running", "stopping")],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_fleet_tasks_running", "Tasks of jobs that have a box", (),
+        [((), sum(job["running"] for job in told["jobs"]))],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_fleet_engine_up", "1 while the engine runs jobs; local: 0 while there is no job", (),
+        [((), told["engine"]["phase"] == "up")],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_fleet_tenant_amount", "Of the scarcest resource: wanted, fair share, used", ("tenant", "resource", "of"),
+        [((t["tenant"], t["resource"], of), t[of]) for t in told["tenants"] for of in ("wanted", "share", "used")],
     )  # fmt: skip
 
 

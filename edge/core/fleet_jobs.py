@@ -69,8 +69,8 @@ class JobBook:
 
 @dataclass(frozen=True)
 class FleetJobTold:
-    """A job for people. `running`: the boxes of tasks that have one now, by task. `why`: why a task of it waits, or why
-    it is refused. `raised`: failures of programs, by task; `answers`: of the tasks that are done."""
+    """A job for people. By task: `done_on` those that are done, `running` the boxes of those that have one now, `raised`
+    failures of programs. `why`: why a task of it waits, or why it is refused."""
 
     id: str
     program: str
@@ -81,11 +81,10 @@ class FleetJobTold:
     tenant: str | None = None
     queue: str | None = None
     priority: float = 0.0
-    done: int = 0
+    done_on: Mapping[int, DoneTask] = field(default_factory=dict)
     running: Mapping[int, str] = field(default_factory=dict)
     why: FleetReason | None = None
     raised: Mapping[int, RaisedTask] = field(default_factory=dict)
-    answers: Mapping[int, Any] = field(default_factory=dict)
     over_utc_s: float | None = None
     withdrawn_by: str = ""
 

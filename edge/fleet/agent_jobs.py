@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, StoreError, Unavailable
+from edge.core.errors import Conflict, InvalidValue, MagpieError, StoreError, Unavailable
 from edge.core.fleet import FleetBox
 from edge.core.fleet_job_file import SubmittedJob, submitted_job
 from edge.core.fleet_jobs import (
@@ -284,12 +284,7 @@ class AgentJobs:
         head = self._agreement().member(str(self._view.head))
         if head is None:
             raise Unavailable("no head is known now", "try again in some seconds")
-        try:
-            return await self._links.ask(head, path, message, kind, _ASK_S)
-        except NotFound as error:
-            if isinstance(message, JobWithdrawal) and message.job in str(error):
-                raise
-            raise Unavailable(f"{head.name}, the head, knows no jobs yet", "upgrade it") from None
+        return await self._links.ask(head, path, message, kind, _ASK_S)
 
     def _check(self, asked: SubmittedJob) -> None:
         """Raises InvalidValue for names that this fleet does not have."""

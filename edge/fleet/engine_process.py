@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from edge.core.engine import Engine
 from edge.core.errors import MagpieError, Unavailable
@@ -23,10 +22,11 @@ from edge.engines.child import ChildChannel, kinds_of
 from edge.engines.inbox import Inbox
 from edge.files import os_errors
 from edge.fleet import engine_messages as msg
-from edge.fleet.engine_run import EngineRun, processes_now
-from edge.ingest.secrets import resolve_secret
+from edge.fleet.engine_check import check_engine, ray_security
+from edge.fleet.engine_cost import IdleCost
+from edge.fleet.engine_run import EngineRun
 from edge.logs import log_in_worker
-from edge.settings import EngineSettings, FleetSettings, RayEngineSettings, parse
+from edge.settings import FleetSettings, parse
 
 log = logging.getLogger(__name__)
 
@@ -36,23 +36,15 @@ _LOOK_S: Final = 0.25
 _NODE_S: Final = 60.0
 
 
-def check_engine(settings: EngineSettings) -> None:
-    """Whether this engine can be opened here, as far as can be told without it. Raises Unavailable, InvalidValue."""
-    if settings.kind == "ray":
-        if find_spec("ray") is None:
-            raise Unavailable("fleet.engine.kind is ray, and Ray is not installed here", "pip install 'magpie-edge[ray]'")
-        assert settings.ray is not None
-        _security(settings.ray)
-
-
 @dataclass(frozen=True)
 class OpenedEngine:
     """An engine that is open, and how it hears of boxes that may join. `check` raises Unavailable where what it stands on
-    has ended."""
+    has ended; `idle` measures its cost (not of an engine that is there while there are jobs only)."""
 
     engine: Engine
     know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None
     check: Callable[[], None] = lambda: None
+    idle: IdleCost | None = None
 
 
 def main() -> None:
@@ -75,7 +67,7 @@ def main() -> None:
 
 def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -> None:
     """Run jobs until told to stop. Raises Unavailable where the engine dies."""
-    run = EngineRun(settings.jobs, opened.engine, time.monotonic, channel.send, opened.know, processes_now)
+    run = EngineRun(settings.jobs, opened.engine, time.monotonic, channel.send, opened.know)
     channel.send(msg.EngineUp())
     while True:
         while (message := channel.receive(0.0)) is not None:
@@ -84,6 +76,8 @@ def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -
             run.take(message)
         run.turn(_LOOK_S)
         opened.check()
+        if opened.idle is not None:
+            _tell_cost(channel, opened.idle)
         if run.died is not None:
             raise Unavailable(run.died)
 
@@ -106,7 +100,7 @@ def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: Ch
     ray = settings.engine.ray
     assert ray is not None
     check_engine(settings.engine)
-    security, folder = _security(ray), Path(ray.folder)
+    security, folder = ray_security(ray), Path(ray.folder)
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.rmtree(folder / "node", ignore_errors=True)  # of a run before: its cluster is gone
@@ -127,7 +121,7 @@ def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: Ch
         RaySettings(up.head, security, boxes, folder / "link", ray.address, ray.mode), time.monotonic
     )
     parts.callback(engine.close)
-    _run(settings, OpenedEngine(engine, engine.know, lambda: _check_node(said)), channel)
+    _run(settings, OpenedEngine(engine, engine.know, lambda: _check_node(said), IdleCost()), channel)
 
 
 @dataclass(frozen=True)
@@ -149,22 +143,22 @@ def _node_up(said: Inbox) -> ray_messages.RayNodeUp:
 
 def _wait_as_member(channel: ChildChannel, said: Inbox) -> None:
     """Until told to stop; raises Unavailable where the box's part ended."""
+    idle = IdleCost()
     while not isinstance(channel.receive(1.0), msg.EngineStop):
         _check_node(said)
+        _tell_cost(channel, idle)
+
+
+def _tell_cost(channel: ChildChannel, idle: IdleCost) -> None:
+    cost = idle.look(time.monotonic())
+    if cost is not None:
+        channel.send(cost)
 
 
 def _check_node(said: Inbox) -> None:
     for _, message in said.take(0.0):
         if isinstance(message, _NodeEnded):
             raise Unavailable(f"this box's part of Ray ended with code {message.code}")
-
-
-def _security(settings: RayEngineSettings) -> Any:
-    from edge.engines.ray_settings import RayCertificates, RaySecurity
-
-    token = resolve_secret(settings.token, "fleet.engine.ray.token").reveal()
-    files = RayCertificates(*(Path(path).absolute() for path in (settings.certificate, settings.key, settings.authority)))
-    return RaySecurity(token, files)
 
 
 if __name__ == "__main__":

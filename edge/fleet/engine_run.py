@@ -4,10 +4,8 @@ is said back. One thread calls `take` and `turn`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
-
-import psutil
 
 from edge.core.engine import Engine
 from edge.core.errors import MagpieError
@@ -20,14 +18,11 @@ from scheduler.fleet.controller import FleetController
 
 #: How things are is told at most so often, in s.
 _TELL_S: Final = 1.0
-#: The cost is measured over so long without a task, in s.
-_MEASURE_S: Final = 60.0
-_MIB: Final = 2**20
 
 
 class EngineRun:
     """Jobs on an open engine. `say` takes messages of edge.fleet.engine_messages; `clock` is the engine's. `know`
-    tells the engine of boxes that may join. `cost` measures the engine's processes."""
+    tells the engine of boxes that may join."""
 
     def __init__(
         self,
@@ -36,9 +31,8 @@ class EngineRun:
         clock: Callable[[], float],
         say: Callable[[Any], None],
         know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None,
-        cost: Callable[[], ProcessesNow] | None = None,
     ) -> None:
-        self._clock, self._say, self._know, self._cost = clock, say, know, cost
+        self._clock, self._say, self._know = clock, say, know
         self._controller = FleetController(
             tenants=settings.fleet_tenants(), queues=settings.fleet_queues(), placement=settings.placement
         )
@@ -50,7 +44,6 @@ class EngineRun:
         self._boxes: dict[str, FleetBox] = {}
         self._changed = True
         self._told_s = float("-inf")
-        self._idle: tuple[float, ProcessesNow] | None = None
 
     @property
     def died(self) -> str | None:
@@ -84,7 +77,6 @@ class EngineRun:
         if self._changed and now_s - self._told_s >= _TELL_S:
             self._told_s, self._changed = now_s, False
             self._tell()
-        self._measure(now_s)
 
     def _job(self, message: msg.EngineJob) -> None:
         asked = submitted_job(message.job)
@@ -107,17 +99,6 @@ class EngineRun:
         boxes = [box.name for box in self._engine.status()] if self.died is None else []
         self._say(msg.EngineNow(boxes, running, waiting, [asdict(row) for row in self._controller.shares()]))
 
-    def _measure(self, now_s: float) -> None:
-        if self._cost is None or self._driver.running:
-            self._idle = None
-        elif self._idle is None:
-            self._idle = (now_s, self._cost())
-        elif now_s - self._idle[0] >= _MEASURE_S:
-            (since_s, before), now = self._idle, self._cost()
-            self._idle = (now_s, now)
-            spent_s = max(0.0, now.cpu_s - before.cpu_s)
-            self._say(msg.EngineCost(now.processes, now.memory_mb, 60.0 * spent_s / (now_s - since_s)))
-
     # --- what the driver says ------------------------------------------------------------------------------------
     def _happened(self, row: Mapping[str, Any]) -> None:
         self._changed = True
@@ -135,32 +116,3 @@ class EngineRun:
                 self._open.discard(job)
                 self._say(msg.EngineRefused(job, asdict(why)))
 
-
-@dataclass(frozen=True)
-class ProcessesNow:
-    """Processes that live now: how many, their memory (MiB, shared pages in parts), their CPU time since their start."""
-
-    processes: int
-    memory_mb: float
-    cpu_s: float
-
-
-def processes_now() -> ProcessesNow:
-    """This process and all below it. One that ends meanwhile is left out."""
-    count, memory, cpu_s = 0, 0.0, 0.0
-    me = psutil.Process()
-    for process in (me, *me.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-            memory += _memory(process)
-        except psutil.Error:
-            continue
-        count, cpu_s = count + 1, cpu_s + times.user + times.system
-    return ProcessesNow(count, memory / _MIB, cpu_s)
-
-
-def _memory(process: psutil.Process) -> float:
-    try:
-        return float(process.memory_full_info().pss)
-    except psutil.AccessDenied:
-        return float(process.memory_info().rss)

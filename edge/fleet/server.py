@@ -173,7 +173,10 @@ class AgentServer:
             return await handler(request)
         except MagpieError as error:
             status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
-            return _json({"error": {"code": error.code, "message": str(error)}}, status)
+            told = {"code": error.code, "message": str(error)}
+            if isinstance(error, InvalidValue):
+                told |= {"path": error.path, "given": repr(error.given)[:200], "allowed": error.allowed}
+            return _json({"error": told}, status)
         except asyncio.CancelledError:
             raise
         except web.HTTPException as error:

@@ -157,8 +157,8 @@ def told(job: KeptJob, running: Mapping[int, str], why: FleetReason | None) -> F
         phase = "stopping"
     return FleetJobTold(
         spec.id, asked.work.program, spec.tasks, phase, job.by, job.came_utc_s, spec.tenant, spec.queue, spec.priority,
-        len(job.done), dict(running) if is_open(job) else {}, job.refused or (why if is_open(job) else None),
-        dict(job.raised), {n: done.answer for n, done in job.done.items()}, job.over_utc_s, job.withdrawn_by,
+        dict(job.done), dict(running) if is_open(job) else {}, job.refused or (why if is_open(job) else None),
+        dict(job.raised), job.over_utc_s, job.withdrawn_by,
     )  # fmt: skip
 
 
