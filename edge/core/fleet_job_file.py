@@ -39,6 +39,9 @@ def submitted_job(value: Any) -> SubmittedJob:
     its `arguments`. Without `work` a task waits for its `duration_s`, as in a scenario. Raises InvalidValue with the
     field's path; whether there is such a program is not looked at."""
     row = mapping(value, "job")
+    checks.plain_text("job", list(row))
+    for key, item in row.items():
+        checks.plain_text(str(key), item)
     checks.known_keys("", row, (*JOB_KEYS, "work"))
     job = job_of(row, "")
     if not _ID.fullmatch(job.id):

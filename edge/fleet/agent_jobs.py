@@ -82,7 +82,8 @@ class AgentJobs:
         self._boxes: tuple[FleetBox, ...] = ()
         #: Open jobs of other boxes while they were the head, as they told.
         self._heads: dict[str, int] = {}
-        self._dirty = self._changed = False
+        self._dirty, self._changed = False, True
+        self._was_in_office = False
         self._wake = asyncio.Event()
         self._rounds: asyncio.Task[None]
 
@@ -113,6 +114,11 @@ class AgentJobs:
     def labels(self) -> Mapping[str, str]:
         """The labels of this box."""
         return self._settings.engine.labels
+
+    @property
+    def engine_pid(self) -> int | None:
+        """The process of the engine beside this agent; None: there is none."""
+        return self._keeper.pid
 
     @property
     def engine_at(self) -> str:
@@ -160,9 +166,11 @@ class AgentJobs:
             self._change(job_book.without(self._book, forgotten))
         if self._dirty:
             self._keep()
-        if self._changed or before != (self._keeper.phase, self._keeper.why):
-            self._changed = False
-            self._folder.write_told_jobs(self._here() if self._in_office() else None)
+        in_office = self._in_office()
+        engine_changed = before != (self._keeper.phase, self._keeper.why)
+        if self._changed or engine_changed or in_office != self._was_in_office:
+            self._changed, self._was_in_office = False, in_office
+            self._folder.write_told_jobs(self._here() if in_office else None)
 
     def _in_office(self) -> bool:
         """Whether the jobs of this box run: it decides, or did a moment ago and knows of no other head."""
