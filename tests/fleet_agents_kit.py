@@ -246,7 +246,9 @@ class FleetOfAgents:
         )
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(name, settings.lending, self.lending(name), links, lambda: memory.agreement, clock)
-        await parts.enter_async_context(AgentServer(agent, context, settings.host, settings.port, refusals, lending, jobs))
+        await parts.enter_async_context(
+            AgentServer(agent, context, settings.host, settings.port, refusals, lending, jobs)
+        )
         await parts.enter_async_context(lending)
         self._running[name] = (parts, asyncio.create_task(agent.run()))
 

@@ -510,7 +510,7 @@ def _fleet_jobs(s: Json) -> Iterator[Metric]:
     phases = Counter(job["phase"] for job in told["jobs"])
     yield _gauge(
         "magpie_fleet_jobs", "Jobs that this box keeps as the head of its fleet", ("phase",),
-        [((phase,), phases[phase]) for phase in get_args(JobOutcome) + ("waiting", "running", "stopping")],
+        [((phase,), phases[phase]) for phase in (*get_args(JobOutcome), "waiting", "running", "stopping")],
     )  # fmt: skip
     yield _gauge(
         "magpie_fleet_tasks_running", "Tasks of jobs that have a box", (),
@@ -521,7 +521,8 @@ def _fleet_jobs(s: Json) -> Iterator[Metric]:
         [((), told["engine"]["phase"] == "up")],
     )  # fmt: skip
     yield _gauge(
-        "magpie_fleet_tenant_amount", "Of the scarcest resource: wanted, fair share, used", ("tenant", "resource", "of"),
+        "magpie_fleet_tenant_amount", "Of the scarcest resource: wanted, fair share, used",
+        ("tenant", "resource", "of"),
         [((t["tenant"], t["resource"], of), t[of]) for t in told["tenants"] for of in ("wanted", "share", "used")],
     )  # fmt: skip
 

@@ -18,8 +18,8 @@ import psutil
 
 from edge.core.errors import MagpieError
 from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem
-from edge.fleet.engine_messages import EngineCost
 from edge.fleet.engine_check import check_engine
+from edge.fleet.engine_messages import EngineCost
 from edge.fleet.folder import FleetFolder
 from edge.settings import FleetSettings
 from edge.shares import report_devices

@@ -4,6 +4,7 @@ they are over."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -78,10 +79,8 @@ class FleetJobs:
     async def run(self) -> None:
         """On the head's box look from time to time for jobs that are over, until cancelled."""
         while self._settings is not None:
-            try:
+            with contextlib.suppress(StoreError):  # its agent says so in the log
                 self.look(await asyncio.to_thread(self._folder.read, "jobs_told.json", JobsTold))
-            except StoreError:
-                pass  # its agent says so in the log
             await asyncio.sleep(_LOOK_S)
 
     def look(self, told: JobsTold | None) -> None:

@@ -1,5 +1,5 @@
-"""`magpie fleet start | invite | join | status | drain | undrain | move | leave | revoke SITE ...`: the fleet's life; its
-jobs (`submit`, `jobs`, `cancel`) are in edge.commands.fleet_jobs.
+"""`magpie fleet start | invite | join | status | drain | undrain | move | leave | revoke SITE ...`: the fleet's life.
+Its jobs (`submit`, `jobs`, `cancel`) are in edge.commands.fleet_jobs.
 
 `start`, `invite` and `join` change this box's own files; the others ask the agent that runs beside the appliance.
 """
@@ -58,7 +58,9 @@ def add_life_arguments(actions: Any) -> None:
     moved.add_argument("box", metavar="BOX")
     submitted = action("submit", "give the fleet a job")
     submitted.add_argument("job", metavar="JOB.json", help="a job as in docs/fleet.md; -: standard input")
-    action("jobs", "the jobs of the fleet, what waits and why").add_argument("--json", action="store_true", help="as JSON")
+    action("jobs", "the jobs of the fleet, what waits and why").add_argument(
+        "--json", action="store_true", help="as JSON"
+    )
     action("cancel", "withdraw a job: what runs of it is stopped").add_argument("job", metavar="ID", help="its id")
     left = action("leave", "leave the fleet; the cameras of this box stay on it")
     left.add_argument("--force", action="store_true", help="also where no head can be asked: only this box's files go")

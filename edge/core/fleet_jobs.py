@@ -69,8 +69,8 @@ class JobBook:
 
 @dataclass(frozen=True)
 class FleetJobTold:
-    """A job for people. By task: `done_on` those that are done, `running` the boxes of those that have one now, `raised`
-    failures of programs. `why`: why a task of it waits, or why it is refused."""
+    """A job for people. By task: `done_on` those that are done, `running` the boxes of those that have one now,
+    `raised` failures of programs. `why`: why a task of it waits, or why it is refused."""
 
     id: str
     program: str
@@ -91,7 +91,8 @@ class FleetJobTold:
 
 @dataclass(frozen=True)
 class TenantTold:
-    """A tenant of jobs: of `resource`, the scarcest one, it wants `wanted`, its fair share is `share`, it has `used`."""
+    """A tenant of jobs: of `resource`, the scarcest one, it wants `wanted`, its fair share is `share`, it has
+    `used`."""
 
     tenant: str
     resource: str
@@ -113,7 +114,8 @@ class EngineTold:
 @dataclass(frozen=True)
 class JobsTold:
     """The jobs that the `head` keeps. `elsewhere`: open jobs that other boxes keep since they were the head, by box:
-    they do not run. `damaged`: the file of the jobs could not be read when the head's agent began, and was put aside."""
+    they do not run. `damaged`: the file of the jobs could not be read when the head's agent began; it was put
+    aside."""
 
     head: str
     jobs: tuple[FleetJobTold, ...]

@@ -57,6 +57,7 @@ class JobRefused:
 
 DriverNote = TaskKept | ProgramFailed | JobRefused
 
+
 def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tuple[ev.FleetEvent, ...]:
     """The meaning of an engine's event to the controller. `boxes`: those whose labels are known. A program that raised
     means nothing yet, since it would raise again. A box that the engine calls gone runs nothing: nobody need wait for
@@ -129,9 +130,9 @@ class FleetDriver:
         done: Mapping[int, str] = NOTHING,
         kept: Mapping[int, Mapping[str, Any]] = NOTHING,
     ) -> None:
-        """A job comes in, each of whose tasks is `work`. `done`: tasks that ended under an earlier driver, each with its
-        box; `kept`: the last checkpoints of others. Raises InvalidValue for an unknown program, Conflict for a job that
-        was there before."""
+        """A job comes in, each of whose tasks is `work`. `done`: tasks that ended under an earlier driver, each with
+        its box; `kept`: the last checkpoints of others. Raises InvalidValue for an unknown program, Conflict for a job
+        that was there before."""
         check_program("work.program", work.program)
         if job.id in self._works:
             raise Conflict(f"there was a job {job.id} before")

@@ -1,5 +1,5 @@
-"""The agent's part of the fleet's jobs. The head keeps the book of all jobs, on disk before it answers, and runs them by
-the engine beside it; other boxes hand what people ask on to the head."""
+"""The agent's part of the fleet's jobs. The head keeps the book of all jobs, on disk before it answers, and runs them
+by the engine beside it; other boxes hand what people ask on to the head."""
 
 from __future__ import annotations
 
@@ -275,8 +275,8 @@ class AgentJobs:
         return self._answer(asked.job)
 
     def _hands_on(self, sender: str) -> bool:
-        """Whether the head is another box. Raises Unavailable where nobody decides, Conflict where another box took this
-        one for the head."""
+        """Whether the head is another box. Raises Unavailable where nobody decides, Conflict where another box took
+        this one for the head."""
         view = self._view
         if view.decides:
             return False

@@ -1,4 +1,4 @@
-"""Messages between a box's agent and the process of the fleet's engine beside it, as JSON lines (edge.engines.child)."""
+"""Messages between an agent and the process of the fleet's engine beside it, as JSON lines (edge.engines.child)."""
 
 from __future__ import annotations
 

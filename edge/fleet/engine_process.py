@@ -38,8 +38,8 @@ _NODE_S: Final = 60.0
 
 @dataclass(frozen=True)
 class OpenedEngine:
-    """An engine that is open, and how it hears of boxes that may join. `check` raises Unavailable where what it stands on
-    has ended; `idle` measures its cost (not of an engine that is there while there are jobs only)."""
+    """An engine that is open, and how it hears of boxes that may join. `check` raises Unavailable where what it stands
+    on has ended; `idle` measures its cost (not of an engine that is there while there are jobs only)."""
 
     engine: Engine
     know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None
@@ -117,9 +117,7 @@ def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: Ch
         _wait_as_member(channel, said)
         return
     boxes = {settings.name: dict(settings.engine.amounts)}
-    engine = RayEngine(
-        RaySettings(up.head, security, boxes, folder / "link", ray.address, ray.mode), time.monotonic
-    )
+    engine = RayEngine(RaySettings(up.head, security, boxes, folder / "link", ray.address, ray.mode), time.monotonic)
     parts.callback(engine.close)
     _run(settings, OpenedEngine(engine, engine.know, lambda: _check_node(said), IdleCost()), channel)
 

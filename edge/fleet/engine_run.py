@@ -115,4 +115,3 @@ class EngineRun:
             case JobRefused(job=job, why=why) if job in self._open:
                 self._open.discard(job)
                 self._say(msg.EngineRefused(job, asdict(why)))
-

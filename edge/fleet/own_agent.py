@@ -14,8 +14,8 @@ M = TypeVar("M")
 
 
 async def ask_own_agent(folder: FleetFolder, fleet: FleetSettings, path: str, message: Any, kind: type[M]) -> M:
-    """The answer. Raises NotFound where the box is in no fleet, Unavailable where the agent or the head does not answer,
-    and what they refuse."""
+    """The answer. Raises NotFound where the box is in no fleet, Unavailable where the agent or the head does not
+    answer, and what they refuse."""
     if not folder.joined:
         raise NotFound("this box is in no fleet", "magpie fleet start, or join")
     me = FleetMember(fleet.name, f"https://{local_host(fleet.host)}:{fleet.port}")

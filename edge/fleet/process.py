@@ -71,9 +71,7 @@ async def _be_agent(
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
-        jobs = await parts.enter_async_context(
-            AgentJobs(settings, folder, links, lambda: memory.agreement, clock)
-        )
+        jobs = await parts.enter_async_context(AgentJobs(settings, folder, links, lambda: memory.agreement, clock))
         agent = FleetAgent(memory, links, own, copies, refusals, jobs, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(

@@ -238,4 +238,3 @@ def _once(key: str, field: str, names: Sequence[str]) -> set[str]:
             raise InvalidValue(f"{key}[{n}].{field}", name, "each name once")
         seen.add(name)
     return seen
-

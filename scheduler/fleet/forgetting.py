@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scheduler.fleet.apart import Apart
 from scheduler.fleet.near import Locality
 from scheduler.fleet.order import Signals
 from scheduler.fleet.state import FleetState, JobState
@@ -22,10 +21,8 @@ def forget(state: FleetState, job: JobState) -> None:
     state.near.forget(job.id)
     gone = {Locality.name(job.id), Signals.name(job.id)}
     kept = {avoid.group for other in state.jobs.values() for avoid in other.groups()}
-    for avoid in job.groups():
-        if avoid.group not in kept:
-            state.bookings.apart.forget(avoid.group)
-            gone.add(Apart.name(avoid))
+    for group in {avoid.group for avoid in job.groups()} - kept:
+        gone.update(state.bookings.apart.forget(group))
     if job.id in state.bookings.kept.values():
         state.bookings.kept.clear()
         state.lines.look_everywhere()

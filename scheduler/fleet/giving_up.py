@@ -22,12 +22,11 @@ def withdraw(state: FleetState, job: JobState) -> None:
         return
     job.withdrawn = True
     _leave(state, job)
-    waiting = job.waiting()
-    state.fair.wants(job.job.tenant, job.job.demand, -len(waiting))
-    for task in waiting:
-        job.tasks[task].status = "withdrawn"
+    state.fair.wants(job.job.tenant, job.job.demand, -len(job.waiting()))
     for number, task in enumerate(job.tasks):
-        if task.status == "placed":
+        if task.status == "waiting":
+            task.status = "withdrawn"
+        elif task.status == "placed":
             stop(state, job, number, "withdrawn")
     if job.broken:
         break_gang(state, job)

@@ -43,8 +43,8 @@ def in_order(book: JobBook) -> list[tuple[str, KeptJob]]:
 
 
 def added(book: JobBook, asked: SubmittedJob, given: Mapping[str, Any], by: str, utc_s: float) -> JobBook:
-    """A job came in. Raises Conflict for an id that is in the book or too many open jobs, InvalidValue for a job that it
-    names and that is not in the book."""
+    """A job came in. Raises Conflict for an id that is in the book or too many open jobs, InvalidValue for a job that
+    it names and that is not in the book."""
     job = asked.job
     if job.id in book.jobs:
         raise Conflict(f"there is a job {job.id} already", "choose another id")
@@ -77,11 +77,10 @@ def task_done(book: JobBook, job: str, task: int, box: str, answer: Any) -> JobB
     if known is None or task in known.done:
         return book
     kept = answer if len(json.dumps(answer)) <= LARGEST_ANSWER else None
-    left = {
-        "kept": {n: state for n, state in known.kept.items() if n != task},
-        "raised": {n: failure for n, failure in known.raised.items() if n != task},
-    }
-    return _with(book, job, replace(known, done={**known.done, task: DoneTask(box, kept)}, **left))
+    done = {**known.done, task: DoneTask(box, kept)}
+    states = {n: state for n, state in known.kept.items() if n != task}
+    raised = {n: failure for n, failure in known.raised.items() if n != task}
+    return _with(book, job, replace(known, done=done, kept=states, raised=raised))
 
 
 def task_kept(book: JobBook, job: str, task: int, state: Mapping[str, Any]) -> JobBook:

@@ -57,7 +57,8 @@ def test_jobs_that_are_over_are_journalled_once(tmp_path: Path) -> None:
     for _ in range(2):
         jobs.look(replace(TOLD, jobs=(over, replace(over, id="quick", phase="refused"))))
     assert notes == [
-        ("fleet.job_over", {"job": "one", "outcome": "ended"}), ("fleet.job_over", {"job": "quick", "outcome": "refused"}),
+        ("fleet.job_over", {"job": "one", "outcome": "ended"}),
+        ("fleet.job_over", {"job": "quick", "outcome": "refused"}),
     ]  # fmt: skip
     assert jobs.last() is not None
     jobs.look(None)
@@ -75,7 +76,11 @@ async def test_without_a_fleet_or_an_agent_it_says_so(tmp_path: Path) -> None:
         await jobs.submit({"id": "x", "demand": {}, "duration_s": 1}, "ada")
     assert site.fleet is not None
     found_fleet(FleetFolder(tmp_path), "yard", site.fleet, "127.0.0.1")
-    for asked in (jobs.jobs(), jobs.withdraw("x", "ada"), jobs.submit({"id": "x", "demand": {}, "duration_s": 1}, "ada")):
+    for asked in (
+        jobs.jobs(),
+        jobs.withdraw("x", "ada"),
+        jobs.submit({"id": "x", "demand": {}, "duration_s": 1}, "ada"),
+    ):
         with pytest.raises(Unavailable, match="no box answers"):
             await asked
     assert notes == []

@@ -269,4 +269,5 @@ def test_a_job_goes_on_under_another_driver() -> None:
     assert [(n.job, n.why.code) for n in notes if isinstance(n, JobRefused)] == [("nowhere", "no_box_in_zone")]
     assert run.controller.waiting()["there"].code == "away", "its box is on its way"
     run.pass_time(3.0)
-    assert [(n.task.task, n.state) for n in notes if isinstance(n, TaskKept)][0] == (1, {"done_s": 3.5})
+    kept = next(note for note in notes if isinstance(note, TaskKept))
+    assert (kept.task.task, kept.state) == (1, {"done_s": 3.5})

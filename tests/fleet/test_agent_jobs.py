@@ -315,7 +315,9 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
 
     member = Box(tmp_path / "b2", "b2", engine=engine)
     await member.look(OfficeView("b1", False, engine_at="192.0.2.1:8471"))
-    assert member.processes[0].sent == [msg.EngineBegin(member.settings.model_dump(mode="json"), "192.0.2.1:8471", str(member.folder.path))]
+    assert member.processes[0].sent == [
+        msg.EngineBegin(member.settings.model_dump(mode="json"), "192.0.2.1:8471", str(member.folder.path))
+    ]
     await member.look(OfficeView(None, False))
     assert not member.processes[0].ended, "Ray ends a part without a head by itself"
     await member.look(OfficeView("b2", True))

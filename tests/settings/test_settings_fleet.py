@@ -36,8 +36,16 @@ def jobs(**more: Any) -> dict[str, Any]:
         ({"fleet": FLEET | {"heads": 2}}, "fleet.heads", ""),
         ({"fleet": FLEET | {"engine": {"kind": "slurm"}}}, "fleet.engine.kind", "ray"),
         ({"fleet": FLEET | {"engine": {"amounts": {"at:x": 1}}}}, "fleet.engine.amounts.at:x", "a resource's name"),
-        ({"fleet": FLEET | {"engine": {"amounts": {"cpu": -1}}}}, "fleet.engine.amounts.cpu", "greater than or equal to 0"),
-        ({"fleet": FLEET | {"engine": {"labels": {"box": "x"}}}}, "fleet.engine.labels.box", "every box is its own box"),
+        (
+            {"fleet": FLEET | {"engine": {"amounts": {"cpu": -1}}}},
+            "fleet.engine.amounts.cpu",
+            "greater than or equal to 0",
+        ),
+        (
+            {"fleet": FLEET | {"engine": {"labels": {"box": "x"}}}},
+            "fleet.engine.labels.box",
+            "every box is its own box",
+        ),
         ({"fleet": FLEET | {"engine": {"kind": "ray"}}}, "fleet.engine.ray", "address, token"),
         ({"fleet": FLEET | {"engine": {"ray": RAY}}}, "fleet.engine.ray", "with kind: ray"),
         (ray(address="b1.example"), "fleet.engine.ray.address", "an IP address"),

@@ -44,7 +44,7 @@ async def fleet_jobs(service: Service) -> FleetJobsAnswer:
     openapi_extra=takes("FleetJobBody", examples.JOB_GIVEN),
 )
 async def submit_job(body: Body, service: Service, by: Who, response: Response) -> FleetJobAnswer:
-    """Give the fleet a job. It is kept by the head when this answers; it may be refused later, if nobody can place it."""
+    """Give the fleet a job. The head keeps it when this answers; it may be refused later, if nobody can place it."""
     told = await service.fleet_jobs.submit(body, by)
     response.headers["location"] = f"/api/v1/fleet/jobs/{told.id}"
     return told

@@ -19,9 +19,9 @@ class FleetReasonAnswer:
 
 @answer
 class JobTaskAnswer:
-    """A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program raised
-    in a row, `why` the last time; it is tried again. `answer`: the program's (null: none yet, or larger than 4,096
-    bytes)."""
+    """A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program
+    raised in a row, `why` the last time; it is tried again. `answer`: the program's (null: none yet, or larger than
+    4,096 bytes)."""
 
     task: Shown[int]
     box: Shown[str | None]

@@ -119,7 +119,7 @@ def test_arrivals_keep_their_order_after_jobs_were_forgotten() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_fleet_that_forgets_everything_is_as_a_new_one(seed: int) -> None:
     rng = random.Random(seed)
     fleet = _BusyFleet(rng)
@@ -210,4 +210,3 @@ class _BusyFleet(ObedientFleet):
         self.told = {place: capacity for place, capacity in self.told.items() if place[0] != box}
         found = FleetBox(box, self.boxes[box].resources, self.boxes[box].labels)
         self.tell(ev.BoxReported(self.now_s, found))
-
