@@ -20,7 +20,7 @@ from edge.appliance.answers.fleet_jobs import (
 )
 from edge.core.errors import NotFound, StoreError
 from edge.core.fleet_job_file import submitted_job
-from edge.core.fleet_jobs import FleetJobTold, JobAnswer, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.core.fleet_reasons import FleetReason
 from edge.core.journal_kinds import JournalNote
 from edge.fleet.folder import FleetFolder
@@ -43,7 +43,7 @@ class FleetJobsService(Protocol):
         """A job as docs/fleet.md has it; it is kept when this returns. Raises InvalidValue, Conflict."""
 
     async def withdraw(self, job: str, by: str) -> None:
-        """Nobody wants a job any more; what runs of it is stopped. Raises NotFound, Conflict."""
+        """Nobody wants a job any more: its tasks are stopped. Raises NotFound, Conflict."""
 
 
 class FleetJobs:
@@ -63,13 +63,13 @@ class FleetJobs:
         """See `FleetJobsService`."""
         fleet = self._fleet()
         asked = submitted_job(job)
-        told = await ask_own_agent(self._folder, fleet, "/jobs/submit", JobSubmission(dict(job), by), JobAnswer)
+        told = await ask_own_agent(self._folder, fleet, "/jobs/submit", JobSubmission(dict(job), by), JobOrdered)
         self._note("fleet.job_submitted", data={"job": asked.job.id, "program": asked.work.program, "by": by})
         return job_answer(told.job)
 
     async def withdraw(self, job: str, by: str) -> None:
         """See `FleetJobsService`."""
-        await ask_own_agent(self._folder, self._fleet(), "/jobs/withdraw", JobWithdrawal(job, by), JobAnswer)
+        await ask_own_agent(self._folder, self._fleet(), "/jobs/withdraw", JobWithdrawal(job, by), JobOrdered)
         self._note("fleet.job_withdrawn", data={"job": job, "by": by})
 
     def last(self) -> FleetJobsAnswer | None:

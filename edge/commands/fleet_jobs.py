@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from edge.core.errors import InvalidValue
 from edge.core.fleet_job_file import submitted_job
-from edge.core.fleet_jobs import FleetJobTold, JobAnswer, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.fleet.folder import FleetFolder
 from edge.fleet.own_agent import ask_own_agent
 from edge.fleet.wire import encoded
@@ -26,7 +26,7 @@ def _submit(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) 
     given = _read(args.job)
     submitted_job(given)
     asked = JobSubmission(given, _person())
-    answer = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs/submit", asked, JobAnswer))
+    answer = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs/submit", asked, JobOrdered))
     _print(f"The fleet keeps the job {answer.job.id}. magpie fleet jobs SITE tells what becomes of it.")
     return 0
 
@@ -39,7 +39,7 @@ def _jobs(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) ->
 
 def _cancel(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
     asked = JobWithdrawal(args.job, _person())
-    answer = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs/withdraw", asked, JobAnswer))
+    answer = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs/withdraw", asked, JobOrdered))
     _print(f"The job {answer.job.id} is withdrawn ({answer.job.phase}).")
     return 0
 

@@ -152,7 +152,7 @@ class JobWithdrawal:
 
 
 @dataclass(frozen=True)
-class JobAnswer:
+class JobOrdered:
     """A job after an order."""
 
     job: FleetJobTold

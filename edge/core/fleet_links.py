@@ -158,8 +158,8 @@ class FleetBeat:
     """A box tells the head every second that it lives. `boot`: of this run of its agent. `echo`: the number of the
     head's answer that it had last, in `term`. `appliance`: its appliance answered within the lease, the last time
     `age_s` ago, so `cameras` is all that it had then. `gone`: cameras that an operator removed there.
-    `open_jobs`: jobs that it keeps since it was the head, and that are not over. `amounts` and `labels`: what it has
-    for jobs of the fleet."""
+    `open_jobs`: jobs that it keeps since it was the head, and that are not over. `amounts` (for jobs) and
+    `labels` as in its site file."""
 
     sender: str
     term: int

@@ -17,8 +17,8 @@ from edge.core.fleet import FleetBox
 from edge.core.fleet_job_file import SubmittedJob, submitted_job
 from edge.core.fleet_jobs import (
     EngineTold,
-    JobAnswer,
     JobBook,
+    JobOrdered,
     JobsAsk,
     JobsTold,
     JobSubmission,
@@ -107,7 +107,7 @@ class AgentJobs:
 
     @property
     def amounts(self) -> Mapping[str, float]:
-        """What this box has for jobs; nothing where only the head's own box runs them."""
+        """The amounts of this box for jobs; nothing where only the head's own box runs them."""
         return {} if self._settings.engine.kind == "local" else self._settings.engine.amounts
 
     @property
@@ -203,7 +203,7 @@ class AgentJobs:
     # -- the engine
 
     def _first(self) -> Iterable[Any]:
-        """What a process of the engine is told first: boxes and all jobs of the book, in the order of arrival."""
+        """The first messages to a process of the engine: boxes and all jobs of the book, in the order of arrival."""
         if self._keeper.part != "":
             return
         self._boxes = ()
@@ -250,10 +250,10 @@ class AgentJobs:
             return await self._ask_head("/jobs", asked, JobsTold)
         return self._here()
 
-    async def submit(self, asked: JobSubmission, sender: str) -> JobAnswer:
+    async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
         """A job comes in; it is on disk when this returns. Raises InvalidValue, Conflict, Unavailable."""
         if self._hands_on(sender):
-            return await self._ask_head("/jobs/submit", asked, JobAnswer)
+            return await self._ask_head("/jobs/submit", asked, JobOrdered)
         job = submitted_job(asked.job)
         self._check(job)
         self._change(job_book.added(self._book, job, asked.job, asked.by, self._clock.utc()))
@@ -263,10 +263,10 @@ class AgentJobs:
         log.info("%s submitted the job %s on %s", asked.by, job.job.id, sender)
         return self._answer(job.job.id)
 
-    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobAnswer:
+    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
         """Nobody wants a job any more. Raises NotFound, Conflict, Unavailable."""
         if self._hands_on(sender):
-            return await self._ask_head("/jobs/withdraw", asked, JobAnswer)
+            return await self._ask_head("/jobs/withdraw", asked, JobOrdered)
         self._change(job_book.withdrawn(self._book, asked.job, asked.by))
         self._keep()
         self._keeper.tell(msg.EngineWithdraw(asked.job))
@@ -304,8 +304,8 @@ class AgentJobs:
                 words = f"one of fleet.jobs.{path}s of {self._me}: {', '.join(known) or 'there are none'}"
                 raise InvalidValue(path, name, words)
 
-    def _answer(self, job: str) -> JobAnswer:
-        return JobAnswer(next(row for row in self._here().jobs if row.id == job))
+    def _answer(self, job: str) -> JobOrdered:
+        return JobOrdered(next(row for row in self._here().jobs if row.id == job))
 
     def _here(self) -> JobsTold:
         """The jobs of this box, with what its engine says of them."""

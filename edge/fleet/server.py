@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, Unavailable
-from edge.core.fleet_jobs import JobAnswer, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.core.fleet_links import (
     AdmissionAsk,
     AdmissionTold,
@@ -105,10 +105,10 @@ class JobsDesk(Protocol):
     async def told(self, asked: JobsAsk, sender: str) -> JobsTold:
         """All jobs."""
 
-    async def submit(self, asked: JobSubmission, sender: str) -> JobAnswer:
+    async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
         """A job comes in, by the box `sender`."""
 
-    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobAnswer:
+    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
         """Nobody wants a job any more."""
 
 

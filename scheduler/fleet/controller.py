@@ -13,7 +13,7 @@ from edge.core.fleet import FleetQueue, FleetRules, FleetTenant, TaskAt
 from edge.core.fleet_reasons import FleetReason, FleetReasonCode
 from scheduler.fleet import events as ev
 from scheduler.fleet.draining import drain, move_drained
-from scheduler.fleet.fair import TenantNow
+from scheduler.fleet.fair import JobTenantNow
 from scheduler.fleet.feasible import Feasibility
 from scheduler.fleet.forgetting import forget, may_forget
 from scheduler.fleet.giving_up import refuse, withdraw
@@ -86,7 +86,7 @@ class FleetController:
         """The ids of all jobs that it knows."""
         return list(self._state.jobs)
 
-    def shares(self) -> list[TenantNow]:
+    def shares(self) -> list[JobTenantNow]:
         """The tenants that jobs may belong to, with what each has and should have."""
         return self._state.fair.now()
 

@@ -57,7 +57,7 @@ class JobSubmitted(FleetEvent):
 
 @dataclass(frozen=True)
 class JobWithdrawn(FleetEvent):
-    """Nobody wants a job any more: what runs of it is stopped, and nothing of it begins."""
+    """Nobody wants a job any more: its tasks are stopped, and none begins."""
 
     job: str
 

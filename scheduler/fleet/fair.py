@@ -77,7 +77,7 @@ class TenantTree:
 
 
 @dataclass(frozen=True)
-class TenantNow:
+class JobTenantNow:
     """A tenant: of `resource`, the scarcest one, it wants `wanted`, has `used`, and its fair share is `share`."""
 
     tenant: str
@@ -142,11 +142,11 @@ class FairShares:
         """(resource, fair share, used) of a tenant now."""
         return self._resource, self._share.get(tenant, 0.0), self._used[tenant][self._resource]
 
-    def now(self) -> list[TenantNow]:
+    def now(self) -> list[JobTenantNow]:
         """Every tenant, by name."""
         resource = self._resource
         return [
-            TenantNow(name, resource, self._want[name][resource], self._share.get(name, 0.0), used[resource])
+            JobTenantNow(name, resource, self._want[name][resource], self._share.get(name, 0.0), used[resource])
             for name, used in sorted(self._used.items())
         ]
 

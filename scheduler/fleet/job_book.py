@@ -1,5 +1,5 @@
-"""The book of a fleet's jobs: what comes in, what becomes of it, and what is forgotten. Functions of frozen values; the
-head keeps the book over restarts of the engine and of itself."""
+"""The book of a fleet's jobs: they come in, end, are withdrawn or refused, and are forgotten. Functions of frozen
+values; the head keeps the book over restarts of the engine and of itself."""
 
 from __future__ import annotations
 

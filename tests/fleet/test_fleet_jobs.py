@@ -12,7 +12,7 @@ import pytest
 from fleet_agents_kit import FleetOfAgents
 
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable
-from edge.core.fleet_jobs import FleetJobTold, JobAnswer, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.fleet.own_agent import ask_own_agent
 
 WAIT_S = 120.0
@@ -24,7 +24,7 @@ async def ask(fleet: FleetOfAgents, box: str, path: str, message: Any, kind: Any
 
 async def submit(fleet: FleetOfAgents, box: str, name: str, **fields: Any) -> FleetJobTold:
     job = {"id": name, "demand": {"cpu": 1}, "duration_s": 0.1} | fields
-    answer: JobAnswer = await ask(fleet, box, "/jobs/submit", JobSubmission(job, "ada"), JobAnswer)
+    answer: JobOrdered = await ask(fleet, box, "/jobs/submit", JobSubmission(job, "ada"), JobOrdered)
     return answer.job
 
 
@@ -64,7 +64,7 @@ async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_canc
             await submit(fleet, "b2", "odd", after=["none"])
         assert caught.value.path == "after[0]"
         with pytest.raises(NotFound, match="no job none"):
-            await ask(fleet, "b2", "/jobs/withdraw", JobWithdrawal("none", "ada"), JobAnswer)
+            await ask(fleet, "b2", "/jobs/withdraw", JobWithdrawal("none", "ada"), JobOrdered)
 
         assert (await submit(fleet, "b2", "quick")).phase == "waiting"
         work = {"program": "wait", "arguments": {"seconds": None, "checkpoint_s": 0.1}}
@@ -81,7 +81,7 @@ async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_canc
 
         running = await phase(fleet, "b1", "long", "running")
         assert running.running == {0: "b1"}
-        await ask(fleet, "b2", "/jobs/withdraw", JobWithdrawal("long", "bea"), JobAnswer)
+        await ask(fleet, "b2", "/jobs/withdraw", JobWithdrawal("long", "bea"), JobOrdered)
         stopped = await phase(fleet, "b1", "long", "withdrawn")
         assert stopped.withdrawn_by == "bea"
         pid = fleet.jobs["b1"].engine_pid
