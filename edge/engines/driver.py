@@ -155,6 +155,11 @@ class FleetDriver:
                 del book[key]
 
     @property
+    def boxes(self) -> list[str]:
+        """Boxes that the engine has now, by name."""
+        return sorted(self._there)
+
+    @property
     def running(self) -> list[TaskAt]:
         """Tasks that the engine took, and of which no end is known."""
         return list(self._launched)

@@ -36,7 +36,6 @@ class EngineRun:
         self._controller = FleetController(
             tenants=settings.fleet_tenants(), queues=settings.fleet_queues(), placement=settings.placement
         )
-        self._engine = engine
         self._driver = FleetDriver(
             self._controller, engine, (), clock, write=self._happened, answered=self._answered, noted=self._noted
         )
@@ -44,6 +43,7 @@ class EngineRun:
         self._boxes: dict[str, FleetBox] = {}
         self._changed = True
         self._told_s = float("-inf")
+        self._told_boxes: list[str] = []
 
     @property
     def died(self) -> str | None:
@@ -74,6 +74,8 @@ class EngineRun:
             self._say(msg.EngineJobOver(job))
             self._changed = True
         now_s = self._clock()
+        if self._driver.boxes != self._told_boxes:
+            self._changed = True
         if self._changed and now_s - self._told_s >= _TELL_S:
             self._told_s, self._changed = now_s, False
             self._tell()
@@ -96,8 +98,8 @@ class EngineRun:
         for at in self._driver.running:
             running.setdefault(at.job, {})[str(at.task)] = at.box
         waiting = {job: asdict(why) for job, why in self._controller.waiting().items() if job in self._open}
-        boxes = [box.name for box in self._engine.status()] if self.died is None else []
-        self._say(msg.EngineNow(boxes, running, waiting, [asdict(row) for row in self._controller.shares()]))
+        self._told_boxes = self._driver.boxes
+        self._say(msg.EngineNow(self._told_boxes, running, waiting, [asdict(row) for row in self._controller.shares()]))
 
     # --- what the driver says ------------------------------------------------------------------------------------
     def _happened(self, row: Mapping[str, Any]) -> None:

@@ -53,7 +53,7 @@ def test_jobs_are_answered_kept_refused_and_over(run: Run) -> None:
     run.job(given("huge", demand={"cpu": 99}))
     run.until(1.5)
     now = run.of(msg.EngineNow)[-1]
-    assert sorted(now.boxes) == ["b0", "b1"]
+    assert now.boxes == ["b0", "b1"]
     assert now.running == {"two": {"0": "b0", "1": "b1"}}
     assert [(t["tenant"], t["used"]) for t in now.tenants] == [("night", 2.0)]
     run.until(6.0)
@@ -65,6 +65,11 @@ def test_jobs_are_answered_kept_refused_and_over(run: Run) -> None:
     run.said.clear()
     run.until(20.0)
     assert run.said == [], "nothing is told while nothing happens"
+    run.engine.lose("b1")
+    run.until(22.0)
+    run.engine.join("b1")
+    run.until(24.0)
+    assert [now.boxes for now in run.of(msg.EngineNow)] == [["b0"], ["b0", "b1"]]
 
 
 def test_jobs_are_stopped_and_forgotten_and_failures_are_told(run: Run) -> None:
