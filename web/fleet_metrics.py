@@ -13,7 +13,7 @@ from web.metric_kinds import Json, counter, gauge
 
 
 def lending(s: Json) -> Iterator[Metric]:
-    """What this box lends and borrows."""
+    """Retrainings that this box lends and borrows."""
     told = s["lending"]
     if not (told["lend"] or told["borrow"]):
         return

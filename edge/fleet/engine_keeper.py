@@ -4,6 +4,7 @@ it ended by itself, and ends it where it is not wanted any more. All of it runs 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ _PACE: Final = RetryPace(first_s=2.0, most_s=60.0)
 #: A process that was up for so long had started well: the next pause is the first one again.
 _WELL_S: Final = 60.0
 _END_S: Final = 15.0
+_LONGEST_LOG: Final = 1 << 20
 
 
 class EngineChild(Protocol):
@@ -46,7 +48,10 @@ StartEngine = Callable[[Path, Callable[[Any], None], Callable[[int], None]], Eng
 
 
 def start_engine(log_file: Path, said: Callable[[Any], None], exited: Callable[[int], None]) -> EngineChild:
-    """The real process."""
+    """The real process. A log that has grown large begins anew."""
+    with contextlib.suppress(OSError):
+        if log_file.stat().st_size > _LONGEST_LOG:
+            log_file.unlink()
     return Child("edge.fleet.engine_process", {}, log_file, kinds_of(msg), said, exited)
 
 
