@@ -95,8 +95,9 @@ class AgentJobs:
         self._rounds.cancel()
         await asyncio.gather(self._rounds, return_exceptions=True)
         await self._keeper.end()
-        with contextlib.suppress(StoreError):
-            self._keep()
+        if self._dirty:
+            with contextlib.suppress(StoreError):
+                self._keep(self._book)
 
     # -- what the agent asks
 
@@ -165,7 +166,7 @@ class AgentJobs:
         if forgotten:
             self._change(job_book.without(self._book, forgotten))
         if self._dirty:
-            self._keep()
+            self._keep(self._book)
         in_office = self._in_office()
         engine_changed = before != (self._keeper.phase, self._keeper.why)
         if self._changed or engine_changed or in_office != self._was_in_office:
@@ -232,14 +233,17 @@ class AgentJobs:
                 tasks = submitted_job(book.jobs[job].given).job.tasks
                 self._change(job_book.over(book, job, tasks, utc_s))
             case msg.EngineCost():
-                self._folder.write_engine_cost(message)
+                with contextlib.suppress(StoreError):
+                    self._folder.write_engine_cost(message)
 
     def _change(self, book: JobBook) -> None:
         if book is not self._book:
             self._book, self._dirty, self._changed = book, True, True
 
-    def _keep(self) -> None:
-        self._folder.write(_BOOK, self._book)
+    def _keep(self, book: JobBook) -> None:
+        """The book is on disk, then it is in force. Raises StoreError."""
+        self._folder.write(_BOOK, book)
+        self._change(book)
         self._dirty = False
 
     # -- what people ask, by any box (JobsDesk)
@@ -256,8 +260,7 @@ class AgentJobs:
             return await self._ask_head("/jobs/submit", asked, JobOrdered)
         job = submitted_job(asked.job)
         self._check(job)
-        self._change(job_book.added(self._book, job, asked.job, asked.by, self._clock.utc()))
-        self._keep()
+        self._keep(job_book.added(self._book, job, asked.job, asked.by, self._clock.utc()))
         self._keeper.tell(msg.EngineJob(asked.job, {}, {}, False))
         self._wake.set()
         log.info("%s submitted the job %s on %s", asked.by, job.job.id, sender)
@@ -267,8 +270,7 @@ class AgentJobs:
         """Nobody wants a job any more. Raises NotFound, Conflict, Unavailable."""
         if self._hands_on(sender):
             return await self._ask_head("/jobs/withdraw", asked, JobOrdered)
-        self._change(job_book.withdrawn(self._book, asked.job, asked.by))
-        self._keep()
+        self._keep(job_book.withdrawn(self._book, asked.job, asked.by))
         self._keeper.tell(msg.EngineWithdraw(asked.job))
         self._wake.set()
         log.info("%s withdrew the job %s on %s", asked.by, asked.job, sender)

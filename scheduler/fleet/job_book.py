@@ -123,9 +123,11 @@ def stopped(book: JobBook, utc_s: float) -> JobBook:
 
 def to_forget(book: JobBook, keep: int) -> list[str]:
     """Jobs that are over and that no open job names, but the newest `keep` of them; the oldest first."""
-    needed = {other for job in book.jobs.values() if is_open(job) for other in _needs(job.given)}
     ended = [(job.over_utc_s or 0.0, job.number, name) for name, job in book.jobs.items() if not is_open(job)]
-    oldest = [name for _, _, name in sorted(ended)][: max(0, len(ended) - keep)]
+    if len(ended) <= keep:
+        return []
+    needed = {other for job in book.jobs.values() if is_open(job) for other in _needs(job.given)}
+    oldest = [name for _, _, name in sorted(ended)][: len(ended) - keep]
     return [name for name in oldest if name not in needed]
 
 
@@ -149,14 +151,15 @@ def told(job: KeptJob, running: Mapping[int, str], why: FleetReason | None) -> F
     """A job for people, with what its engine says of it now."""
     asked = submitted_job(job.given)
     spec = asked.job
-    phase: FleetJobPhase = "running" if running else "waiting"
+    now = {task: box for task, box in running.items() if is_open(job) and task not in job.done}
+    phase: FleetJobPhase = "running" if now else "waiting"
     if job.outcome is not None:
         phase = job.outcome
     elif job.withdrawn_by:
         phase = "stopping"
     return FleetJobTold(
         spec.id, asked.work.program, spec.tasks, phase, job.by, job.came_utc_s, spec.tenant, spec.queue, spec.priority,
-        dict(job.done), dict(running) if is_open(job) else {}, job.refused or (why if is_open(job) else None),
+        dict(job.done), now, job.refused or (why if is_open(job) else None),
         dict(job.raised), job.over_utc_s, job.withdrawn_by,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from edge.core.clock import ManualClock
-from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable
+from edge.core.errors import Conflict, InvalidValue, NotFound, StoreError, Unavailable
 from edge.core.fleet_jobs import JobsAsk, JobSubmission, JobWithdrawal
 from edge.core.fleet_links import FleetAgreement, FleetBeat, FleetMember
 from edge.fleet import engine_messages as msg
@@ -323,3 +323,17 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     await member.look(OfficeView("b2", True))
     assert member.processes[0].ended
     assert member.processes[1].of(msg.EngineBegin)[0].head_at == ""
+
+
+async def test_a_job_that_cannot_be_kept_is_not_taken(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    await box.look()
+
+    def full(name: str, message: Any) -> None:
+        raise StoreError("no space left on the disk")
+
+    monkeypatch.setattr(box.folder, "write", full)
+    with pytest.raises(StoreError):
+        await box.submit(given("one"))
+    assert await box.told() == {}
+    monkeypatch.undo()
+    await box.submit(given("one"))
