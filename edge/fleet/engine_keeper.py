@@ -95,7 +95,7 @@ class EngineKeeper:
         if self._child is not None and wanted != self._part:
             await self.end()
         if wanted is None:
-            self.phase = "off"
+            self.phase, self.why = "off", ""
         elif self._child is None and self._clock.monotonic() >= self._again_s:
             self._begin(wanted)
 
@@ -122,11 +122,15 @@ class EngineKeeper:
         self._part, self._began_s, self.phase = part, self._clock.monotonic(), "starting"
         loop = asyncio.get_running_loop()
         said, exited = partial(self._said, self._number), partial(self._exited, self._number)
-        self._child = self._start_process(
-            self._folder / "engine.log",
-            lambda message: _in_loop(loop, said, message),
-            lambda code: _in_loop(loop, exited, code),
-        )
+        try:
+            self._child = self._start_process(
+                self._folder / "engine.log",
+                lambda message: _in_loop(loop, said, message),
+                lambda code: _in_loop(loop, exited, code),
+            )
+        except OSError as error:  # no memory, a full disk
+            self._failed(f"its process could not be started: {error}")
+            return
         fleet = self._settings.model_dump(mode="json")
         self.tell(msg.EngineBegin(fleet, part, str(self._folder)))
         for message in self._first():
@@ -147,13 +151,14 @@ class EngineKeeper:
     def _exited(self, number: int, code: int) -> None:
         if number != self._number:
             return
-        self._child = None
+        self._failed(self.why or f"its process ended with code {code}")
+
+    def _failed(self, why: str) -> None:
         now_s = self._clock.monotonic()
         well = self.phase == "up" and now_s - self._began_s > _WELL_S
         self._failures = 1 if well else self._failures + 1
         pause_s = _PACE.pause_s(self._failures, random.random())
-        self._again_s, self.phase = now_s + pause_s, "failed"
-        self.why = self.why or f"its process ended with code {code}"
+        self._child, self._again_s, self.phase, self.why = None, now_s + pause_s, "failed", why
         log.warning("the engine of the fleet ended, it begins again in %.0f s: %s", pause_s, self.why)
 
 

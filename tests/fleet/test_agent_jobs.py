@@ -337,3 +337,23 @@ async def test_a_job_that_cannot_be_kept_is_not_taken(box: Box, monkeypatch: pyt
     assert await box.told() == {}
     monkeypatch.undo()
     await box.submit(given("one"))
+
+
+async def test_a_process_that_cannot_be_started_is_tried_again(box: Box) -> None:
+    tries: list[Path] = []
+
+    def none_left(log: Path, said: Callable[[Any], None], exited: Callable[[int], None]) -> FakeProcess:
+        tries.append(log)
+        raise OSError("no memory")
+
+    jobs = AgentJobs(box.settings, box.folder, Links(box.folder.path), FleetAgreement, box.clock, none_left)
+    box.jobs = jobs
+    await box.look()
+    await box.submit(given("one"))
+    for _ in range(3):
+        await box.look()
+    told = await jobs.told(JobsAsk(), "b1")
+    assert (told.engine.phase, len(tries)) == ("failed", 1)
+    assert "no memory" in told.engine.why
+    await box.look(after_s=60.0)
+    assert len(tries) == 2
