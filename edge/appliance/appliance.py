@@ -16,6 +16,7 @@ from edge.appliance.access_control import AccessControl
 from edge.appliance.alarms import Alarms
 from edge.appliance.cameras import Cameras
 from edge.appliance.fleet import Fleet
+from edge.appliance.fleet_jobs import FleetJobs
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
 from edge.appliance.lending import Lending
@@ -88,6 +89,7 @@ class Services:
     truth: Truth
     tenants: Tenants
     fleet: Fleet
+    fleet_jobs: FleetJobs
     lending: Lending
 
 
@@ -223,11 +225,12 @@ class Appliance:
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         lending = Lending(site, runtime, runtime.complaints.add)
+        fleet_jobs = FleetJobs(site, note)
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-                tenants=tenants, lending=lending.told,
+                tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last,
             ),
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
@@ -247,6 +250,7 @@ class Appliance:
             truth,
             tenants,
             Fleet(site, clock, alarms.fact, lending.told),
+            fleet_jobs,
             lending,
         )  # fmt: skip
 
@@ -310,6 +314,7 @@ class Appliance:
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")
         self._keep_running(services.fleet.run(), "refused strangers")
+        self._keep_running(services.fleet_jobs.run(), "jobs of the fleet")
         self._keep_running(services.lending.run(), "lending")
         self._parts.push_async_callback(services.outputs.stop)
 

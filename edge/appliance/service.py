@@ -24,6 +24,7 @@ from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.fleet import FleetService
+from edge.appliance.fleet_jobs import FleetJobsService
 from edge.appliance.model_files import ModelFilesService
 from edge.appliance.outputs_service import OutputsService
 from edge.appliance.tenants_service import TenantsService
@@ -257,3 +258,6 @@ class ApplianceService(Protocol):
 
     @property
     def fleet(self) -> FleetService: ...
+
+    @property
+    def fleet_jobs(self) -> FleetJobsService: ...

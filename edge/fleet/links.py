@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from edge.core.errors import Conflict, Forbidden, MagpieError, NotFound, Unavailable
+from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.fleet_links import FleetMember
 from edge.fleet.identity import client_context
 from edge.fleet.wire import decoded, encoded
@@ -68,8 +68,7 @@ async def answer_of(
         ) as answer:  # fmt: skip
             if answer.status == 200:
                 return await (answer.read() if most is None else _at_most(answer.content, most + 1))
-            raw = await answer.content.read(LARGEST + 1)
-            raise _ERRORS.get(answer.status, MagpieError)(_words(raw, url, answer.status))
+            raise _refusal(await answer.content.read(LARGEST + 1), url, answer.status)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise Unavailable(f"{url}: no box answers: {error or type(error).__name__}") from None
 
@@ -82,8 +81,24 @@ async def _at_most(content: aiohttp.StreamReader, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _words(raw: bytes, url: str, status: int) -> str:
+def _refusal(raw: bytes, url: str, status: int) -> MagpieError:
+    """The error that a box answered; of a value that it does not allow, with the field."""
     try:
-        return str(json.loads(raw)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"{url} answered {status}"
+        told = json.loads(raw)["error"]
+        if status == 400 and told.get("path"):
+            return InvalidValue(str(told["path"]), _Given(str(told["given"])), str(told["allowed"]))
+        words = str(told["message"])
+        if status == 404 and told.get("code") != NotFound.code:
+            return Unavailable(f"{url}: this box does not know the question", "it is of an earlier version: upgrade it")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        words = f"{url} answered {status}"
+    return _ERRORS.get(status, MagpieError)(words)
+
+
+class _Given(str):
+    """A value as another box showed it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -12,6 +12,7 @@ from typing import Final
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import InvalidValue
 from edge.fleet.agent import FleetAgent
+from edge.fleet.agent_jobs import AgentJobs
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
@@ -70,12 +71,13 @@ async def _be_agent(
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
-        agent = FleetAgent(memory, links, own, copies, refusals, clock, alive=alive)
+        jobs = await parts.enter_async_context(AgentJobs(settings, folder, links, lambda: memory.agreement, clock))
+        agent = FleetAgent(memory, links, own, copies, refusals, jobs, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(
             settings.name, settings.lending, LendingFolder(Path(site.data_dir)), links, lambda: memory.agreement, clock
         )
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending)
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, jobs)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.core.fleet_links import (
     AdmissionAsk,
     AdmissionTold,
@@ -98,9 +99,22 @@ class LendingDesk(Protocol):
         """The student that came out of `sender`'s retraining."""
 
 
+class JobsDesk(Protocol):
+    """Answers what boxes ask about the fleet's jobs; each raises MagpieError for what it refuses."""
+
+    async def told(self, asked: JobsAsk, sender: str) -> JobsTold:
+        """All jobs."""
+
+    async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
+        """A job comes in, by the box `sender`."""
+
+    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
+        """Nobody wants a job any more."""
+
+
 class AgentServer:
-    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending` boxes
-    that ask for it are told that there is no such thing here."""
+    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending` or
+    `jobs` boxes that ask for it are told that there is no such thing here."""
 
     def __init__(
         self,
@@ -110,6 +124,7 @@ class AgentServer:
         port: int,
         refusals: Refusals,
         lending: LendingDesk | None = None,
+        jobs: JobsDesk | None = None,
         limits: DoorLimits = LIMITS,
     ) -> None:
         self._desk, self._refusals = desk, refusals
@@ -126,6 +141,8 @@ class AgentServer:
         app.router.add_get(PREFIX + "/students/{digest}", self._student)
         if lending is not None:
             _add_lending(app, lending)
+        if jobs is not None:
+            _add_jobs(app, jobs)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, keepalive_timeout=30.0)
 
     async def __aenter__(self) -> AgentServer:
@@ -156,7 +173,10 @@ class AgentServer:
             return await handler(request)
         except MagpieError as error:
             status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
-            return _json({"error": {"code": error.code, "message": str(error)}}, status)
+            told = {"code": error.code, "message": str(error)}
+            if isinstance(error, InvalidValue):
+                told |= {"path": error.path, "given": repr(error.given)[:200], "allowed": error.allowed}
+            return _json({"error": told}, status)
         except asyncio.CancelledError:
             raise
         except web.HTTPException as error:
@@ -251,6 +271,23 @@ def _add_lending(app: web.Application, desk: LendingDesk) -> None:
     app.router.add_post(PREFIX + "/lending/state", state)
     app.router.add_get(PREFIX + "/lending/files/{name}/{digest}", file)
     app.router.add_get(PREFIX + "/lending/candidates/{name}", candidate)
+
+
+def _add_jobs(app: web.Application, desk: JobsDesk) -> None:
+    """The routes of jobs."""
+
+    async def told(request: web.Request) -> web.Response:
+        return _message(await desk.told(decoded(JobsAsk, await request.read()), request[_BOX]))
+
+    async def submit(request: web.Request) -> web.Response:
+        return _message(await desk.submit(decoded(JobSubmission, await request.read()), request[_BOX]))
+
+    async def withdraw(request: web.Request) -> web.Response:
+        return _message(await desk.withdraw(decoded(JobWithdrawal, await request.read()), request[_BOX]))
+
+    app.router.add_post(PREFIX + "/jobs", told)
+    app.router.add_post(PREFIX + "/jobs/submit", submit)
+    app.router.add_post(PREFIX + "/jobs/withdraw", withdraw)
 
 
 def _file(path: Path | None, name: str) -> web.StreamResponse:

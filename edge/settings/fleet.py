@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from edge.core.errors import InvalidValue
 from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
+from edge.settings.fleet_jobs import EngineSettings, FleetJobsSettings
 
 #: The port of a fleet's agents where an address names none.
 FLEET_PORT: Final = 8470
@@ -64,6 +65,8 @@ class FleetSettings(Settings):
         default_factory=dict, description="camera -> its zone; a camera not named is reached by every box"
     )
     lending: LendingSettings = LendingSettings()
+    engine: EngineSettings = EngineSettings()
+    jobs: FleetJobsSettings = FleetJobsSettings()
     token: SecretReference = Field("", description="env:NAME or file:/path with an admin's API token of this appliance")
 
     @model_validator(mode="after")

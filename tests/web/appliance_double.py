@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from alarms_double import DictAlarms
 from events_double import DictEvents
-from fleet_double import DictFleet
+from fleet_double import DictFleet, DictFleetJobs
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from served_double import DictServedModels
@@ -40,7 +40,7 @@ from edge.logs import LogRing
 from edge.settings import CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
 from web.examples.cameras import CAMERA_STATE, CAMERA_TEST
 from web.examples.catalogue import CATALOGUE
-from web.examples.fleet import FLEET
+from web.examples.fleet import FLEET, JOBS
 from web.examples.models import MODEL, RETRAINING
 from web.examples.pictures import CLASSES, DISAGREEMENT
 from web.examples.retraining import LEARNING
@@ -119,6 +119,7 @@ class DictAppliance:
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
         self.fleet = DictFleet()
+        self.fleet_jobs = DictFleetJobs()
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:
@@ -283,6 +284,7 @@ class DictState:
             },
             "tenants": self.box.tenants.all(),
             "lending": FLEET["lending"],
+            "fleet_jobs": JOBS,
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,

@@ -668,6 +668,46 @@ export type FleetCameraAnswer = {
   cannot: string;
 };
 
+/** The head's engine; `why` it failed (empty: it did not); `boxes` that it has now. */
+export type FleetEngineAnswer = {
+  kind: "local" | "ray" | "kubernetes";
+  phase: "off" | "starting" | "up" | "failed";
+  why: string;
+  boxes: string[];
+};
+
+/** A job. `tasks` of it there are, of which `done` have ended; `told` has a row for each that runs, ended or failed,
+ * the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by` (empty:
+ * nobody) did not want it any more. */
+export type FleetJobAnswer = {
+  id: string;
+  program: string;
+  phase: "waiting" | "running" | "stopping" | "ended" | "withdrawn" | "refused";
+  tenant: string | null;
+  queue: string | null;
+  priority: number;
+  tasks: number;
+  running: number;
+  done: number;
+  told: JobTaskAnswer[];
+  why: FleetReasonAnswer | null;
+  by: string;
+  withdrawn_by: string;
+  came_utc_s: number;
+  over_utc_s: number | null;
+};
+
+/** The jobs that the `head` keeps, in the order of arrival. `damaged`: the file of its jobs could not be read when
+ * its agent began, and was put aside. */
+export type FleetJobsAnswer = {
+  head: string;
+  engine: FleetEngineAnswer;
+  jobs: FleetJobAnswer[];
+  tenants: FleetTenantAnswer[];
+  elsewhere: JobsElsewhereAnswer[];
+  damaged: boolean;
+};
+
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
  * `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
  * well, with seconds of this box's device; borrowed ones that failed, by fault. */
@@ -683,6 +723,22 @@ export type FleetLendingAnswer = {
   lent_device_s: number;
   borrowed_device_s: number;
   failures: Record<string, number>;
+};
+
+/** Why a job waits or is refused: a code, and the same in words. */
+export type FleetReasonAnswer = {
+  code: "no_such_resource" | "no_box_in_zone" | "too_large" | "too_many_at_once" | "queue_too_small" | "target_refused" | "target_withdrawn" | "circle" | "unknown_queue" | "unknown_tenant" | "signal" | "near" | "no_offer" | "turn" | "slots" | "full" | "away" | "kept_free" | "fencing" | "head";
+  words: string;
+};
+
+/** A tenant of jobs: of `resource`, the scarcest one (empty: nobody asks for any), it wants `wanted` for its open
+ * tasks, its fair share is `share`, and its tasks hold `used`. */
+export type FleetTenantAnswer = {
+  tenant: string;
+  resource: string;
+  wanted: number;
+  share: number;
+  used: number;
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
@@ -808,6 +864,24 @@ export type JobStory = {
   ended_s: number | null;
   expected_accuracy: EstimateAnswer | null;
   expected_gpu_seconds: EstimateAnswer | null;
+};
+
+/** A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program
+ * raised in a row, `why` the last time; it is tried again. `answer`: the program's (null: none yet, or larger than
+ * 4,096 bytes). */
+export type JobTaskAnswer = {
+  task: number;
+  box: string | null;
+  done: boolean;
+  failures: number;
+  why: string;
+  answer: ProgramAnswer;
+};
+
+/** Open jobs that a box keeps since it was the head: they do not run until it is the head again. */
+export type JobsElsewhereAnswer = {
+  box: string;
+  open: number;
 };
 
 /** Data of a journal entry: docs/journal.md names the keys of each kind. */
@@ -1054,7 +1128,7 @@ export type MessageBody = Record<string, unknown>;
 /** Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
  * `live_pictures`: encoded since the start; `records_unreadable` of the database by kind; `serving` null:
  * nothing is served; `statistics`: the inference protocol's of each served version, null where none came;
- * `truth`: the newest estimate. */
+ * `truth`: the newest estimate; `fleet_jobs` null: this box is not the head of a fleet. */
 export type MetricsSnapshot = {
   health: BoxHealth;
   overview: Overview;
@@ -1070,6 +1144,7 @@ export type MetricsSnapshot = {
   truth: Record<string, WindowTruth>;
   tenants: TenantsAnswer;
   lending: FleetLendingAnswer;
+  fleet_jobs: FleetJobsAnswer | null;
 };
 
 /** The demand on one served model; its model.yaml gives the rest. */
@@ -1390,6 +1465,9 @@ export type ProfileAnswer = {
   at_utc_s: number;
   profile: RetrainingProfileAnswer;
 };
+
+/** The answer of a program of the fleet: each program has its own (docs/fleet.md). */
+export type ProgramAnswer = unknown;
 
 /** Accuracy of a window as its plan predicted it, and as it was. */
 export type PromiseKept = {

@@ -6,6 +6,9 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import { seesAll } from "../session";
+import { FleetJobs } from "./fleet_jobs";
+import type { PageProps } from "./index";
 import "../styles/fleet.css";
 
 const EVERY_S = 2;
@@ -180,7 +183,7 @@ function Refused({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
-export function FleetPage() {
+export function FleetPage({ me }: PageProps) {
   const asked = useAsked<FleetAnswer>("/fleet", null, EVERY_S);
   const fleet = asked.value;
   return (
@@ -201,6 +204,7 @@ export function FleetPage() {
         <>
           <Boxes fleet={fleet} />
           <Cameras fleet={fleet} />
+          {seesAll(me) && <FleetJobs />}
           <Lending fleet={fleet} />
           <Refused fleet={fleet} />
         </>
