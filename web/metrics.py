@@ -71,6 +71,7 @@ class _Snapshot(Collector):
             _applications(s),
             _tenants(s),
             _lending(s),
+            _counted(s),
             _triton(s),
         )
         for part in parts:
@@ -499,6 +500,17 @@ def _lending(s: Json) -> Iterator[Metric]:
         "magpie_lending_offered_share", "Part of this box's device that others may borrow now", (),
         [((), told["offered_share"])],
     )  # fmt: skip
+
+
+def _counted(s: Json) -> Iterator[Metric]:
+    labels = ("camera", "kind", "name", "way", "class")
+    yield _counter(
+        "magpie_counted_objects_total", "Objects counted at a line, in a zone or from zone to zone, uncorrected", labels,
+        [(tuple(str(row[label]) for label in labels), row["objects"]) for row in s["counting"]["counted"]],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_counts_lost_total", "Records of counts that could not be kept", (), [((), s["counting"]["lost"])]
+    )
 
 
 def _serving(s: Json) -> Iterator[Metric]:

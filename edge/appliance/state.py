@@ -60,12 +60,13 @@ class State:
         truth: Truth,
         tenants: Tenants,
         lending: Callable[[], FleetLendingAnswer],
+        counting: Callable[[], Json],
         ring: LogRing,
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
         self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
-        self._tenants, self._lending = tenants, lending
+        self._tenants, self._lending, self._counting = tenants, lending, counting
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
@@ -198,6 +199,7 @@ class State:
             "truth": await asyncio.to_thread(self._truth.latest, list(cameras)),
             "tenants": self._tenants.all(),
             "lending": self._lending(),
+            "counting": self._counting(),
         }
         return read(MetricsSnapshot, snapshot)
 

@@ -5,7 +5,14 @@ The same models check the YAML file, REST bodies and stored documents, so a valu
 
 from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission
 from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
-from edge.settings.cameras import CameraRetraining, CameraSettings, InferenceSettings, StudentSettings, ZoneSettings
+from edge.settings.cameras import (
+    CameraRetraining,
+    CameraSettings,
+    InferenceSettings,
+    LineSettings,
+    StudentSettings,
+    ZoneSettings,
+)
 from edge.settings.fleet import FLEET_PORT, FleetSettings, LendingSettings, box_address
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
 from edge.settings.parsing import merge, parse
@@ -34,6 +41,7 @@ __all__ = [
     "Identifier",
     "InferenceSettings",
     "LendingSettings",
+    "LineSettings",
     "ModelCandidate",
     "ModelDemand",
     "ModelName",

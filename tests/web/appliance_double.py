@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 from alarms_double import DictAlarms
+from counts_double import DictCounts
 from events_double import DictEvents
 from fleet_double import DictFleet
 from outputs_double import OUTPUT_STATE, DictOutputs
@@ -107,6 +108,7 @@ class DictAppliance:
         self.outputs = DictOutputs()
         self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
+        self.counts = DictCounts(lambda camera: self.cameras.one(camera))
         self.truth: TruthService = DictTruth(lambda camera: self.cameras.one(camera), jpeg(1))
         self._events = itertools.count(1)
         self.state = DictState(self)
@@ -283,6 +285,7 @@ class DictState:
             },
             "tenants": self.box.tenants.all(),
             "lending": FLEET["lending"],
+            "counting": {"counted": [], "lost": 0},
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,
