@@ -62,12 +62,16 @@ LINES = (CountLine("across", (0.5, 0.3), (0.5, 1.0)), CountLine("along", (0.02, 
 Cell = tuple[int, Place, str]
 
 
-def seen_on(seed: int, character: int, seconds: float, keep: Path | None) -> tuple[list[Picture], dict[int, list[Thing]]]:
+def seen_on(
+    seed: int, character: int, seconds: float, keep: Path | None
+) -> tuple[list[Picture], dict[int, list[Thing]]]:
     """The answers on a street, and the teacher's labels by the number of the picture."""
     file = None if keep is None else keep / f"counts-{seed}-{character}-{seconds:g}.json"
     if file is not None and file.is_file():
         kept = json.loads(file.read_text(encoding="utf-8"))
-        return [_picture(p) for p in kept["pictures"]], {int(n): list(map(_thing, t)) for n, t in kept["labels"].items()}
+        return [_picture(p) for p in kept["pictures"]], {
+            int(n): list(map(_thing, t)) for n, t in kept["labels"].items()
+        }
     scene = street(seed, character)
     student = retrained(scene, seed + character).for_inference()
     teacher = DemoTeacher(TEACHER)
@@ -96,10 +100,14 @@ def _thing(value: dict[str, Any]) -> Thing:
 
 
 def _picture(value: dict[str, Any]) -> Picture:
-    return Picture(**(value | {"truth": list(map(_thing, value["truth"])), "boxes": [tuple(b) for b in value["boxes"]]}))
+    return Picture(
+        **(value | {"truth": list(map(_thing, value["truth"])), "boxes": [tuple(b) for b in value["boxes"]]})
+    )
 
 
-def counted(pictures: Sequence[Picture], labels: dict[int, list[Thing]]) -> tuple[Counter[Cell], Counter[Cell], list[Check]]:
+def counted(
+    pictures: Sequence[Picture], labels: dict[int, list[Thing]]
+) -> tuple[Counter[Cell], Counter[Cell], list[Check]]:
     """What was counted, what was there, and the checks."""
     state, number = TrackerState("street"), 1
     mine, theirs = CountingState(), CountingState()

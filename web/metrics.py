@@ -505,7 +505,7 @@ def _lending(s: Json) -> Iterator[Metric]:
 def _counted(s: Json) -> Iterator[Metric]:
     labels = ("camera", "kind", "name", "way", "class")
     yield _counter(
-        "magpie_counted_objects_total", "Objects counted at a line, in a zone or from zone to zone, uncorrected", labels,
+        "magpie_counted_objects_total", "Objects counted at a line, in a zone, from zone to zone; uncorrected", labels,
         [(tuple(str(row[label]) for label in labels), row["objects"]) for row in s["counting"]["counted"]],
     )  # fmt: skip
     yield _counter(

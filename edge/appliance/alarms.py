@@ -29,9 +29,9 @@ from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote, LiveOnlyKind
+from edge.core.tracks import TrackedObject
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
-from edge.core.tracks import TrackedObject
 from edge.settings import CameraSettings, RetentionSettings, RuleSettings, SiteSettings
 from edge.store.alarms import OWNER_NOUNS, AlarmRetention, ObjectRecord, PictureOwner
 from edge.store.store import Store
@@ -47,7 +47,8 @@ _LAST_ALARMS = 1000
 
 class Alarms:
     """Follows objects, applies rules, keeps what came of it; implements `AlarmsService`. `note` journals (and tells
-    listeners), `tell` tells listeners only, `on_objects(settings, objects, utc_s)` gets what is there after each answer."""
+    listeners), `tell` tells listeners only, `on_objects(settings, objects, utc_s)` gets what is
+    there after each answer."""
 
     def __init__(
         self,

@@ -243,8 +243,8 @@ class Appliance:
                 tenants=tenants, lending=lending.told, counting=counts.told,
             ),
             Cameras(
-                site, store, clock, runtime, self.access_control, offer, live.pictures, note, partial(_camera_gone, alarms, counts),
-                journal.tally.forget,
+                site, store, clock, runtime, self.access_control, offer, live.pictures, note,
+                partial(_camera_gone, alarms, counts), journal.tally.forget,
             ),
             live,
             TeacherLabels(data, store, runtime),

@@ -24,7 +24,9 @@ _COLUMNS: Final = ("from", "watched", "place", "class", "objects", "corrected", 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Command line of `magpie counts`."""
     parser.add_argument("--camera", required=True, help="id of the camera")
-    parser.add_argument("--from", dest="from_", required=True, metavar="TIME", help="2026-11-26, or with T07:00 and zone")
+    parser.add_argument(
+        "--from", dest="from_", required=True, metavar="TIME", help="2026-11-26, or with T07:00 and zone"
+    )
     parser.add_argument("--to", required=True, metavar="TIME", help="as --from; buckets that begin before it")
     parser.add_argument("--step", choices=tuple(STEP_S), default="hour", help="length of a bucket (%(default)s)")
     parser.add_argument("--csv", action="store_true", help="CSV on standard output instead of a table")

@@ -2,7 +2,7 @@
 
 Objects pass a place in proportion to how many are near it at any moment, and so do those that are followed. So in
 frames that a teacher labelled, the ratio of labels near the place to followed objects near it is the ratio of objects
-that passed to those that were counted: a ratio estimate (Cochran, "Sampling Techniques", 1977, section 6.3), used as the
+that passed to those that were counted: a ratio estimate (Cochran, "Sampling Techniques", 1977, section 6.3), as the
 rectifier of prediction-powered inference (Angelopoulos et al., Science 2023). Its variance comes from minutes of frames
 as clusters, since frames of one minute show the same objects. The chance of this one period comes on top: which of the
 objects that passed were missed, and which of those counted are none.

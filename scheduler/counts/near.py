@@ -60,14 +60,13 @@ def checked(
 def places_near(one: NamedBox, lines: Sequence[CountLine], zones: Sequence[Zone]) -> tuple[Place, ...]:
     """The places that an object lies near (see `checked_place`): lines, and the zones that it stands in."""
     foot = foot_point(one.box)
-    out: list[Place] = []
-    for line in lines:
-        if (not line.classes or one.class_name in line.classes) and _beside(line, foot):
-            out.append(Place("line", line.name))
-    for zone in zones:
-        if (not zone.classes or one.class_name in zone.classes) and zone.contains(foot):
-            out.append(Place("zone", zone.name))
-    return tuple(out)
+    at_lines = (x for x in lines if _counts(x, one) and _beside(x, foot))
+    in_zones = (z for z in zones if _counts(z, one) and z.contains(foot))
+    return (*(Place("line", x.name) for x in at_lines), *(Place("zone", z.name) for z in in_zones))
+
+
+def _counts(place: CountLine | Zone, one: NamedBox) -> bool:
+    return not place.classes or one.class_name in place.classes
 
 
 def checked_place(place: Place) -> Place:

@@ -1,10 +1,10 @@
-"""From answers to buckets of a minute: what was counted, how long zones were occupied, how long a camera was watched."""
+"""From answers to buckets of a minute: what was counted, how full zones were, how long a camera was watched."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, Watched
@@ -21,7 +21,7 @@ class Tally:
     """What one camera has counted in minutes that were not taken yet; `at_utc_s` is the last answer's time."""
 
     camera: str
-    passing: CountingState = CountingState()
+    passing: CountingState = field(default_factory=CountingState)
     at_utc_s: float | None = None
     counts: tuple[Count, ...] = ()
     watched: tuple[Watched, ...] = ()

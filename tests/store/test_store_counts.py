@@ -14,7 +14,9 @@ HOUR = 1_790_000_000 // 86_400 * 86_400 + 7200
 
 
 def count(minute: int, objects: int, place: Place = GATE, **more: float) -> Count:
-    return Count("north", HOUR + 60 * minute, place, "car", objects, more.get("seconds", 0.0), 0.0, int(more.get("most", 0)))
+    return Count(
+        "north", HOUR + 60 * minute, place, "car", objects, more.get("seconds", 0.0), 0.0, int(more.get("most", 0))
+    )
 
 
 def test_counts_are_added_up_in_every_bucket(store: Store) -> None:

@@ -24,7 +24,5 @@ class DictCounts:
             raise InvalidValue("to", to_utc_s, f"a time after `from` ({from_utc_s:g})")
         found = read(CountsAnswer, COUNTS | {"camera": camera, "step": step})
         first = int(from_utc_s // STEP_S[step]) * STEP_S[step]
-        moved = tuple(
-            replace(b, start_utc_s=first + n * STEP_S[step]) for n, b in enumerate(found.buckets)
-        )
+        moved = tuple(replace(b, start_utc_s=first + n * STEP_S[step]) for n, b in enumerate(found.buckets))
         return replace(found, from_utc_s=first, to_utc_s=first + 2 * STEP_S[step], buckets=moved)

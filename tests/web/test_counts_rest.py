@@ -32,7 +32,11 @@ async def test_counts_as_json_and_as_a_table(tmp_path: Path, sqlite_template: Pa
         assert [r["objects"] for r in rows] == ["41", ""], "what was not watched is no zero"
         assert rows[0]["low"] == "40.2"
         assert rows[1]["watched"] == "0.0"
-        for bad, field in (("from=2&to=1", "to"), ("from=x&to=1", "query.from"), ("from=1&to=2&step=week", "query.step")):
+        for bad, field in (
+            ("from=2&to=1", "to"),
+            ("from=x&to=1", "query.from"),
+            ("from=1&to=2&step=week", "query.step"),
+        ):
             refused = await client.get(f"/api/v1/cameras/north/counts?{bad}", headers=viewer)
             assert refused.status_code == 422, refused.text
             assert refused.json()["error"]["problems"][0]["path"] == field

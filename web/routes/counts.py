@@ -64,9 +64,7 @@ async def counts_file(
     found = await asyncio.to_thread(service.of_camera, seen(caller, camera), step, from_, to)
     text = await asyncio.to_thread(as_csv, limits.whole(caller, found))
     name = f"{camera}-counts-{found.from_utc_s}-{found.to_utc_s}.csv"
-    return Response(
-        text, media_type="text/csv", headers={"content-disposition": f'attachment; filename="{name}"'}
-    )
+    return Response(text, media_type="text/csv", headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
 def as_csv(found: CountsAnswer) -> str:

@@ -58,7 +58,7 @@ class CountingAnswer:
 
 @answer
 class BucketAnswer:
-    """A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In a bucket
+    """A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
     that was not watched nothing is known: no count there is no zero."""
 
     start_utc_s: Shown[int]

@@ -27,9 +27,7 @@ def thing(number: int, foot: Point, name: str = "car", zones: Sequence[Zone] = (
     return TrackedObject(number, "north", name, 0.9, box, 0.0, 0.0, 0.0, 3, zones=there, began_box=box)
 
 
-def walk(
-    way: Sequence[Sequence[TrackedObject]], *lines: CountLine, every_s: float = 0.2
-) -> list[Counted]:
+def walk(way: Sequence[Sequence[TrackedObject]], *lines: CountLine, every_s: float = 0.2) -> list[Counted]:
     """What is counted over some answers."""
     state, found = CountingState(), []
     for n, objects in enumerate(way):
@@ -53,7 +51,9 @@ def test_who_crosses_to_the_right_of_the_line_goes_forward() -> None:
 
 
 def test_a_foot_that_trembles_on_the_line_crosses_once() -> None:
-    assert places(walk(down(1, 0.4, 0.498, 0.502, 0.499, 0.503, 0.501, 0.6), ACROSS)) == [("line", "gate", "forward", 1)]
+    assert places(walk(down(1, 0.4, 0.498, 0.502, 0.499, 0.503, 0.501, 0.6), ACROSS)) == [
+        ("line", "gate", "forward", 1)
+    ]
     assert walk(down(1, 0.4, 0.502, 0.499, 0.503, 0.42), ACROSS) == [], "it turned back"
 
 
@@ -98,9 +98,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 
 points = st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-lines = (
-    st.tuples(points, points).filter(lambda ends: math.dist(*ends) > 0.05).map(lambda ends: CountLine("l", *ends))
-)
+lines = st.tuples(points, points).filter(lambda ends: math.dist(*ends) > 0.05).map(lambda ends: CountLine("l", *ends))
 
 
 @given(lines, st.lists(points, min_size=2, max_size=12))

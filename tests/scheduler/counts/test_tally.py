@@ -15,7 +15,9 @@ MINUTE = 1_790_000_040 // 60 * 60
 
 def thing(number: int, y: float, still: bool = False) -> TrackedObject:
     box = (0.45, y - 0.1, 0.55, y)
-    return TrackedObject(number, "north", "car", 0.9, box, 0.0, 0.0, 0.0, 3, zones=("yard",), still=still, began_box=box)
+    return TrackedObject(
+        number, "north", "car", 0.9, box, 0.0, 0.0, 0.0, 3, zones=("yard",), still=still, began_box=box
+    )
 
 
 def test_a_minute_has_what_was_counted_and_how_long_it_was_watched() -> None:
