@@ -41,7 +41,7 @@ from benchmarks.tracked_streets import (
     street,
     things,
 )
-from edge.core.counts import Check, CountLine, Place
+from edge.core.counts import CountCheck, CountLine, Place
 from edge.core.tracks import TrackedObject
 from edge.demo.scene import CLASSES
 from edge.tracking import TrackerState, live, step
@@ -107,7 +107,7 @@ def _picture(value: dict[str, Any]) -> Picture:
 
 def counted(
     pictures: Sequence[Picture], labels: dict[int, list[Thing]]
-) -> tuple[Counter[Cell], Counter[Cell], list[Check]]:
+) -> tuple[Counter[Cell], Counter[Cell], list[CountCheck]]:
     """What was counted, what was there, and the checks."""
     state, number = TrackerState("street"), 1
     mine, theirs = CountingState(), CountingState()
@@ -144,7 +144,9 @@ def _drawn(picture: Picture, began: dict[int, Any]) -> list[TrackedObject]:
     return out
 
 
-def rows_of(raw: Counter[Cell], truth: Counter[Cell], checks: Sequence[Check], periods: int) -> list[dict[str, Any]]:
+def rows_of(
+    raw: Counter[Cell], truth: Counter[Cell], checks: Sequence[CountCheck], periods: int
+) -> list[dict[str, Any]]:
     """Each cell in which anything was counted or there."""
     out = []
     places = [Place("line", line.name, way) for line in LINES for way in ("forward", "backward")]

@@ -15,7 +15,7 @@ import configs
 from edge.appliance.access_control import AccessControl
 from edge.appliance.alarms import Alarms
 from edge.appliance.cameras import Cameras
-from edge.appliance.counts import Counts
+from edge.appliance.counts import ObjectCounts
 from edge.appliance.fleet import Fleet
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
@@ -84,7 +84,7 @@ class Services:
     events: Journal
     secrets: NamedSecrets
     alarms: Alarms
-    counts: Counts
+    counts: ObjectCounts
     model_files: ModelFiles
     outputs: Outputs
     truth: Truth
@@ -93,7 +93,7 @@ class Services:
     lending: Lending
 
 
-def _camera_gone(alarms: Alarms, counts: Counts, camera: str, words: str) -> None:
+def _camera_gone(alarms: Alarms, counts: ObjectCounts, camera: str, words: str) -> None:
     alarms.camera_gone(camera, words)
     counts.camera_gone(camera)
 
@@ -179,7 +179,7 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
-        counts = Counts(store, clock, lambda code, message: self.runtime.complaints.add(code, message))
+        counts = ObjectCounts(store, clock, lambda code, message: self.runtime.complaints.add(code, message))
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
             site,
@@ -219,7 +219,7 @@ class Appliance:
         self._offer_services(offer, journal, outputs, alarms, counts)
 
     def _offer_services(
-        self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms, counts: Counts
+        self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms, counts: ObjectCounts
     ) -> None:
         """Make what transports ask."""
         site, store, clock, runtime, data = self.site, self.store, self.clock, self.runtime, Path(self.site.data_dir)

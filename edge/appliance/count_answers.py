@@ -10,7 +10,7 @@ from typing import Final
 
 from edge.appliance.answers.counts import BucketAnswer, CountAnswer, CountsAnswer
 from edge.appliance.answers.read import read
-from edge.core.counts import STEP_S, Check, Corrected, Count, Step, Watched
+from edge.core.counts import STEP_S, Corrected, Count, CountCheck, Step, WatchedTime
 from edge.core.counts import Place as CountPlace
 from scheduler.counts.correction import LEAST_OBJECTS, corrected
 from scheduler.counts.near import checked_place
@@ -24,23 +24,23 @@ _ENOUGH: Final = 20 * LEAST_OBJECTS
 class _Checks:
     """The checks of a camera by place, in order of time."""
 
-    def __init__(self, found: Iterable[Check]) -> None:
-        self._by_place: Mapping[CountPlace, list[Check]] = defaultdict(list)
+    def __init__(self, found: Iterable[CountCheck]) -> None:
+        self._by_place: Mapping[CountPlace, list[CountCheck]] = defaultdict(list)
         for check in found:
             self._by_place[check.place].append(check)
         self._starts = {place: [c.start_s for c in rows] for place, rows in self._by_place.items()}
-        self._kept: dict[tuple[CountPlace, int, int], tuple[Check, ...]] = {}
+        self._kept: dict[tuple[CountPlace, int, int], tuple[CountCheck, ...]] = {}
 
-    def around(self, place: CountPlace, first: int, end: int) -> tuple[Check, ...]:
+    def around(self, place: CountPlace, first: int, end: int) -> tuple[CountCheck, ...]:
         """Those from before `first` to after `end`, of as short a time as has enough."""
         key = place, first, end
         if key not in self._kept:
             self._kept[key] = self._around(place, first, end)
         return self._kept[key]
 
-    def _around(self, place: CountPlace, first: int, end: int) -> tuple[Check, ...]:
+    def _around(self, place: CountPlace, first: int, end: int) -> tuple[CountCheck, ...]:
         rows, starts = self._by_place.get(place, []), self._starts.get(place, [])
-        found: tuple[Check, ...] = ()
+        found: tuple[CountCheck, ...] = ()
         for reach_s in _REACH_S:
             found = tuple(rows[bisect_left(starts, first - reach_s) : bisect_left(starts, end + reach_s)])
             if sum(c.there for c in found) >= _ENOUGH:
@@ -54,8 +54,8 @@ def counts_answer(
     first: int,
     end: int,
     counts: Sequence[Count],
-    watched: Sequence[Watched],
-    found: Sequence[Check],
+    watched: Sequence[WatchedTime],
+    found: Sequence[CountCheck],
 ) -> CountsAnswer:
     """The answer about the buckets from `first` to before `end`."""
     length = STEP_S[step]
@@ -66,7 +66,7 @@ def counts_answer(
     seen = {w.start_s: w for w in watched}
     buckets = []
     for start in range(first, end, length):
-        one = seen.get(start, Watched(camera, start))
+        one = seen.get(start, WatchedTime(camera, start))
         rows = [_row(c, _corrected(c, truth, start, start + length)) for c in by_start.get(start, ())]
         buckets.append(
             BucketAnswer(

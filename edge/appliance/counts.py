@@ -1,7 +1,7 @@
 """Counts of objects at lines, in zones and from zone to zone: counted as answers come, written behind, told by bucket.
 
-Counting runs on the control process's event loop; the database is written by a thread, once a minute. What cannot be
-written waits, some of it, and what then gives way is counted as lost.
+Counting runs on the control process's event loop; the database is written by a thread, once a minute. Records that
+cannot be written wait, up to a number; those that then give way are counted as lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edge.appliance.answers.counts import CountsAnswer
 from edge.appliance.count_answers import counts_answer
 from edge.core import checks
 from edge.core.clock import Clock
-from edge.core.counts import STEP_S, Check, Count, Counted, CountLine, Place, Step, Watched
+from edge.core.counts import STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
 from edge.core.errors import InvalidValue, MagpieError, NotFound
 from edge.core.facts import FrameLabelled, FrameSampled, RuntimeFact
 from edge.core.labels import LabelledFrame, SampledFrame
@@ -27,7 +27,7 @@ from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention
 from edge.store.store import Store
 from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked
-from scheduler.counts.tally import Tally, answered, taken
+from scheduler.counts.tally import MinuteTally, answered, taken
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class _Counting:
     settings: CameraSettings
     lines: tuple[CountLine, ...]
     zones: tuple[Zone, ...]
-    tally: Tally
+    tally: MinuteTally
     there: tuple[TrackedObject, ...] = ()
     sampled: dict[str, tuple[TrackedObject, ...]] = field(default_factory=dict)
     checks: list[FrameChecks] = field(default_factory=list)
@@ -57,17 +57,17 @@ class _Counting:
 
 @dataclass
 class _Waiting:
-    """What waits for the database."""
+    """Records that wait for the database."""
 
     counts: deque[Count] = field(default_factory=deque)
-    watched: deque[Watched] = field(default_factory=deque)
-    checks: deque[Check] = field(default_factory=deque)
+    watched: deque[WatchedTime] = field(default_factory=deque)
+    checks: deque[CountCheck] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
         return bool(self.counts or self.watched or self.checks)
 
 
-class Counts:
+class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator; `counted` has the objects counted since
     the start by camera, place and class, `lost` the records that could not be kept."""
 
@@ -132,12 +132,12 @@ class Counts:
         lines, zones = tuple(x.line() for x in settings.lines), tuple(z.zone() for z in settings.zones)
         if known is None or (known.lines, known.zones, known.settings.classes) != (lines, zones, settings.classes):
             self.camera_gone(settings.id)
-            known = self._cameras[settings.id] = _Counting(settings, lines, zones, Tally(settings.id))
+            known = self._cameras[settings.id] = _Counting(settings, lines, zones, MinuteTally(settings.id))
         known.settings = settings
         return known
 
     def camera_gone(self, camera: str) -> None:
-        """A camera counts no more, or elsewhere: what it counted is kept."""
+        """A camera counts no more, or elsewhere: its counts are kept."""
         known = self._cameras.pop(camera, None)
         if known is not None:
             self._take(known, None)

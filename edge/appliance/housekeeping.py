@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.appliance.alarms import Alarms
-from edge.appliance.counts import Counts
+from edge.appliance.counts import ObjectCounts
 from edge.appliance.metrics import Tally
 from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.appliance.silences import Silences
@@ -33,7 +33,7 @@ class Housekeeping:
         site: SiteSettings,
         store: Store,
         alarms: Alarms,
-        counts: Counts,
+        counts: ObjectCounts,
         truth: Truth,
         tally: Tally,
         note: JournalNote,

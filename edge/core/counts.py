@@ -1,4 +1,4 @@
-"""Counts of objects: what is counted on a camera, the buckets that counts are kept in, and how true they are.
+"""Counts of objects: the places of a camera where they are made, their buckets, and how true they are.
 
 A *place* is what objects are counted at: a line in one of its two directions, a movement from one zone to another, or a
 zone. Counts are kept by place and class in buckets of a minute, an hour and a day (UTC), beside how much of that time
@@ -58,8 +58,8 @@ def check_line(path: str, start: Point, end: Point) -> None:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """What is counted. `name`: the line, or the (first) zone; `way`: the direction of a line, the last zone of a
-    movement, empty for a zone."""
+    """Where objects are counted. `name`: the line, or the (first) zone; `way`: the direction of a line, the last zone of
+    a movement, empty for a zone."""
 
     kind: PlaceKind
     name: str
@@ -104,7 +104,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedTime:
     """How much of the bucket that begins at `start_s` a camera was watched: seconds between answers that came soon
     after each other, and how many answers there were."""
 
@@ -115,8 +115,8 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Check:
-    """What a teacher's labels of the frames of one minute say about followed objects near a place: how many were
+class CountCheck:
+    """A teacher's labels of the frames of one minute beside the followed objects near a place: how many were
     `followed`, how many were `there` (labels), and how many of both are the `same`; sums over `frames` frames."""
 
     camera: str

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from edge.core import checks
-from edge.core.counts import STEP_S, Check, Count, Place, Step, Watched
+from edge.core.counts import STEP_S, Count, CountCheck, Place, Step, WatchedTime
 from edge.store import tables as t
 from edge.store.database import retried, upsert
 from edge.store.parts import Part, text
@@ -44,7 +44,7 @@ class CountsPart(Part):
     """A count is never changed, only added to."""
 
     @retried
-    def add_counts(self, counts: Sequence[Count], watched: Sequence[Watched], found: Sequence[Check]) -> None:
+    def add_counts(self, counts: Sequence[Count], watched: Sequence[WatchedTime], found: Sequence[CountCheck]) -> None:
         """Add to what is there, all or nothing. Raises DiskFull, Unavailable, StoreError, InvalidValue."""
         with self.database.write() as c:
             for step_s in STEP_S.values():
@@ -71,22 +71,24 @@ class CountsPart(Part):
             )  # fmt: skip
 
     @retried
-    def watched(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[Watched, ...]:
+    def watched(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[WatchedTime, ...]:
         """How much of the same buckets the camera was watched; one that is not there was not watched at all."""
         checks.one_of("step", step, STEP_S)
         where = (_w.camera == camera) & (_w.step_s == STEP_S[step]) & (_w.start_s >= from_s) & (_w.start_s < to_s)
         with self.database.read() as c:
             rows = c.execute(sa.select(t.count_watched).where(where).order_by(_w.start_s))
-            return tuple(Watched(r.camera, r.start_s, r.seconds, r.answers) for r in rows)
+            return tuple(WatchedTime(r.camera, r.start_s, r.seconds, r.answers) for r in rows)
 
     @retried
-    def count_checks(self, camera: str, from_s: float, to_s: float) -> tuple[Check, ...]:
+    def count_checks(self, camera: str, from_s: float, to_s: float) -> tuple[CountCheck, ...]:
         """The checks of the minutes that begin from `from_s` to before `to_s`, in order."""
         where = (_k.camera == camera) & (_k.start_s >= from_s) & (_k.start_s < to_s)
         with self.database.read() as c:
             rows = c.execute(sa.select(t.count_checks).where(where).order_by(_k.start_s))
             return tuple(
-                Check(r.camera, r.start_s, Place(r.kind, r.name), r.class_name, r.frames, r.followed, r.there, r.same)
+                CountCheck(
+                    r.camera, r.start_s, Place(r.kind, r.name), r.class_name, r.frames, r.followed, r.there, r.same
+                )
                 for r in rows
             )
 
@@ -143,7 +145,7 @@ def _add_count(c: Connection, step_s: int, count: Count) -> None:
     upsert(c, t.counts, _COUNT_KEY, key | values, more)
 
 
-def _add_watched(c: Connection, step_s: int, one: Watched) -> None:
+def _add_watched(c: Connection, step_s: int, one: WatchedTime) -> None:
     key = {
         "camera": text("watched.camera", one.camera), "step_s": step_s, "start_s": one.start_s // step_s * step_s,
     }  # fmt: skip
@@ -151,7 +153,7 @@ def _add_watched(c: Connection, step_s: int, one: Watched) -> None:
     upsert(c, t.count_watched, _WATCHED_KEY, key | {"seconds": one.seconds, "answers": one.answers}, more)
 
 
-def _add_check(c: Connection, check: Check) -> None:
+def _add_check(c: Connection, check: CountCheck) -> None:
     key = {
         "camera": text("check.camera", check.camera), "start_s": check.start_s, "kind": check.place.kind,
         "name": text("check.name", check.place.name), "class_name": text("check.class", check.class_name),

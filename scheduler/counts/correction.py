@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from edge.core.counts import Check, Corrected
+from edge.core.counts import Corrected, CountCheck
 
 #: Of a normal distribution, two-sided, 90 %.
 _Z: Final = 1.6449
@@ -26,7 +26,7 @@ LEAST_OBJECTS: Final = 10
 _LEAST_ERROR: Final = 0.015
 
 
-def corrected(objects: int, own: Sequence[Check], all_classes: Sequence[Check]) -> Corrected | None:
+def corrected(objects: int, own: Sequence[CountCheck], all_classes: Sequence[CountCheck]) -> Corrected | None:
     """The count of `objects` of one class at one place. `own` are the checks of that class there, `all_classes` those
     of every class there; None: there are too few of either to say anything."""
     followed, there, same = _sums(own)
@@ -53,14 +53,14 @@ def corrected(objects: int, own: Sequence[Check], all_classes: Sequence[Check]) 
     return Corrected(value, max(0.0, value - wide), value + wide + missed)
 
 
-def _sums(checks: Iterable[Check]) -> tuple[float, float, float]:
+def _sums(checks: Iterable[CountCheck]) -> tuple[float, float, float]:
     followed = there = same = 0
     for check in checks:
         followed, there, same = followed + check.followed, there + check.there, same + check.same
     return float(followed), float(there), float(same)
 
 
-def _spread(checks: Sequence[Check], ratio: float) -> float:
+def _spread(checks: Sequence[CountCheck], ratio: float) -> float:
     """The standard error of a ratio of sums over clusters; of one cluster nothing is known: as large as the ratio."""
     clusters: dict[int, tuple[int, int]] = {}
     for check in checks:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from edge.core.counts import Check, CountLine, Place
+from edge.core.counts import CountCheck, CountLine, Place
 from edge.core.zones import Box, Zone, foot_point
 
 #: An object lies near a line when its foot is at most so far from it (in fractions of the picture), beside it.
@@ -25,7 +25,7 @@ class NamedBox:
 
 @dataclass(frozen=True)
 class FrameChecks:
-    """What one labelled frame says, of every place and class: (followed, there, same)."""
+    """The objects in one labelled frame, of every place and class: (followed, there, same)."""
 
     utc_s: float
     found: Mapping[tuple[Place, str], tuple[int, int, int]]
@@ -77,7 +77,7 @@ def checked_place(place: Place) -> Place:
     return Place(place.kind, place.name)
 
 
-def as_checks(camera: str, frames: Sequence[FrameChecks]) -> tuple[Check, ...]:
+def as_checks(camera: str, frames: Sequence[FrameChecks]) -> tuple[CountCheck, ...]:
     """The sums of frames, by minute, place and class."""
     sums: dict[tuple[int, Place, str], list[int]] = {}
     for frame in frames:
@@ -86,7 +86,7 @@ def as_checks(camera: str, frames: Sequence[FrameChecks]) -> tuple[Check, ...]:
             into = sums.setdefault((start_s, place, name), [0, 0, 0, 0])
             for n, value in enumerate((1, *row)):
                 into[n] += value
-    return tuple(Check(camera, start_s, place, name, *row) for (start_s, place, name), row in sorted(sums.items()))
+    return tuple(CountCheck(camera, start_s, place, name, *row) for (start_s, place, name), row in sorted(sums.items()))
 
 
 def _beside(line: CountLine, foot: tuple[float, float]) -> bool:

@@ -1,4 +1,4 @@
-"""From answers to buckets of a minute: what was counted, how full zones were, how long a camera was watched."""
+"""From answers to buckets of a minute: objects counted, how full zones were, how long a camera was watched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, Watched
+from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, WatchedTime
 from edge.core.tracks import TrackedObject
 from scheduler.counts.passing import CountingState, step
 
@@ -17,19 +17,19 @@ _MINUTE_S: Final = STEP_S["minute"]
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What one camera has counted in minutes that were not taken yet; `at_utc_s` is the last answer's time."""
+class MinuteTally:
+    """The counts of one camera in minutes that were not taken yet; `at_utc_s` is the last answer's time."""
 
     camera: str
     passing: CountingState = field(default_factory=CountingState)
     at_utc_s: float | None = None
     counts: tuple[Count, ...] = ()
-    watched: tuple[Watched, ...] = ()
+    watched: tuple[WatchedTime, ...] = ()
 
 
 def answered(
-    tally: Tally, objects: Sequence[TrackedObject], lines: Sequence[CountLine], at_utc_s: float
-) -> tuple[Tally, tuple[Counted, ...]]:
+    tally: MinuteTally, objects: Sequence[TrackedObject], lines: Sequence[CountLine], at_utc_s: float
+) -> tuple[MinuteTally, tuple[Counted, ...]]:
     """Take the objects after an answer given at `at_utc_s`. Where the clock went back, time begins anew from there:
     nothing is watched twice, and what is counted goes to the minute that the clock shows."""
     passing, counted = step(tally.passing, objects, lines, at_utc_s)
@@ -38,7 +38,7 @@ def answered(
     passed_s = gap_s if 0.0 < gap_s <= GAP_S else 0.0
     new = [Count(tally.camera, start_s, c.place, c.class_name, 1) for c in counted]
     new += _in_zones(tally.camera, start_s, objects, passed_s)
-    watched = Watched(tally.camera, start_s, passed_s, 1)
+    watched = WatchedTime(tally.camera, start_s, passed_s, 1)
     return (
         replace(
             tally, passing=passing, at_utc_s=at_utc_s, counts=summed((*tally.counts, *new)),
@@ -48,7 +48,9 @@ def answered(
     )  # fmt: skip
 
 
-def taken(tally: Tally, before_utc_s: float | None = None) -> tuple[Tally, tuple[Count, ...], tuple[Watched, ...]]:
+def taken(
+    tally: MinuteTally, before_utc_s: float | None = None
+) -> tuple[MinuteTally, tuple[Count, ...], tuple[WatchedTime, ...]]:
     """The tally without the minutes that are over at `before_utc_s` (None: without any), and those minutes."""
     limit = None if before_utc_s is None else minute_of(before_utc_s)
 
@@ -80,11 +82,11 @@ def summed(counts: Iterable[Count]) -> tuple[Count, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def watched_sum(watched: Iterable[Watched]) -> tuple[Watched, ...]:
+def watched_sum(watched: Iterable[WatchedTime]) -> tuple[WatchedTime, ...]:
     """As `summed`, of the time that cameras were watched."""
-    found: dict[tuple[str, int], Watched] = {}
+    found: dict[tuple[str, int], WatchedTime] = {}
     for one in watched:
-        before = found.get((one.camera, one.start_s), Watched(one.camera, one.start_s))
+        before = found.get((one.camera, one.start_s), WatchedTime(one.camera, one.start_s))
         found[one.camera, one.start_s] = replace(
             one, seconds=before.seconds + one.seconds, answers=before.answers + one.answers
         )
@@ -96,7 +98,7 @@ def coarser(counts: Iterable[Count], step_s: int) -> tuple[Count, ...]:
     return summed(replace(c, start_s=c.start_s // step_s * step_s) for c in counts)
 
 
-def watched_coarser(watched: Iterable[Watched], step_s: int) -> tuple[Watched, ...]:
+def watched_coarser(watched: Iterable[WatchedTime], step_s: int) -> tuple[WatchedTime, ...]:
     """The time that cameras were watched, in buckets of `step_s` seconds."""
     return watched_sum(replace(w, start_s=w.start_s // step_s * step_s) for w in watched)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edge.appliance.counts import Counts
+from edge.appliance.counts import ObjectCounts
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.facts import FrameLabelled, FrameSampled
@@ -33,7 +33,7 @@ class Box:
     def __init__(self, store: Store) -> None:
         self.complaints: list[str] = []
         self.store, self.clock = store, ManualClock(0.0)
-        self.counts = Counts(store, self.clock, lambda code, message: self.complaints.append(code))
+        self.counts = ObjectCounts(store, self.clock, lambda code, message: self.complaints.append(code))
         self.settings = parse(CameraSettings, SETTINGS)
 
     def see(self, at_s: float, *objects: tuple[int, float]) -> None:

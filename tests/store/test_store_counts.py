@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge.core.counts import Check, Count, Place, Watched
+from edge.core.counts import Count, CountCheck, Place, WatchedTime
 from edge.core.errors import InvalidValue
 from edge.store.store import Store
 
@@ -34,11 +34,11 @@ def test_counts_are_added_up_in_every_bucket(store: Store) -> None:
 
 
 def test_the_time_watched_and_the_checks_are_added_up_too(store: Store) -> None:
-    check = Check("north", HOUR, GATE, "car", 2, 3, 4, 2)
+    check = CountCheck("north", HOUR, GATE, "car", 2, 3, 4, 2)
     for _ in range(2):
-        store.add_counts([], [Watched("north", HOUR, 20.0, 100)], [check])
-    assert store.watched("north", "minute", HOUR, HOUR + 60) == (Watched("north", HOUR, 40.0, 200),)
-    assert store.watched("north", "day", HOUR - 7200, HOUR) == (Watched("north", HOUR - 7200, 40.0, 200),)
+        store.add_counts([], [WatchedTime("north", HOUR, 20.0, 100)], [check])
+    assert store.watched("north", "minute", HOUR, HOUR + 60) == (WatchedTime("north", HOUR, 40.0, 200),)
+    assert store.watched("north", "day", HOUR - 7200, HOUR) == (WatchedTime("north", HOUR - 7200, 40.0, 200),)
     (found,) = store.count_checks("north", HOUR, HOUR + 1)
     assert (found.frames, found.followed, found.there, found.same) == (4, 6, 8, 4)
     assert store.has_counted("north")
@@ -55,8 +55,8 @@ def test_minutes_and_checks_go_before_hours_and_days(store: Store) -> None:
     now = int(store._clock.utc()) // 60 * 60
     for days in (1, 40, 400):
         at = now - days * 86_400
-        check = Check("north", at, GATE, "car", 1, 1, 1, 1)
-        store.add_counts([Count("north", at, GATE, "car", 1)], [Watched("north", at, 9.0, 9)], [check])
+        check = CountCheck("north", at, GATE, "car", 1, 1, 1, 1)
+        store.add_counts([Count("north", at, GATE, "car", 1)], [WatchedTime("north", at, 9.0, 9)], [check])
     gone = store.retain_counts(30.0, 365.0)
     assert gone.to_json() == {"minutes": 4, "hours_and_days": 4, "checks": 2}
     assert gone.anything

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import httpx
 from access_kit import Door
-from appliance_double import DictAppliance, settings
+from appliance_double import DictAppliance
 
 from web.app import create_app
 
 
 async def test_counts_as_json_and_as_a_table(tmp_path: Path, sqlite_template: Path) -> None:
     box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    await box.cameras.add(settings("north"), "ann")
     web = create_app(box, tmp_path, door.access)
     viewer, other = door.person("viewer"), door.person("viewer", {"south"})
     asked = "/api/v1/cameras/north/counts?from=1790000000&to=1790007200"

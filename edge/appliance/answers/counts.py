@@ -50,7 +50,7 @@ class CountedSinceStart:
 
 @answer
 class CountingAnswer:
-    """What was counted since the start; `lost`: records that could not be kept."""
+    """Objects counted since the start; `lost`: records that could not be kept."""
 
     counted: Shown[tuple[CountedSinceStart, ...]]
     lost: Shown[int]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.counts import Check, Place
+from edge.core.counts import CountCheck, Place
 from scheduler.counts.correction import LEAST_OBJECTS, corrected
 
 GATE = Place("line", "gate")
 
 
-def check(minute: int, followed: int, there: int, same: int, name: str = "car") -> Check:
-    return Check("north", 60 * minute, GATE, name, 6, followed, there, same)
+def check(minute: int, followed: int, there: int, same: int, name: str = "car") -> CountCheck:
+    return CountCheck("north", 60 * minute, GATE, name, 6, followed, there, same)
 
 
 def test_without_labels_nothing_is_known() -> None:
@@ -72,7 +72,7 @@ def test_an_interval_holds_its_value_and_more_of_the_same_labels_make_it_no_wide
     assert many.high - many.low <= 1.1 * (few.high - few.low) + 1.0
 
 
-def played(rng: random.Random, found: float, false: float, minutes: int) -> tuple[int, int, list[Check]]:
+def played(rng: random.Random, found: float, false: float, minutes: int) -> tuple[int, int, list[CountCheck]]:
     """A period in which objects pass at random: how many did, how many were counted, and the checks of its frames. A
     minute's frames see objects that are followed, or not, for all of the time that they are near."""
     passed = counted = 0

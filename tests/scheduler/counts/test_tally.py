@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.counts import Count, CountLine, Place, Watched
+from edge.core.counts import Count, CountLine, Place, WatchedTime
 from edge.core.tracks import TrackedObject
-from scheduler.counts.tally import GAP_S, Tally, answered, coarser, summed, taken, watched_coarser
+from scheduler.counts.tally import GAP_S, MinuteTally, answered, coarser, summed, taken, watched_coarser
 
 GATE = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
 MINUTE = 1_790_000_040 // 60 * 60
@@ -21,22 +21,22 @@ def thing(number: int, y: float, still: bool = False) -> TrackedObject:
 
 
 def test_a_minute_has_what_was_counted_and_how_long_it_was_watched() -> None:
-    tally = Tally("north")
+    tally = MinuteTally("north")
     for at, y in ((0.0, 0.4), (1.0, 0.45), (2.0, 0.6), (58.0, 0.7), (59.0, 0.7), (61.0, 0.7)):
         tally, _ = answered(tally, [thing(1, y, still=at > 50)], [GATE], MINUTE + at)
     tally, counts, watched = taken(tally, MINUTE + 61.0)
-    assert watched == (Watched("north", MINUTE, 3.0, 5),), "not the 56 s without an answer"
+    assert watched == (WatchedTime("north", MINUTE, 3.0, 5),), "not the 56 s without an answer"
     by_place = {c.place: c for c in counts}
     assert by_place[Place("line", "gate", "forward")].objects == 1
     yard = by_place[Place("zone", "yard")]
     assert (yard.objects, yard.seconds, yard.standing_s, yard.most) == (1, 3.0, 1.0, 1)
     _, rest, after = taken(tally)
-    assert after == (Watched("north", MINUTE + 60, 2.0, 1),)
+    assert after == (WatchedTime("north", MINUTE + 60, 2.0, 1),)
     assert [c.start_s for c in rest] == [MINUTE + 60]
 
 
 def test_a_clock_that_is_set_back_watches_nothing_twice() -> None:
-    tally = Tally("north")
+    tally = MinuteTally("north")
     for at in (120.0, 121.0, 1.0, 2.0):
         tally, _ = answered(tally, [], [GATE], MINUTE + at)
     _, _, watched = taken(tally)
@@ -53,9 +53,9 @@ times = st.lists(st.floats(0.0, 400.0), min_size=1, max_size=30).map(sorted)
 def test_taking_minutes_as_they_end_gives_the_same_as_taking_all_at_the_end(
     times: list[float], ys: list[float]
 ) -> None:
-    at_once = bit_by_bit = Tally("north")
+    at_once = bit_by_bit = MinuteTally("north")
     taken_counts: list[Count] = []
-    taken_watched: list[Watched] = []
+    taken_watched: list[WatchedTime] = []
     for at, y in zip(times, ys, strict=False):
         at_once, _ = answered(at_once, [thing(1, y)], [GATE], MINUTE + at)
         bit_by_bit, _ = answered(bit_by_bit, [thing(1, y)], [GATE], MINUTE + at)
@@ -93,5 +93,5 @@ def test_coarser_buckets_hold_the_same_sums(rows: list[Count]) -> None:
 
 def test_the_watched_time_of_an_hour_is_that_of_its_minutes() -> None:
     hour = MINUTE // 3600 * 3600
-    minutes = [Watched("north", hour + 60 * n, 30.0, 60) for n in range(60)]
-    assert watched_coarser(minutes, 3600) == (Watched("north", hour, 1800.0, 3600),)
+    minutes = [WatchedTime("north", hour + 60 * n, 30.0, 60) for n in range(60)]
+    assert watched_coarser(minutes, 3600) == (WatchedTime("north", hour, 1800.0, 3600),)
