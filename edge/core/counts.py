@@ -58,8 +58,8 @@ def check_line(path: str, start: Point, end: Point) -> None:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where objects are counted. `name`: the line, or the (first) zone; `way`: the direction of a line, the last zone of
-    a movement, empty for a zone."""
+    """Where objects are counted. `name`: the line, or the (first) zone; `way`: a line's direction, the last zone of a
+    movement, empty for a zone."""
 
     kind: PlaceKind
     name: str
