@@ -52,7 +52,8 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         listener = asyncio.create_task(listen())
         pid = {w.name: w.pid for w in appliance.services.state.overview().workers}["camera-junction"]
         zone = {"name": "all", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
-        changed = await appliance.services.cameras.change("junction", {"zones": [zone], "name": "Crossing"}, "test")
+        places = {"zones": [zone], "lines": [{"name": "middle", "start": [0.5, 0.2], "end": [0.5, 1.0]}]}
+        changed = await appliance.services.cameras.change("junction", places | {"name": "Crossing"}, "test")
         assert changed.settings.zones[0].name == "all"
         crossed = zone | {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}
         with pytest.raises(InvalidValues, match="zones"):
@@ -88,12 +89,18 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         assert "alarm.new" in kinds
         assert "object.new" not in kinds, "objects are not journaled"
         workers = {w.name: w for w in appliance.services.state.overview().workers}
-        assert workers["camera-junction"].pid == pid, "zones and a name need no other worker"
+        assert workers["camera-junction"].pid == pid, "zones, lines and a name need no other worker"
         counts = alarmed.counts()
         assert counts["raised"]["object"] >= len(everything) > 0
         assert counts["objects"]["junction"] >= counts["raised"]["object"]
         assert counts["lost"]["records"] == 0
         listener.cancel()
+        await appliance.services.counts.close()
+        hour = appliance.services.counts.of_camera(
+            "junction", "hour", appliance.clock.utc() - 3600.0, appliance.clock.utc()
+        )
+        assert 0.0 < hour.watched < 1.0
+        assert sum(t.objects for t in hour.totals if t.kind == "zone") >= counts["objects"]["junction"] // 2 > 0
         rows = {o.id: o for o in alarmed.objects(1000, None, None, None, None, None)}
         highest = max(rows)
     await look_after_a_restart(settings, highest, one.id)
