@@ -46,6 +46,7 @@ from edge.core.tracks import TrackedObject
 from edge.demo.scene import CLASSES
 from edge.tracking import TrackerState, live, step
 from golden.demo_teacher import DemoTeacher
+from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
 from scheduler.counts.near import NamedBox, as_checks, checked, checked_place
 from scheduler.counts.passing import CountingState
@@ -148,13 +149,13 @@ def rows_of(
     raw: Counter[Cell], truth: Counter[Cell], checks: Sequence[CountCheck], periods: int
 ) -> list[dict[str, Any]]:
     """Each cell in which anything was counted or there."""
-    out = []
+    out, truth_of = [], CheckIndex(checks)
     places = [Place("line", line.name, way) for line in LINES for way in ("forward", "backward")]
     for cell in [(n, p, c) for n in range(periods) for p in places for c in CLASSES]:
         if not (raw[cell] or truth[cell]):
             continue
-        near = [c for c in checks if c.place == checked_place(cell[1])]
-        found = corrected(raw[cell], [c for c in near if c.class_name == cell[2]], near)
+        began = cell[0] * PERIOD_S
+        found = corrected(raw[cell], *truth_of.around(checked_place(cell[1]), cell[2], began, began + PERIOD_S))
         out.append(
             {
                 "period": cell[0], "line": cell[1].name, "way": cell[1].way, "class": cell[2], "raw": raw[cell],

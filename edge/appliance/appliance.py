@@ -179,7 +179,9 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
-        counts = ObjectCounts(store, clock, lambda code, message: self.runtime.complaints.add(code, message))
+        counts = ObjectCounts(
+            store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
+        )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
             site,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ _MOST_SAMPLED, _MOST_WAITING = 600, 50_000
 _SEEN_S: Final = 2.0
 #: Labels from so long before a time and after it say how true its counts are.
 AROUND_S: Final = 6 * 3600.0
+#: Frames of so many seconds are one cluster; a year has too many minutes.
+_CLUSTER_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 300, "day": 3600}
 #: Buckets of one answer.
 MOST_BUCKETS: Final = 2000
 
@@ -68,11 +70,18 @@ class _Waiting:
 
 
 class ObjectCounts:
-    """Implements `CountsService`. `complain(code, message)` tells an operator; `counted` has the objects counted since
-    the start by camera, place and class, `lost` the records that could not be kept."""
+    """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
+    `counted` has the objects counted since the start by camera, place and class, `lost` the records that could not be
+    kept."""
 
-    def __init__(self, store: Store, clock: Clock, complain: Callable[[str, str], None]) -> None:
-        self._store, self._clock, self._complain = store, clock, complain
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        complain: Callable[[str, str], None],
+        cameras: Callable[[], Collection[str]],
+    ) -> None:
+        self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
@@ -215,9 +224,9 @@ class ObjectCounts:
             raise InvalidValue("to", to_utc_s, allowed)
         counts = self._store.counts(camera, step, first, end)
         watched = self._store.watched(camera, step, first, end)
-        if not watched and camera not in self._cameras and not self._store.has_counted(camera):
+        if not watched and camera not in self._known() and not self._store.has_counted(camera):
             raise NotFound(f"camera {camera} does not exist, or never counted")
-        found = self._store.count_checks(camera, first - AROUND_S, end + AROUND_S)
+        found = self._store.count_checks(camera, first - AROUND_S, end + AROUND_S, _CLUSTER_S[step])
         return counts_answer(camera, step, first, end, counts, watched, found)
 
     def told(self) -> dict[str, Any]:

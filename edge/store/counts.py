@@ -80,17 +80,21 @@ class CountsPart(Part):
             return tuple(WatchedTime(r.camera, r.start_s, r.seconds, r.answers) for r in rows)
 
     @retried
-    def count_checks(self, camera: str, from_s: float, to_s: float) -> tuple[CountCheck, ...]:
-        """The checks of the minutes that begin from `from_s` to before `to_s`, in order."""
+    def count_checks(self, camera: str, from_s: float, to_s: float, cluster_s: int = 1) -> tuple[CountCheck, ...]:
+        """The checks that begin from `from_s` to before `to_s`, in order, those of `cluster_s` seconds as one."""
         where = (_k.camera == camera) & (_k.start_s >= from_s) & (_k.start_s < to_s)
+        start = (_k.start_s - _k.start_s % cluster_s).label("start")
+        key = (start, _k.kind, _k.name, _k.class_name)
+        sums = [sa.func.sum(t.count_checks.c[name]).label(name) for name in ("frames", "followed", "there", "same")]
+        query = sa.select(*key, *sums).where(where).group_by(*key).order_by(start)
         with self.database.read() as c:
-            rows = c.execute(sa.select(t.count_checks).where(where).order_by(_k.start_s))
             return tuple(
                 CountCheck(
-                    r.camera, r.start_s, Place(r.kind, r.name), r.class_name, r.frames, r.followed, r.there, r.same
+                    camera, r.start, Place(r.kind, r.name), r.class_name, int(r.frames), int(r.followed), int(r.there),
+                    int(r.same),
                 )
-                for r in rows
-            )
+                for r in c.execute(query)
+            )  # fmt: skip
 
     @retried
     def has_counted(self, camera: str) -> bool:

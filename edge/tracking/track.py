@@ -137,6 +137,7 @@ class Track:
             zone_s={zone: stay.inside_s - stay.entered_s for zone, stay in self.stays},
             still=self.still,
             began_box=self.began_box,
+            velocity=(0.0, 0.0) if self.still else self.motion.velocity,
         )
 
 

@@ -13,6 +13,8 @@ from edge.core.zones import Box, Zone, foot_point
 NEAR: Final = 0.15
 #: Two boxes show one object when they overlap by so much (intersection over union).
 _SAME: Final = 0.3
+#: Frames of so many seconds are one cluster: they show the same objects.
+CLUSTER_S: Final = 60
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ def checked_place(place: Place) -> Place:
 
 
 def as_checks(camera: str, frames: Sequence[FrameChecks]) -> tuple[CountCheck, ...]:
-    """The sums of frames, by minute, place and class."""
+    """The sums of frames, by cluster, place and class."""
     sums: dict[tuple[int, Place, str], list[int]] = {}
     for frame in frames:
-        start_s = int(frame.utc_s // 60) * 60
+        start_s = int(frame.utc_s // CLUSTER_S) * CLUSTER_S
         for (place, name), row in frame.found.items():
             into = sums.setdefault((start_s, place, name), [0, 0, 0, 0])
             for n, value in enumerate((1, *row)):

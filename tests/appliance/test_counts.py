@@ -32,8 +32,11 @@ class Box:
 
     def __init__(self, store: Store) -> None:
         self.complaints: list[str] = []
+        self.there: list[str] = []
         self.store, self.clock = store, ManualClock(0.0)
-        self.counts = ObjectCounts(store, self.clock, lambda code, message: self.complaints.append(code))
+        self.counts = ObjectCounts(
+            store, self.clock, lambda code, message: self.complaints.append(code), self.there.copy
+        )
         self.settings = parse(CameraSettings, SETTINGS)
 
     def see(self, at_s: float, *objects: tuple[int, float]) -> None:
@@ -123,7 +126,8 @@ async def test_other_lines_begin_anew_and_keep_what_was_counted(box: Box) -> Non
 async def test_questions_that_cannot_be_answered(box: Box) -> None:
     with pytest.raises(NotFound, match="north"):
         box.told()
-    box.see(0.0)
+    box.there.append("north")
+    assert [b.watched for b in box.told().buckets] == [0.0], "it is there, and has not counted"
     with pytest.raises(InvalidValue, match="after `from`"):
         box.counts.of_camera("north", "hour", HOUR, HOUR - 3600)
     with pytest.raises(InvalidValue, match="2000 buckets"):

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.counts import CountCheck, Place
-from scheduler.counts.correction import LEAST_OBJECTS, corrected
+from edge.core.counts import Corrected, CountCheck, Place
+from scheduler.counts.checks import REACH_S, CheckIndex, ClusterSums
+from scheduler.counts.correction import LEAST_OBJECTS
+from scheduler.counts.correction import corrected as corrected_by
 
 GATE = Place("line", "gate")
 
 
 def check(minute: int, followed: int, there: int, same: int, name: str = "car") -> CountCheck:
     return CountCheck("north", 60 * minute, GATE, name, 6, followed, there, same)
+
+
+def sums(checks: Sequence[CountCheck]) -> ClusterSums:
+    """Of all checks, whatever their class and time."""
+    return CheckIndex([replace(c, class_name="car") for c in checks]).around(GATE, "car", 0.0, 1e9)[1]
+
+
+def corrected(objects: int, own: Sequence[CountCheck], every: Sequence[CountCheck]) -> Corrected | None:
+    return corrected_by(objects, sums(own), sums(every))
 
 
 def test_without_labels_nothing_is_known() -> None:
@@ -107,3 +120,20 @@ def test_nine_of_ten_intervals_hold_the_truth(found: float, false: float) -> Non
         raw_error += abs(counted - passed)
     assert 0.85 <= held / rounds <= 0.985
     assert error < raw_error or found > 0.9
+
+
+def test_checks_are_taken_of_as_short_a_time_as_has_enough() -> None:
+    """The nearest half hour has many labels; what was hours ago is left out."""
+    now = 100_000
+    near = [CountCheck("north", now - 60 * n, GATE, "car", 6, 10, 20, 10) for n in range(1, 20)]
+    far = [
+        CountCheck("north", now - 7000, GATE, "car", 6, 99, 9, 9),
+        CountCheck("north", now - 300, GATE, "bus", 1, 1, 1, 0),
+    ]
+    own, every = CheckIndex([*near, *far]).around(GATE, "car", now, now + 60)
+    assert (own.clusters, own.followed, own.there) == (19, 190, 380)
+    assert every.there == 381
+    few = CheckIndex(far).around(GATE, "car", now, now + 60)
+    assert few[0].followed == 99, "of hours around, where there are few"
+    assert CheckIndex(near).around(GATE, "car", now + REACH_S[-1] + 1e6, now + 2e6)[1] == ClusterSums()
+    assert CheckIndex(near).around(Place("line", "door"), "car", now, now)[1] == ClusterSums()

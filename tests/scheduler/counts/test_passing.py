@@ -89,6 +89,29 @@ def test_a_movement_is_from_the_first_zone_to_the_last_and_counts_when_the_objec
     assert [p for p in places(walk(back)) if p[0] == "movement"] == [], "it came back to where it came from"
 
 
+def test_an_object_that_is_lost_on_its_way_and_one_that_is_found_beyond_are_one_crossing() -> None:
+    lost = replace(thing(1, (0.5, 0.42)), velocity=(0.0, 0.4))
+    found = replace(thing(2, (0.5, 0.62)), velocity=(0.0, 0.4))
+
+    def counted(*answers: tuple[float, TrackedObject | None]) -> list[tuple[str, str, str, int]]:
+        state, out = CountingState(), []
+        for at_s, one in answers:
+            seen = [] if one is None else [replace(one, seen_utc_s=at_s)]
+            state, more = step(state, seen, [ACROSS], at_s)
+            out += more
+        return places(out)
+
+    forward = [("line", "gate", "forward")]
+    assert [p[:3] for p in counted((0.0, lost), (0.5, None))] == [], "it may be seen again"
+    assert [p[:3] for p in counted((0.0, lost), (1.1, None), (2.0, None))] == forward
+    assert [p[:3] for p in counted((0.0, found), (0.5, found))] == forward
+    assert counted((0.0, lost), (0.6, found), (1.7, None)) == [("line", "gate", "forward", 2)]
+    assert counted((0.0, lost), (1.1, None), (1.8, found)) == [("line", "gate", "forward", 1)]
+    assert len(counted((0.0, lost), (1.1, None), (9.0, found))) == 2, "too late to be the same"
+    back = replace(lost, velocity=(0.0, -0.4))
+    assert counted((0.0, back), (1.1, None)) == [], "it went the other way"
+
+
 def test_what_is_gone_is_forgotten() -> None:
     state, _ = step(CountingState(), [replace(thing(1, (0.5, 0.4)), seen_utc_s=0.0)], [ACROSS], 0.0)
     state, _ = step(state, [], [ACROSS], FORGET_S)

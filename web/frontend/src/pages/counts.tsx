@@ -68,7 +68,7 @@ export function CountsPage({ known, now_s }: PageProps) {
     <>
       <div class="page-head">
         <h1>Counts</h1>
-        <p class="quiet">Objects over lines, in zones and from zone to zone; each once. The interval holds the true number nine times in ten.</p>
+        <p class="quiet">Objects over lines, in zones and from zone to zone; each once. Corrected by what the teacher sees near the place.</p>
       </div>
       <section class="card counts-asked" aria-label="What is shown">
         <label>
@@ -153,7 +153,7 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
               { key: "place", title: "Place", cell: placeWords },
               { key: "class", title: "Class", cell: (t) => t.class },
               { key: "objects", title: "Counted", number: true, cell: (t) => t.objects },
-              { key: "true", title: "True (90 %)", number: true, cell: trueWords },
+              { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
               { key: "before", title: "A week before", number: true, cell: (t) => earlier(before, t) },
             ]}
             rows={passed}
@@ -161,7 +161,7 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
           />
         </section>
       )}
-      <Hours found={found} span={span} />
+      <Hours found={found} span={span} now_s={now_s} />
       {zones.length > 0 && (
         <section class="card" aria-labelledby="counts-zones">
           <h2 id="counts-zones">Zones</h2>
@@ -171,7 +171,7 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
               { key: "place", title: "Zone", cell: placeWords },
               { key: "class", title: "Class", cell: (t) => t.class },
               { key: "objects", title: "Came in", number: true, cell: (t) => t.objects },
-              { key: "true", title: "True (90 %)", number: true, cell: trueWords },
+              { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
               { key: "mean", title: "There, mean", number: true, cell: (t) => (watched_s > 0 ? (t.seconds / watched_s).toFixed(2) : "–") },
               { key: "most", title: "At once, most", number: true, cell: (t) => t.most },
               { key: "queue", title: "Standing, mean", number: true, cell: (t) => (watched_s > 0 ? (t.standing_s / watched_s).toFixed(2) : "–") },
@@ -199,11 +199,13 @@ interface Bar {
   label: string;
   objects: number;
   watched: number;
+  /** It has begun. */
+  over: boolean;
 }
 
 /** A bar for each hour, or each day of a week; hatched where nobody watched. */
-function Hours({ found, span }: { found: CountsAnswer; span: Span }) {
-  const bars = span === "day" ? found.buckets.map(hourBar) : dayBars(found.buckets);
+function Hours({ found, span, now_s }: { found: CountsAnswer; span: Span; now_s: number }) {
+  const bars = span === "day" ? found.buckets.map((b) => hourBar(b, now_s)) : dayBars(found.buckets);
   const most = Math.max(1, ...bars.map((b) => b.objects));
   return (
     <section class="card" aria-labelledby="counts-hours">
@@ -211,12 +213,12 @@ function Hours({ found, span }: { found: CountsAnswer; span: Span }) {
       <p class="quiet small">Objects over lines, all classes, as counted. Hatched: the part of the time that nobody watched.</p>
       <ol class="counts-bars">
         {bars.map((b) => (
-          <li key={b.key} title={`${b.label}: ${b.watched > 0 ? b.objects : "not watched"}`}>
+          <li key={b.key} title={`${b.label}: ${barWords(b)}`}>
             <span class="bar-box">
               <span class="bar" style={{ height: `${(100 * b.objects) / most}%` }} />
-              {b.watched < 0.99 && <span class="unseen" style={{ height: `${100 * (1 - b.watched)}%` }} />}
+              {b.over && b.watched < 0.99 && <span class="unseen" style={{ height: `${100 * (1 - b.watched)}%` }} />}
             </span>
-            <span class="bar-count">{b.watched > 0 ? b.objects : "?"}</span>
+            <span class="bar-count">{b.watched > 0 ? b.objects : b.over ? "?" : "\u00a0"}</span>
             <span class="bar-label">{b.label}</span>
           </li>
         ))}
@@ -225,13 +227,18 @@ function Hours({ found, span }: { found: CountsAnswer; span: Span }) {
   );
 }
 
+function barWords(bar: Bar): string {
+  if (!bar.over) return "to come";
+  return bar.watched > 0 ? String(bar.objects) : "not watched";
+}
+
 function overLines(bucket: BucketAnswer): number {
   return bucket.counts.filter((c) => c.kind === "line").reduce((sum, c) => sum + c.objects, 0);
 }
 
-function hourBar(bucket: BucketAnswer): Bar {
+function hourBar(bucket: BucketAnswer, now_s: number): Bar {
   const hour = new Date(1000 * bucket.start_utc_s).getHours();
-  return { key: bucket.start_utc_s, label: String(hour), objects: overLines(bucket), watched: bucket.watched };
+  return { key: bucket.start_utc_s, label: String(hour), objects: overLines(bucket), watched: bucket.watched, over: bucket.start_utc_s < now_s };
 }
 
 function dayBars(buckets: readonly BucketAnswer[]): Bar[] {
@@ -245,5 +252,6 @@ function dayBars(buckets: readonly BucketAnswer[]): Bar[] {
     label: new Date(1000 * day).toLocaleDateString(undefined, { weekday: "short", day: "numeric" }),
     objects: hours.reduce((sum, h) => sum + overLines(h), 0),
     watched: hours.reduce((sum, h) => sum + h.watched, 0) / hours.length,
+    over: true,
   }));
 }
