@@ -39,7 +39,7 @@ _SEEN_S: Final = 2.0
 #: Labels from so long before a time and after it say how true its counts are.
 AROUND_S: Final = 6 * 3600.0
 #: Frames of so many seconds are one cluster; a year has too many minutes.
-_CLUSTER_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 300, "day": 3600}
+_CLUSTER_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 900, "day": 21_600}
 #: Buckets of one answer.
 MOST_BUCKETS: Final = 2000
 
