@@ -14,6 +14,7 @@ from running_kit import running, until
 
 from edge.appliance.answers.alarms import ObjectDetails
 from edge.appliance.answers.events import JournalEntry
+from edge.appliance.appliance import Appliance
 from edge.core.errors import InvalidValues, NotFound
 from edge.settings import SiteSettings
 

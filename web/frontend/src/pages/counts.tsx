@@ -139,6 +139,9 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
   }
   return (
     <>
+      <p class="counts-missing" role="note">
+        A first version: on test streets these numbers are off by half, corrected ones too. Look at changes rather than at amounts.
+      </p>
       {missing_s > 60 && (
         <p class="counts-missing" role="note">
           Not watched for {duration(missing_s)} of {duration(elapsed)}: what passed then is in no number here.
