@@ -75,6 +75,7 @@ class _Snapshot(Collector):
             _tenants(s),
             lending(s),
             fleet_jobs(s),
+            _counted(s),
             _triton(s),
         )
         for part in parts:
@@ -447,6 +448,17 @@ def _tenants(s: Json) -> Iterator[Metric]:
         "Times that the tenant's share moved",
         one,
         [((tenant,), t["moves"]) for tenant, t in tenants],
+    )
+
+
+def _counted(s: Json) -> Iterator[Metric]:
+    labels = ("camera", "kind", "name", "way", "class")
+    yield _counter(
+        "magpie_counted_objects_total", "Objects counted at a line, in a zone, from zone to zone; uncorrected", labels,
+        [(tuple(str(row[label]) for label in labels), row["objects"]) for row in s["counting"]["counted"]],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_counts_lost_total", "Records of counts that could not be kept", (), [((), s["counting"]["lost"])]
     )
 
 

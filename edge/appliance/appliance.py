@@ -15,6 +15,7 @@ import configs
 from edge.appliance.access_control import AccessControl
 from edge.appliance.alarms import Alarms
 from edge.appliance.cameras import Cameras
+from edge.appliance.counts import ObjectCounts
 from edge.appliance.fleet import Fleet
 from edge.appliance.fleet_jobs import FleetJobs
 from edge.appliance.housekeeping import Housekeeping
@@ -84,6 +85,7 @@ class Services:
     events: Journal
     secrets: NamedSecrets
     alarms: Alarms
+    counts: ObjectCounts
     model_files: ModelFiles
     outputs: Outputs
     truth: Truth
@@ -91,6 +93,11 @@ class Services:
     fleet: Fleet
     fleet_jobs: FleetJobs
     lending: Lending
+
+
+def _camera_gone(alarms: Alarms, counts: ObjectCounts, camera: str, words: str) -> None:
+    alarms.camera_gone(camera, words)
+    counts.camera_gone(camera)
 
 
 class Appliance:
@@ -174,6 +181,9 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
+        counts = ObjectCounts(
+            store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
+        )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
             site,
@@ -186,11 +196,13 @@ class Appliance:
             journal.send_live,
             outputs.deliver,
             lambda code, message: self.runtime.complaints.add(code, message),
+            counts.answered,
         )
 
         def fact(fact: RuntimeFact) -> None:
             journal.tally.fact(fact)
             self.services.tenants.shares.fact(fact)
+            counts.fact(fact)
             if isinstance(fact, Fact):
                 alarms.fact(fact)
 
@@ -206,10 +218,13 @@ class Appliance:
             fact,
         )
         self._parts.push_async_callback(runtime.close)
+        self._parts.push_async_callback(counts.close)
         self._parts.push_async_callback(alarms.close)
-        self._offer_services(offer, journal, outputs, alarms)
+        self._offer_services(offer, journal, outputs, alarms, counts)
 
-    def _offer_services(self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms) -> None:
+    def _offer_services(
+        self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms, counts: ObjectCounts
+    ) -> None:
         """Make what transports ask."""
         site, store, clock, runtime, data = self.site, self.store, self.clock, self.runtime, Path(self.site.data_dir)
         loop, note = asyncio.get_running_loop(), journal.note
@@ -221,7 +236,7 @@ class Appliance:
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         self.housekeeping = Housekeeping(
-            site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
+            site, store, alarms, counts, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         lending = Lending(site, runtime, runtime.complaints.add)
@@ -230,11 +245,11 @@ class Appliance:
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-                tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last,
+                tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
             ),
             Cameras(
-                site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
-                journal.tally.forget,
+                site, store, clock, runtime, self.access_control, offer, live.pictures, note,
+                partial(_camera_gone, alarms, counts), journal.tally.forget,
             ),
             live,
             TeacherLabels(data, store, runtime),
@@ -245,6 +260,7 @@ class Appliance:
             journal,
             NamedSecrets(site, store, self.access_control),
             alarms,
+            counts,
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
@@ -311,6 +327,7 @@ class Appliance:
         self._parts.push_async_callback(services.outputs.stop)
         services.outputs.start()
         await services.alarms.open()
+        self._keep_running(services.counts.run(), "counts")
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")
         self._keep_running(services.fleet.run(), "refused strangers")

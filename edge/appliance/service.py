@@ -23,6 +23,7 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
+from edge.appliance.counts_service import CountsService
 from edge.appliance.fleet import FleetService
 from edge.appliance.fleet_jobs import FleetJobsService
 from edge.appliance.model_files import ModelFilesService
@@ -243,6 +244,9 @@ class ApplianceService(Protocol):
 
     @property
     def alarms(self) -> AlarmsService: ...
+
+    @property
+    def counts(self) -> CountsService: ...
 
     @property
     def model_files(self) -> ModelFilesService: ...

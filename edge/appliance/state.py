@@ -62,12 +62,13 @@ class State:
         tenants: Tenants,
         lending: Callable[[], FleetLendingAnswer],
         fleet_jobs: Callable[[], FleetJobsAnswer | None],
+        counting: Callable[[], Json],
         ring: LogRing,
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
         self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
-        self._tenants, self._lending, self._fleet_jobs = tenants, lending, fleet_jobs
+        self._tenants, self._lending, self._fleet_jobs, self._counting = tenants, lending, fleet_jobs, counting
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
@@ -201,6 +202,7 @@ class State:
             "tenants": self._tenants.all(),
             "lending": self._lending(),
             "fleet_jobs": self._fleet_jobs(),
+            "counting": self._counting(),
         }
         return read(MetricsSnapshot, snapshot)
 

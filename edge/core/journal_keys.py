@@ -113,6 +113,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "retention": _of_the_box(
         "events", "windows", "picture_sets", "versions", "blobs", "bytes_freed", "bytes_kept", "bytes_over", "failures"
     ),
+    "retention.counts": _of_the_box("minutes", "hours_and_days", "checks"),
     "retention.alarms": _of_the_box("alarms", "objects", "object_pictures", "bytes_freed", "bytes_kept", "failures"),
     "retraining.failed": _keys("job", "reason"),
     "retraining.settings": _of_the_box("by", "fields"),

@@ -93,6 +93,7 @@ JournalKind = (
         "region.changed",
         "retention",
         "retention.alarms",
+        "retention.counts",
         "rule.added",
         "rule.changed",
         "rule.removed",

@@ -5,7 +5,14 @@ The same models check the YAML file, REST bodies and stored documents, so a valu
 
 from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission
 from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
-from edge.settings.cameras import CameraRetraining, CameraSettings, InferenceSettings, StudentSettings, ZoneSettings
+from edge.settings.cameras import (
+    CameraRetraining,
+    CameraSettings,
+    InferenceSettings,
+    LineSettings,
+    StudentSettings,
+    ZoneSettings,
+)
 from edge.settings.fleet import FLEET_PORT, FleetSettings, LendingSettings, box_address
 from edge.settings.fleet_jobs import (
     EngineSettings,
@@ -45,6 +52,7 @@ __all__ = [
     "JobQueueSettings",
     "JobTenantSettings",
     "LendingSettings",
+    "LineSettings",
     "ModelCandidate",
     "ModelDemand",
     "ModelName",

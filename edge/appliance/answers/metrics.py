@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edge.appliance.answers.counts import CountingAnswer
 from edge.appliance.answers.documents import ModelStatistics
 from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.answers.fleet_jobs import FleetJobsAnswer
@@ -99,6 +100,7 @@ class MetricsSnapshot:
     statistics: Shown[tuple[ModelStatistics, ...] | None]
     outputs: Shown[tuple[OutputCounts, ...]]
     alarms: Shown[AlarmCounts]
+    counting: Shown[CountingAnswer]
     truth: ByCamera[WindowTruth]
     tenants: Shown[TenantsAnswer]
     lending: Shown[FleetLendingAnswer]

@@ -198,6 +198,15 @@ export type BoxLosses = {
   alarms: Record<string, number>;
 };
 
+/** A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
+ * that was not watched nothing is known: no count there is no zero. */
+export type BucketAnswer = {
+  start_utc_s: number;
+  watched: number;
+  answers_per_s: number;
+  counts: CountAnswer[];
+};
+
 /** The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
  * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1. */
 export type BudgetAnswer = {
@@ -267,8 +276,10 @@ export type CameraSettings = {
   student: StudentSettings;
   inference: InferenceSettings;
   retraining: CameraRetraining;
-  /** named parts of the picture, for rules */
+  /** named parts of the picture, for rules and counts */
   zones: ZoneSettings[];
+  /** lines that objects are counted at */
+  lines: LineSettings[];
 };
 
 /** A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
@@ -426,6 +437,13 @@ export type ConfigurationSpace = {
   last_layer_widths: number[];
 };
 
+/** A count corrected by what the teacher's labels say, with the interval that holds the true count with 90 %. */
+export type CorrectedAnswer = {
+  value: number;
+  low: number;
+  high: number;
+};
+
 /** The sum of one kind of work in a window, for a camera (null: for all together). */
 export type CostAnswer = {
   window: number;
@@ -433,6 +451,48 @@ export type CostAnswer = {
   kind: "labelling" | "profiling" | "retraining" | "inference" | "planning";
   gpu_seconds: number;
   wall_s: number;
+};
+
+/** Objects of one class at one place in one bucket. `way`: "forward" or "backward" over a line, the last zone of a
+ * movement; `seconds` and `standing_s`: of a zone, summed over objects; `most`: in a zone at once. `corrected` null:
+ * too few labels lie near the place, nothing is known. */
+export type CountAnswer = {
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  class: string;
+  objects: number;
+  corrected: CorrectedAnswer | null;
+  seconds: number;
+  standing_s: number;
+  most: number;
+};
+
+/** Objects of one class counted at one place since the appliance started. */
+export type CountedSinceStart = {
+  camera: string;
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  class: string;
+  objects: number;
+};
+
+/** Objects counted since the start; `lost`: records that could not be kept. */
+export type CountingAnswer = {
+  counted: CountedSinceStart[];
+  lost: number;
+};
+
+/** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets. */
+export type CountsAnswer = {
+  camera: string;
+  step: "minute" | "hour" | "day";
+  from_utc_s: number;
+  to_utc_s: number;
+  watched: number;
+  totals: CountAnswer[];
+  buckets: BucketAnswer[];
 };
 
 /** The performance expected with a share at the present load, and its bounds (about 90 %). */
@@ -1042,6 +1102,18 @@ export type LentHereAnswer = {
   fraction: number;
 };
 
+/** A line on a camera's picture that objects are counted at. */
+export type LineSettings = {
+  /** lower-case name */
+  name: string;
+  /** [x, y] in fractions of the picture */
+  start: [number, number];
+  /** [x, y]; who crosses to the right, as seen from start to end, goes forward */
+  end: [number, number];
+  /** only objects of these classes count; empty: all */
+  classes: string[];
+};
+
 /** Records that are still in memory, newest first; `forgotten` gave way to newer ones. `level`: the least that is
  * logged at all. */
 export type LogAnswer = {
@@ -1141,6 +1213,7 @@ export type MetricsSnapshot = {
   statistics: ModelStatistics[] | null;
   outputs: OutputCounts[];
   alarms: AlarmCounts;
+  counting: CountingAnswer;
   truth: Record<string, WindowTruth>;
   tenants: TenantsAnswer;
   lending: FleetLendingAnswer;
@@ -1602,6 +1675,8 @@ export type Retained = {
 export type RetentionSettings = {
   /** pictures, events, windows, models that are not needed */
   days: number;
+  /** counts by hour and day; by minute they go by `days` */
+  count_days: number;
   /** pictures and models together */
   max_gb: number;
   /** journal entries */

@@ -213,6 +213,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "output.command_ignored": (d) => bad(`${many(d["messages"], "command")} by MQTT ignored${because(d)}`),
   retention: deleted,
   "retention.alarms": deleted,
+  "retention.counts": deleted,
   "events.lost": (d) => ({ text: `This page was too slow: ${text(d["events"])} events are missing here`, tone: "bad" }),
 };
 
