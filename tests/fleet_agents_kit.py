@@ -21,9 +21,11 @@ from edge.core.errors import Unavailable
 from edge.core.fleet import FleetRules
 from edge.core.fleet_links import FleetMember, FleetOrder, FleetStatus, OrderAnswer
 from edge.fleet.agent import FleetAgent
+from edge.fleet.agent_jobs import AgentJobs
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.codes import JoinCode
 from edge.fleet.copies import StudentCopies
+from edge.fleet.engine_keeper import StartEngine, start_engine
 from edge.fleet.folder import FleetFolder
 from edge.fleet.identity import server_context
 from edge.fleet.joining import found_fleet, invite, join_fleet
@@ -203,6 +205,9 @@ class FleetOfAgents:
         self.agents: dict[str, FleetAgent] = {}
         self.settings: dict[str, FleetSettings] = {}
         self.refusals: dict[str, Refusals] = {}
+        self.jobs: dict[str, AgentJobs] = {}
+        #: Starts the process of an engine.
+        self.start_engine: StartEngine = start_engine
         #: Boxes that the others do not reach, and that do not reach the others.
         self.cut_off: set[str] = set()
         #: How often each agent showed that it lives.
@@ -263,14 +268,17 @@ class FleetOfAgents:
         refusals = self.refusals[name] = Refusals(clock)
         copies = StudentCopies(name, folder, self._folder / name / "models", links, lambda: memory.agreement)
         own = OwnCameras(name, folder, appliance, copies, clock, settings.camera_zones)
+        jobs = self.jobs[name] = await parts.enter_async_context(
+            AgentJobs(settings, folder, links, lambda: memory.agreement, clock, self.start_engine)
+        )
         agent = self.agents[name] = FleetAgent(
-            memory, links, own, copies, refusals, OrderRecords(name, appliance), clock, RULES,
+            memory, links, own, copies, refusals, OrderRecords(name, appliance), jobs, clock, RULES,
             lambda: self.lives.update([name]),
         )  # fmt: skip
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(name, settings.lending, self.lending(name), links, lambda: memory.agreement, clock)
         questions = AgentQuestions(name, settings.answer, appliance, links, lambda: memory.agreement, clock)
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions)
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         self._running[name] = (parts, asyncio.create_task(agent.run()))

@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 
 from pydantic import Field, field_validator
 
+from edge.core.fleet_job_file import MOST_TASKS
 from edge.settings import (
     AdmissionRequest,
     CameraSettings,
@@ -60,6 +61,34 @@ class AskedSharing(Settings):
     policy: SharingPolicyName
 
 
+def _job_schema() -> dict[str, Any]:
+    """A fleet's job as it is submitted (docs/fleet.md); names that stand for something are checked on reading."""
+    text, names = {"type": "string"}, {"type": "array", "items": {"type": "string", "minLength": 1}}
+    amounts = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
+    avoid = {
+        "type": "object", "properties": {"group": text, "per": text}, "required": ["group"],
+        "additionalProperties": False,
+    }  # fmt: skip
+    rule = {"near": names, "zone": {"type": "object", "additionalProperties": names}, "avoid": avoid}
+    work = {
+        "type": "object", "properties": {"program": text, "arguments": {"type": "object"}}, "required": ["program"],
+        "additionalProperties": False,
+    }  # fmt: skip
+    choice = {"type": "object", "properties": rule, "additionalProperties": False}
+    fields = {
+        "id": text, "tasks": {"type": "integer", "minimum": 1, "maximum": MOST_TASKS}, "demand": amounts,
+        "duration_s": {"type": ["number", "null"], "minimum": 0}, "tenant": {"type": ["string", "null"]},
+        "queue": {"type": ["string", "null"]}, "priority": {"type": "number"}, "gang": {"type": "boolean"},
+        "after": names, **rule, "prefer": {"type": "array", "items": choice},
+        "relax_after_s": {"type": "number", "minimum": 0}, "overlap": {"enum": ["never", "allowed"]},
+        "checkpoints": {"type": "boolean"}, "offers": amounts, "work": work,
+    }  # fmt: skip
+    return {
+        "type": "object", "title": "FleetJobBody", "properties": fields, "required": ["id", "demand", "duration_s"],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
 def schemas() -> dict[str, Any]:
     """JSON schemas of the bodies for OpenAPI, with everything that they refer to."""
     found: dict[str, Any] = {}
@@ -96,4 +125,5 @@ def schemas() -> dict[str, Any]:
         patch = {k: v for k, v in full.items() if k != "required"}
         patch |= {"title": f"{name}Patch", "description": f"Any of the fields of {of}; the others stay."}
         found[f"{name}Patch"] = patch
+    found["FleetJobBody"] = _job_schema()
     return found

@@ -8,19 +8,22 @@ Counters begin again when the appliance or a camera's worker is started again, a
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from edge.core.camera import CameraState
-
-Json = Mapping[str, Any]
+from web.fleet_metrics import fleet_jobs, lending
+from web.metric_kinds import Json
+from web.metric_kinds import counter as _counter
+from web.metric_kinds import gauge as _gauge
+from web.metric_kinds import info as _info
+from web.metric_kinds import number as _number
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _STATES: Final[tuple[str, ...]] = get_args(CameraState)
@@ -70,45 +73,15 @@ class _Snapshot(Collector):
             _serving(s),
             _applications(s),
             _tenants(s),
-            _lending(s),
+            lending(s),
+            fleet_jobs(s),
+            _counted(s),
             _triton(s),
         )
         for part in parts:
             for metric in part:
                 if metric.samples:
                     yield metric
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, or None for what is not known."""
-    if isinstance(value, bool):
-        return float(value)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _gauge(name: str, about: str, labels: Iterable[str], rows: Iterable[tuple[tuple[str, ...], Any]]) -> Metric:
-    metric = GaugeMetricFamily(name, about, labels=list(labels))
-    for values, value in rows:
-        number = _number(value)
-        if number is not None:
-            metric.add_metric(list(values), number)
-    return metric
-
-
-def _counter(name: str, about: str, labels: Iterable[str], rows: Iterable[tuple[tuple[str, ...], Any]]) -> Metric:
-    metric = CounterMetricFamily(name, about, labels=list(labels))
-    for values, value in rows:
-        number = _number(value)
-        if number is not None:
-            metric.add_metric(list(values), number)
-    return metric
-
-
-def _info(name: str, about: str, rows: Iterable[Mapping[str, Any]]) -> Metric:
-    metric = InfoMetricFamily(name, about)
-    for row in rows:
-        metric.add_metric([], {key: "" if value is None else str(value) for key, value in row.items()})
-    return metric
 
 
 # Each part gives its families; a family without samples is left out.
@@ -478,27 +451,15 @@ def _tenants(s: Json) -> Iterator[Metric]:
     )
 
 
-def _lending(s: Json) -> Iterator[Metric]:
-    told = s["lending"]
-    if not (told["lend"] or told["borrow"]):
-        return
-    ways = ("lent", "borrowed")
+def _counted(s: Json) -> Iterator[Metric]:
+    labels = ("camera", "kind", "name", "way", "class")
     yield _counter(
-        "magpie_lending_retrainings", "Retrainings between boxes of the fleet that ended well", ("way",),
-        [((way,), told[way]) for way in ways],
+        "magpie_counted_objects_total", "Objects counted at a line, in a zone, from zone to zone; uncorrected", labels,
+        [(tuple(str(row[label]) for label in labels), row["objects"]) for row in s["counting"]["counted"]],
     )  # fmt: skip
     yield _counter(
-        "magpie_lending_device_seconds", "Their work, in seconds of this box's device", ("way",),
-        [((way,), told[f"{way}_device_s"]) for way in ways],
-    )  # fmt: skip
-    yield _counter(
-        "magpie_lending_failures", "Borrowed retrainings that did not come back", ("fault",),
-        [((fault,), count) for fault, count in sorted(told["failures"].items())],
-    )  # fmt: skip
-    yield _gauge(
-        "magpie_lending_offered_share", "Part of this box's device that others may borrow now", (),
-        [((), told["offered_share"])],
-    )  # fmt: skip
+        "magpie_counts_lost_total", "Records of counts that could not be kept", (), [((), s["counting"]["lost"])]
+    )
 
 
 def _serving(s: Json) -> Iterator[Metric]:

@@ -29,9 +29,10 @@ from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote, LiveOnlyKind
+from edge.core.tracks import TrackedObject
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
-from edge.settings import RetentionSettings, RuleSettings, SiteSettings
+from edge.settings import CameraSettings, RetentionSettings, RuleSettings, SiteSettings
 from edge.store.alarms import OWNER_NOUNS, AlarmRetention, ObjectRecord, PictureOwner
 from edge.store.store import Store
 
@@ -46,7 +47,8 @@ _LAST_ALARMS = 1000
 
 class Alarms:
     """Follows objects, applies rules, keeps what came of it; implements `AlarmsService`. `note` journals (and tells
-    listeners), `tell` tells listeners only."""
+    listeners), `tell` tells listeners only, `on_objects(settings, objects, utc_s)` gets what is
+    there after each answer."""
 
     def __init__(
         self,
@@ -60,7 +62,9 @@ class Alarms:
         send_live: Callable[[LiveOnlyKind, str | None, Json], None],
         deliver: Deliver,
         complain: Callable[[str, str], None],
+        on_objects: Callable[[CameraSettings, tuple[TrackedObject, ...], float], None] = lambda *_: None,
     ) -> None:
+        self._on_objects = on_objects
         self._store, self._clock, self._cameras, self._served = store, clock, cameras, served
         self._send_live, self._complain = send_live, complain
         self._data = Path(site.data_dir)
@@ -172,7 +176,9 @@ class Alarms:
         found = self._cameras().get(camera)
         if found is not None and self._objects.answered(found.settings, message):
             self._objects_now(camera, message.number)
-            self._pictures.ask_for_objects(camera, message.number, message.utc_s, self._objects.on(camera))
+            there = self._objects.on(camera)
+            self._on_objects(found.settings, there, message.utc_s)
+            self._pictures.ask_for_objects(camera, message.number, message.utc_s, there)
 
     def described(self, news: ObjectsDescribed) -> None:
         """From an application that a camera feeds: attributes of its objects."""

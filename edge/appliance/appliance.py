@@ -17,7 +17,9 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.all_boxes import AllBoxes
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
+from edge.appliance.counts import ObjectCounts
 from edge.appliance.fleet import Fleet
+from edge.appliance.fleet_jobs import FleetJobs
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
 from edge.appliance.lending import Lending
@@ -87,13 +89,20 @@ class Services:
     events: Journal
     secrets: NamedSecrets
     alarms: Alarms
+    counts: ObjectCounts
     model_files: ModelFiles
     outputs: Outputs
     truth: Truth
     tenants: Tenants
     fleet: Fleet
     all_boxes: AllBoxes
+    fleet_jobs: FleetJobs
     lending: Lending
+
+
+def _camera_gone(alarms: Alarms, counts: ObjectCounts, camera: str, words: str) -> None:
+    alarms.camera_gone(camera, words)
+    counts.camera_gone(camera)
 
 
 class Appliance:
@@ -177,6 +186,9 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
+        counts = ObjectCounts(
+            store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
+        )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
             site,
@@ -189,11 +201,13 @@ class Appliance:
             journal.send_live,
             outputs.deliver,
             lambda code, message: self.runtime.complaints.add(code, message),
+            counts.answered,
         )
 
         def fact(fact: RuntimeFact) -> None:
             journal.tally.fact(fact)
             self.services.tenants.shares.fact(fact)
+            counts.fact(fact)
             if isinstance(fact, Fact):
                 alarms.fact(fact)
 
@@ -209,10 +223,13 @@ class Appliance:
             fact,
         )
         self._parts.push_async_callback(runtime.close)
+        self._parts.push_async_callback(counts.close)
         self._parts.push_async_callback(alarms.close)
-        self._offer_services(offer, journal, outputs, alarms)
+        self._offer_services(offer, journal, outputs, alarms, counts)
 
-    def _offer_services(self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms) -> None:
+    def _offer_services(
+        self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms, counts: ObjectCounts
+    ) -> None:
         """Make what transports ask."""
         site, store, clock, runtime, data = self.site, self.store, self.clock, self.runtime, Path(self.site.data_dir)
         loop, note = asyncio.get_running_loop(), journal.note
@@ -224,23 +241,24 @@ class Appliance:
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         self.housekeeping = Housekeeping(
-            site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
+            site, store, alarms, counts, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         lending = Lending(site, runtime, runtime.complaints.add)
+        secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
+        fleet = Fleet(site, clock, alarms.fact, lending.told, agent, self.access_control.record)
+        fleet_jobs = FleetJobs(site, note, agent)
         state = State(
             site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
             served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-            tenants=tenants, lending=lending.told,
+            tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
         )  # fmt: skip
-        secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
-        fleet = Fleet(site, clock, alarms.fact, lending.told, agent, self.access_control.record)
         answers, me = BoxAnswers(site, state, alarms, journal, secrets), "" if site.fleet is None else site.fleet.name
         self.services = Services(
             state,
             Cameras(
-                site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
-                journal.tally.forget,
+                site, store, clock, runtime, self.access_control, offer, live.pictures, note,
+                partial(_camera_gone, alarms, counts), journal.tally.forget,
             ),
             live,
             TeacherLabels(data, store, runtime),
@@ -251,12 +269,14 @@ class Appliance:
             journal,
             secrets,
             alarms,
+            counts,
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
             tenants,
             fleet,
             AllBoxes(me, answers, live, agent, fleet.status),
+            fleet_jobs,
             lending,
         )  # fmt: skip
 
@@ -325,9 +345,11 @@ class Appliance:
         self._parts.push_async_callback(services.outputs.stop)
         services.outputs.start()
         await services.alarms.open()
+        self._keep_running(services.counts.run(), "counts")
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")
         self._keep_running(services.fleet.run(), "refused strangers")
+        self._keep_running(services.fleet_jobs.run(), "jobs of the fleet")
         self._keep_running(services.lending.run(), "lending")
         self._parts.push_async_callback(services.outputs.stop)
 

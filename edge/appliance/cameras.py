@@ -205,7 +205,7 @@ class Cameras:
 def _of_worker(settings: CameraSettings) -> CameraSettings:
     """Settings without what only the control process looks at: a change of these needs no other worker."""
     fields = CameraSettings.model_fields
-    return settings.model_copy(update={name: fields[name].default for name in ("name", "zones", "retraining")})
+    return settings.model_copy(update={name: fields[name].default for name in ("name", "zones", "lines", "retraining")})
 
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:

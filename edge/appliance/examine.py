@@ -18,6 +18,10 @@ import psutil
 
 from edge.core.errors import MagpieError
 from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem
+from edge.fleet.engine_check import check_engine
+from edge.fleet.engine_messages import EngineCost
+from edge.fleet.folder import FleetFolder
+from edge.settings import FleetSettings
 from edge.shares import report_devices
 from scheduler.learning.budget import decide
 from scheduler.learning.windows import choose_window
@@ -41,7 +45,9 @@ class Check:
     hint: str = ""
 
 
-def examine(data_dir: Path, url: str, host: str, port: int, cores: float | None = None) -> dict[str, Any]:
+def examine(
+    data_dir: Path, url: str, host: str, port: int, cores: float | None = None, fleet: FleetSettings | None = None
+) -> dict[str, Any]:
     """Look at everything; nothing that was made for it stays. Keys: can_run, checks, devices, notes."""
     shares = report_devices(cores)
     checks = [
@@ -57,6 +63,8 @@ def examine(data_dir: Path, url: str, host: str, port: int, cores: float | None 
         _shares(shares),
         _guarded("learning", lambda: _learning(url, data_dir)),
     ]
+    if fleet is not None:
+        checks.append(_guarded("fleet engine", lambda: _engine(fleet, data_dir)))
     return {
         "can_run": all(c.outcome != "bad" for c in checks),
         "checks": [asdict(c) for c in checks],
@@ -242,6 +250,23 @@ def _learned(url: str, data_dir: Path) -> Any:
     finally:
         database.close()
     return None if row is None else dict(row[0]).get("problem")
+
+
+def _engine(fleet: FleetSettings, data_dir: Path) -> Check:
+    """The engine of the fleet's jobs: whether it can be opened here, and what it costs while it runs no task."""
+    name, kind = "fleet engine", fleet.engine.kind
+    check_engine(fleet.engine)
+    if kind == "local":
+        said = "local: no process and no thread while there is no job; jobs run on the head's own box only"
+        return Check(name, "good", said)
+    measured = FleetFolder(data_dir).read("engine_cost.json", EngineCost)
+    if measured is None:
+        return Check(name, "good", f"{kind}: its cost is not measured yet: it has not been idle here for a minute")
+    said = (
+        f"{kind}: idle it costs {measured.processes} processes, {measured.memory_mb:.0f} MB of memory and "
+        f"{measured.cpu_s_per_minute:.1f} CPU s per minute, measured on this box"
+    )
+    return Check(name, "good", said)
 
 
 def _port(host: str, port: int) -> Check:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.appliance.alarms import Alarms
+from edge.appliance.counts import ObjectCounts
 from edge.appliance.metrics import Tally
 from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.appliance.silences import Silences
@@ -32,6 +33,7 @@ class Housekeeping:
         site: SiteSettings,
         store: Store,
         alarms: Alarms,
+        counts: ObjectCounts,
         truth: Truth,
         tally: Tally,
         note: JournalNote,
@@ -40,6 +42,7 @@ class Housekeeping:
     ) -> None:
         self.low, self.silences = False, silences
         self._site, self._store, self._alarms, self._truth, self._tally = site, store, alarms, truth, tally
+        self._counts = counts
         self._note, self._complain = note, complain
 
     async def run(self) -> None:
@@ -69,6 +72,9 @@ class Housekeeping:
             old = await self._alarms.retain(retention)
             if old.anything:
                 self._note("retention.alarms", data=old.to_json())
+            counted = await self._counts.retain(retention)
+            if counted.anything:
+                self._note("retention.counts", data=counted.to_json())
             await asyncio.to_thread(self._truth.pictures.retain)
         except MagpieError as error:
             self._complain(error.code, f"retention: {error}")

@@ -12,7 +12,14 @@ import aiohttp
 from edge.appliance.answers.serving import FrontAnswer
 from edge.appliance.service import Json
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
-from edge.core.facts import RetrainingStepped, RuntimeFact, StudentRejected, WorkerLost
+from edge.core.facts import (
+    FrameLabelled,
+    FrameSampled,
+    RetrainingStepped,
+    RuntimeFact,
+    StudentRejected,
+    WorkerLost,
+)
 from edge.core.journal_kinds import JournalKind
 from edge.core.models import ModelVersion
 from edge.settings import local_host
@@ -55,8 +62,8 @@ class Tally:
                 self._of_camera(fact.camera, "rejected", fact.device_seconds)
             case RolledBack():
                 self._of_camera(fact.camera, "rolled_back")
-            case AccuracyMeasured():
-                pass  # the newest is in the overview
+            case AccuracyMeasured() | FrameSampled() | FrameLabelled():
+                pass  # the overview has the newest accuracy, reports the numbers of frames
 
     def forget(self, camera: str) -> None:
         """The camera was removed."""

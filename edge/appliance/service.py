@@ -24,7 +24,9 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
+from edge.appliance.counts_service import CountsService
 from edge.appliance.fleet import FleetService
+from edge.appliance.fleet_jobs import FleetJobsService
 from edge.appliance.model_files import ModelFilesService
 from edge.appliance.outputs_service import OutputsService
 from edge.appliance.tenants_service import TenantsService
@@ -245,6 +247,9 @@ class ApplianceService(Protocol):
     def alarms(self) -> AlarmsService: ...
 
     @property
+    def counts(self) -> CountsService: ...
+
+    @property
     def model_files(self) -> ModelFilesService: ...
 
     @property
@@ -261,3 +266,6 @@ class ApplianceService(Protocol):
 
     @property
     def all_boxes(self) -> AllBoxesService: ...
+
+    @property
+    def fleet_jobs(self) -> FleetJobsService: ...

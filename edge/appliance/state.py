@@ -11,6 +11,7 @@ from pathlib import Path
 from edge.appliance import system
 from edge.appliance.alarms import Alarms
 from edge.appliance.answers.fleet import FleetLendingAnswer
+from edge.appliance.answers.fleet_jobs import FleetJobsAnswer
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import read
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
@@ -60,12 +61,14 @@ class State:
         truth: Truth,
         tenants: Tenants,
         lending: Callable[[], FleetLendingAnswer],
+        fleet_jobs: Callable[[], FleetJobsAnswer | None],
+        counting: Callable[[], Json],
         ring: LogRing,
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
         self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
-        self._tenants, self._lending = tenants, lending
+        self._tenants, self._lending, self._fleet_jobs, self._counting = tenants, lending, fleet_jobs, counting
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
@@ -198,6 +201,8 @@ class State:
             "truth": await asyncio.to_thread(self._truth.latest, list(cameras)),
             "tenants": self._tenants.all(),
             "lending": self._lending(),
+            "fleet_jobs": self._fleet_jobs(),
+            "counting": self._counting(),
         }
         return read(MetricsSnapshot, snapshot)
 
@@ -272,4 +277,4 @@ class State:
         """The limits that this machine can enforce, and the reasons for no more."""
         site = self._site
         # Port 0: ours is taken by ourselves, which is as it should be.
-        return read(Doctor, examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores))
+        return read(Doctor, examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores, site.fleet))

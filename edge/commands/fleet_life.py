@@ -1,4 +1,5 @@
 """`magpie fleet start | invite | join | status | drain | undrain | move | leave | revoke SITE ...`: the fleet's life.
+Its jobs (`submit`, `jobs`, `cancel`) are in edge.commands.fleet_jobs.
 
 `start`, `invite` and `join` change this box's own files; the others ask the agent that runs beside the appliance.
 """
@@ -14,12 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from edge.core.errors import InvalidValue, NotFound, Unavailable
+from edge.commands.fleet_jobs import JOB_ACTIONS, jobs_in_words
+from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.fleet_jobs import JobsAsk, JobsTold
 from edge.core.fleet_links import HOURS, MOST_HOURS, FleetOrder, FleetOrderKind, FleetStatus, OrderAnswer
 from edge.fleet.codes import JoinCode
 from edge.fleet.folder import FleetFolder
 from edge.fleet.joining import found_fleet, invite, join_fleet
-from edge.fleet.own_agent import OwnAgent
+from edge.fleet.own_agent import OwnAgent, ask_own_agent
 from edge.fleet.wire import encoded
 from edge.ingest.secrets import resolve_secret
 from edge.logs import log_in_worker
@@ -53,6 +56,12 @@ def add_life_arguments(actions: Any) -> None:
     moved = action("move", "move a camera: it starts on its new box before it stops on the old one")
     moved.add_argument("camera", metavar="CAMERA")
     moved.add_argument("box", metavar="BOX")
+    submitted = action("submit", "give the fleet a job")
+    submitted.add_argument("job", metavar="JOB.json", help="a job as in docs/fleet.md; -: standard input")
+    action("jobs", "the jobs of the fleet, what waits and why").add_argument(
+        "--json", action="store_true", help="as JSON"
+    )
+    action("cancel", "withdraw a job: what runs of it is stopped").add_argument("job", metavar="ID", help="its id")
     left = action("leave", "leave the fleet; the cameras of this box stay on it")
     left.add_argument("--force", action="store_true", help="also where no head can be asked: only this box's files go")
     agent = action("agent", "be the agent of this box (magpie run starts it)")
@@ -121,7 +130,7 @@ def _join(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) ->
     return 0
 
 
-def _status(args: argparse.Namespace, site: SiteSettings, _: FleetSettings) -> int:
+def _status(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
     folder = FleetFolder(Path(site.data_dir))
     if not folder.joined:
         raise NotFound("this box is in no fleet", "magpie fleet start, or join")
@@ -129,6 +138,13 @@ def _status(args: argparse.Namespace, site: SiteSettings, _: FleetSettings) -> i
     if status is None:
         raise Unavailable("the fleet's agent does not run", "magpie run starts it")
     _print(encoded(status).decode() if args.json else in_words(status))
+    if not args.json:
+        try:
+            told = asyncio.run(ask_own_agent(folder, fleet, "/jobs", JobsAsk(), JobsTold))
+        except MagpieError as error:  # nobody decides, or the head is of an earlier version
+            _print(f"jobs: {error}")
+        else:
+            _print(jobs_in_words(told, ended=False))
     return 0
 
 
@@ -180,8 +196,6 @@ def _leave(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -
 
 def _order(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
     folder = FleetFolder(Path(site.data_dir))
-    if not folder.joined:
-        raise NotFound("this box is in no fleet", "magpie fleet start, or join")
     box = fleet.name if args.action == "leave" else args.box
     order = FleetOrder(args.action, box, getattr(args, "camera", ""))
     answer = asyncio.run(_ask_agent(folder, fleet, order))
@@ -212,5 +226,5 @@ def _print(text: str) -> None:
 
 
 _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, SiteSettings, FleetSettings], int]]] = {
-    "start": _start, "invite": _invite, "join": _join, "status": _status, "leave": _leave,
+    "start": _start, "invite": _invite, "join": _join, "status": _status, "leave": _leave, **JOB_ACTIONS,
 }  # fmt: skip

@@ -29,6 +29,10 @@ def run(args: argparse.Namespace) -> int:
     """Returns the exit code."""
     log_to_stderr(args.log_level, args.log_format)
     site = read_site(args.config)
+    if site.fleet is not None:
+        from edge.fleet.engine_check import check_engine
+
+        check_engine(site.fleet.engine)
     if args.check:
         from edge.commands.source_check import check_sources
 

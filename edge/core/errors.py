@@ -61,7 +61,7 @@ class Conflict(MagpieError):
 
 
 class NotUnderstood(MagpieError):
-    """Another box cannot read a message: it is of another version."""
+    """Another box does not know a question, or cannot read it: it is of another version."""
 
     code = "not_understood"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
+from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.workers import LossCause, WorkerKind
 
 #: The outcome of one retraining's worker; its student's outcome is another fact.
@@ -37,4 +38,27 @@ class WorkerLost:
     cause: LossCause = "other"
 
 
-RuntimeFact = AccuracyMeasured | Promoted | RolledBack | RetrainingStepped | StudentRejected | WorkerLost
+@dataclass(frozen=True)
+class FrameSampled:
+    """A frame was kept for the teacher."""
+
+    frame: SampledFrame
+
+
+@dataclass(frozen=True)
+class FrameLabelled:
+    """The teacher has labelled a frame."""
+
+    labelled: LabelledFrame
+
+
+RuntimeFact = (
+    AccuracyMeasured
+    | Promoted
+    | RolledBack
+    | RetrainingStepped
+    | StudentRejected
+    | WorkerLost
+    | FrameSampled
+    | FrameLabelled
+)

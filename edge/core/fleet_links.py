@@ -157,7 +157,9 @@ class CameraRefusal:
 class FleetBeat:
     """A box tells the head every second that it lives. `boot`: of this run of its agent. `echo`: the number of the
     head's answer that it had last, in `term`. `appliance`: its appliance answered within the lease, the last time
-    `age_s` ago, so `cameras` is all that it had then. `gone`: cameras that an operator removed there."""
+    `age_s` ago, so `cameras` is all that it had then. `gone`: cameras that an operator removed there.
+    `open_jobs`: jobs that it keeps since it was the head, and that are not over. `amounts` (for jobs) and
+    `labels` as in its site file."""
 
     sender: str
     term: int
@@ -170,6 +172,9 @@ class FleetBeat:
     gone: tuple[tuple[str, CameraEpoch], ...] = ()
     release: str = ""
     age_s: float = 0.0
+    open_jobs: int = 0
+    amounts: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     api: int = API_VERSION
 
 
@@ -178,7 +183,8 @@ class BeatAnswer:
     """The head's answer number `number` in `term`; a box that is no head names the `head` that it knows. `agreement` is
     there where the box has another. `answered_for_s`: by camera, for how long its owner in force has answered, as far
     as this head saw it. `boxes`: the state of each box by name; `unplaced`: by camera, why no box answers it;
-    `waiting`: by camera, why it cannot leave its drained box yet."""
+    `waiting`: by camera, why it cannot leave its drained box yet. `open_jobs`: jobs that the head keeps and that are
+    not over; `engine_at`: where its part of their engine listens (HOST:PORT; empty: others have no part)."""
 
     sender: str
     term: int
@@ -189,6 +195,8 @@ class BeatAnswer:
     boxes: Mapping[str, BoxStatus] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
     waiting: Mapping[str, Unplaced] = field(default_factory=dict)
+    open_jobs: int = 0
+    engine_at: str = ""
     api: int = API_VERSION
 
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 #: one of the values `names` of a label. "too_large": one task wants `wanted` of `names[0]`, the largest allowed box has
 #: `possible`. "too_many_at_once": `wanted` tasks have to run at once, `possible` fit on the empty fleet.
 #: "queue_too_small": a gang of `wanted` tasks, `possible` slots. "target_refused": the job `names[0]`, which it needs,
-#: was refused. "circle": the jobs `names` wait for each other. "unknown_queue", "unknown_tenant": `names[0]`.
+#: was refused; "target_withdrawn": was withdrawn. "circle": the jobs `names` wait for each other. "unknown_queue",
+#: "unknown_tenant": `names[0]`.
 #: A job that waits. "signal": the jobs `names` have not ended. "near": the jobs `names` are nowhere yet. "no_offer":
 #: nobody offers the ephemeral resource `names[0]` now. "turn": the job `names[0]` is before it in the queue. "slots":
 #: all `possible` slots of the queue are taken. "full": on the boxes that it may use `possible` of `wanted` tasks fit.
@@ -22,6 +23,7 @@ FleetReasonCode = Literal[
     "too_many_at_once",
     "queue_too_small",
     "target_refused",
+    "target_withdrawn",
     "circle",
     "unknown_queue",
     "unknown_tenant",
@@ -37,8 +39,9 @@ FleetReasonCode = Literal[
     "head",
 ]
 #: Why a task is taken from a box: the box is drained; another task of its gang is lost; its parent, in whose resources
-#: it lived, is gone; a newer copy of it is in force; the box has heard no head for the length of its lease.
-EvictionCode = Literal["drain", "gang_broken", "parent_gone", "superseded", "lease_over"]
+#: it lived, is gone; a newer copy of it is in force; the box has heard no head for the length of its lease; its job is
+#: withdrawn.
+EvictionCode = Literal["drain", "gang_broken", "parent_gone", "superseded", "lease_over", "withdrawn"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class FleetReason:
             "too_many_at_once": f"{wanted} tasks have to run at once, and {possible} fit on the empty fleet",
             "queue_too_small": f"the gang has {wanted} tasks, and queue {first} has {possible} slots",
             "target_refused": f"it needs job {first}, which was refused",
+            "target_withdrawn": f"it needs job {first}, which was withdrawn",
             "circle": f"these jobs wait for each other: {some}",
             "unknown_queue": f"there is no queue {first}",
             "unknown_tenant": f"there is no tenant {first} without children",

@@ -69,6 +69,9 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "complaint": _keys("code", "message"),
     "events.lost": _keys("events"),
     "exemplars.late": _NONE,
+    "fleet.job_over": _of_the_box("job", "outcome"),
+    "fleet.job_submitted": _of_the_box("job", "program", "by"),
+    "fleet.job_withdrawn": _of_the_box("job", "by"),
     "golden.ready": _NONE,
     "group.member_skipped": _keys(hidden=("leader",)),
     "inference.changed": _keys("lambda", "share"),
@@ -110,6 +113,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "retention": _of_the_box(
         "events", "windows", "picture_sets", "versions", "blobs", "bytes_freed", "bytes_kept", "bytes_over", "failures"
     ),
+    "retention.counts": _of_the_box("minutes", "hours_and_days", "checks"),
     "retention.alarms": _of_the_box("alarms", "objects", "object_pictures", "bytes_freed", "bytes_kept", "failures"),
     "retraining.failed": _keys("job", "reason"),
     "retraining.settings": _of_the_box("by", "fields"),

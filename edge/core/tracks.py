@@ -79,7 +79,8 @@ class Seen:
 class TrackedObject:
     """One object as it is now. `box` xyxy in fractions of the picture, where it was seen last; `score` its best answer;
     `zones` it is in now, `zone_s` seconds of its present (or last) stay in each zone that it was in; `attributes` are
-    what applications that the camera feeds say of it."""
+    what applications that the camera feeds say of it; `began_box`: where it was seen first; `velocity` of
+    its middle, in fractions of the picture a second."""
 
     id: int
     camera: str
@@ -95,6 +96,8 @@ class TrackedObject:
     still: bool = False
     ended_utc_s: float | None = None
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    began_box: Box | None = None
+    velocity: tuple[float, float] = (0.0, 0.0)
 
     @property
     def dwell_s(self) -> float:

@@ -10,11 +10,14 @@ import heapq
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from edge.core import engine as port
 from edge.core.errors import Conflict, MagpieError
 from edge.core.fleet import FleetBox, FleetJob, FleetRules, TaskAt, is_ephemeral
+from edge.core.fleet_reasons import FleetReason
 from edge.core.retry_pace import RetryPace
 from edge.engines.programs import check_program
 from scheduler.fleet import events as ev
@@ -24,6 +27,35 @@ log = logging.getLogger(__name__)
 
 #: A program that raised is tried again after such pauses: it holds its place meanwhile.
 PROGRAM_PACE: Final = RetryPace(first_s=5.0, most_s=600.0, spread=0.0)
+NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class TaskKept:
+    """A task keeps `state` (a JSON object): it could go on from there."""
+
+    task: TaskAt
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ProgramFailed:
+    """A task's program raised, for the time `failures`; it is tried again after a pause."""
+
+    task: TaskAt
+    failures: int
+    why: str
+
+
+@dataclass(frozen=True)
+class JobRefused:
+    """Nobody can ever place a job."""
+
+    job: str
+    why: FleetReason
+
+
+DriverNote = TaskKept | ProgramFailed | JobRefused
 
 
 def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tuple[ev.FleetEvent, ...]:
@@ -47,7 +79,8 @@ def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tupl
 
 class FleetDriver:
     """A fleet that runs. `boxes` are those whose labels are known; `clock` is the one that the engine was given; each
-    row of the log goes to `write`, and each answer of a task's program to `answered`.
+    row of the log goes to `write`, each answer of a task's program to `answered`, and the rest that its owner
+    keeps to `noted`.
 
     While an order gets no answer its box counts as silent. It is asked for at each beat, and goes on with what it runs
     when it is there."""
@@ -60,10 +93,11 @@ class FleetDriver:
         clock: Callable[[], float],
         write: Callable[[dict[str, Any]], None] = lambda row: None,
         answered: Callable[[TaskAt, Any], None] = lambda task, answer: None,
+        noted: Callable[[DriverNote], None] = lambda note: None,
         rules: FleetRules = FleetRules(),  # noqa: B008 (frozen)
     ) -> None:
         self._controller, self._engine, self._clock = controller, engine, clock
-        self._write_row, self._answered, self._rules = write, answered, rules
+        self._write_row, self._answered, self._noted, self._rules = write, answered, noted, rules
         self._known = {box.name: box for box in boxes}
         self._inbox: list[ev.FleetEvent] = []
         self._works: dict[str, port.EngineWork] = {}
@@ -80,8 +114,24 @@ class FleetDriver:
         #: Why the engine is gone; the owner opens another one and calls `go_on_with`.
         self.engine_died: str | None = None
 
-    def submit(self, job: FleetJob, work: port.EngineWork) -> None:
-        """A job comes in, each of whose tasks is `work`. Raises InvalidValue for an unknown program, Conflict for a job
+    def know(self, boxes: Sequence[FleetBox]) -> None:
+        """Boxes that the fleet has, there or not: a job that only one on its way could take is no job that nobody can
+        ever place. Those that the engine does not have yet count as lost."""
+        now_s = self._clock()
+        for box in boxes:
+            before, self._known[box.name] = self._known.get(box.name), box
+            if box.name not in self._there and before != box:
+                self._inbox += [ev.BoxReported(now_s, box), *fleet_events(port.EngineBoxGone(now_s, box.name), {})]
+
+    def submit(
+        self,
+        job: FleetJob,
+        work: port.EngineWork,
+        done: Mapping[int, str] = NOTHING,
+        kept: Mapping[int, Mapping[str, Any]] = NOTHING,
+    ) -> None:
+        """A job comes in, each of whose tasks is `work`. `done`: tasks that ended under an earlier driver, each with
+        its box; `kept`: the last checkpoints of others. Raises InvalidValue for an unknown program, Conflict for a job
         that was there before."""
         check_program("work.program", work.program)
         if job.id in self._works:
@@ -89,7 +139,30 @@ class FleetDriver:
         self._works[job.id] = work
         now_s = self._clock()
         self._write(now_s, "submitted", job=job.id)
-        self._inbox.append(ev.JobSubmitted(now_s, job))
+        self._kept.update(((job.id, task), state) for task, state in kept.items())
+        self._inbox.append(ev.JobSubmitted(now_s, job, done))
+
+    def withdraw(self, job: str) -> None:
+        """Nobody wants a job any more: its tasks are stopped. Nothing happens where it is over or not known."""
+        self._inbox.append(ev.JobWithdrawn(self._clock(), job))
+
+    def forget(self, job: str) -> None:
+        """Remember a job no more that is over, and that no other one needs."""
+        self._inbox.append(ev.JobForgotten(self._clock(), job))
+        self._works.pop(job, None)
+        for book in (self._kept, self._failures):
+            for key in [key for key in book if key[0] == job]:
+                del book[key]
+
+    @property
+    def boxes(self) -> list[str]:
+        """Boxes that the engine has now, by name."""
+        return sorted(self._there)
+
+    @property
+    def running(self) -> list[TaskAt]:
+        """Tasks that the engine took, and of which no end is known."""
+        return list(self._launched)
 
     def drain(self, box: str) -> None:
         """Empty a box."""
@@ -133,6 +206,7 @@ class FleetDriver:
                 self._write_task(event.at_s, "started", task)
             case port.EngineTaskCheckpoint(task=task, state=state):
                 self._kept[(task.job, task.task)] = state
+                self._noted(TaskKept(task, state))
             case port.EngineTaskEnded(task=task, answer=answer):
                 self._launched.pop(task, None)
                 self._answered(task, answer)
@@ -166,6 +240,7 @@ class FleetDriver:
             self._failures[key] = self._failures.get(key, 0) + 1
             pause_s = PROGRAM_PACE.pause_s(self._failures[key], 0.0)
             log.warning("task %s/%d failed, next try in %g s: %s", task.job, task.task, pause_s, event.why)
+            self._noted(ProgramFailed(task, self._failures[key], event.why))
             self._tell_at(event.at_s + pause_s, ev.TaskLost(event.at_s + pause_s, task))
 
     # --- what the controller orders ------------------------------------------------------------------------------
@@ -179,6 +254,7 @@ class FleetDriver:
                 self._evict(order)
             case ev.RefuseJob(job=job, reason=why):
                 self._write(self._clock(), "rejected", job=job, reason=why.words(), code=why.code)
+                self._noted(JobRefused(job, why))
             case ev.WakeAt(at_s=at_s):
                 self._tell_at(at_s, ev.WakeTimeCame(at_s))
 

@@ -2,8 +2,8 @@
 
 A program is a generator function: it takes JSON arguments, yields checkpoints (JSON objects which, laid over its
 arguments, let another run of it go on from there) and returns a JSON answer. To add one, write it as "module:function"
-in `PROGRAMS`; its module is loaded where a task runs, not before. It may be stopped at any moment: by KeyboardInterrupt
-or by the end of its process.
+in `PROGRAMS`, and the check of its arguments in `_CHECKS`; its module is loaded where it is needed, not before. It may
+be stopped at any moment: by KeyboardInterrupt or by the end of its process.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final
 
 from edge.core import checks
+from edge.core.engine import EngineWork
 from edge.core.errors import InvalidValue
 
 Program = Callable[[Mapping[str, Any]], Generator[Mapping[str, Any], None, Any]]
 
 PROGRAMS: Final[Mapping[str, str]] = {"wait": "edge.engines.programs:wait"}
+#: By program: a function that raises InvalidValue for arguments that it cannot take, with paths below `arguments`.
+_CHECKS: Final[Mapping[str, str]] = {"wait": "edge.engines.programs:check_wait"}
 #: A waiting program looks up so often, in s: an interrupt is heard then.
 _STEP_S: Final = 0.1
 
@@ -29,12 +32,21 @@ def check_program(path: str, name: str) -> None:
     checks.one_of(path, name, tuple(PROGRAMS))
 
 
+def check_work(path: str, work: EngineWork) -> None:
+    """Whether there is such a program, and takes these arguments. Raises InvalidValue with the field's path."""
+    check_program(f"{path}.program", work.program)
+    check: Callable[[Mapping[str, Any]], None] = _loaded(_CHECKS[work.program])
+    try:
+        check(work.arguments)
+    except InvalidValue as error:
+        raise InvalidValue(f"{path}.{error.path}", error.given, error.allowed) from None
+
+
 def run_program(name: str, arguments: Mapping[str, Any]) -> Generator[dict[str, Any], None, Any]:
     """Run a program: yields its checkpoints, returns its answer. Raises InvalidValue for an unknown name and for what
     is not JSON; else what the program raises."""
     check_program("program", name)
-    module, _, function = PROGRAMS[name].partition(":")
-    program: Program = getattr(importlib.import_module(module), function)
+    program: Program = _loaded(PROGRAMS[name])
     work = program(arguments)
     while True:
         try:
@@ -47,11 +59,8 @@ def run_program(name: str, arguments: Mapping[str, Any]) -> Generator[dict[str, 
 def wait(arguments: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
     """Hold for `seconds` (null: until stopped), of which `done_s` are done already; a checkpoint each `checkpoint_s`
     (null: none). Answers with the seconds that it held. For scenarios and trials of a fleet."""
-    checks.known_keys("arguments", arguments, ("seconds", "done_s", "checkpoint_s"))
+    check_wait(arguments)
     seconds, done_s, every_s = arguments.get("seconds"), arguments.get("done_s", 0.0), arguments.get("checkpoint_s")
-    for name, value in (("seconds", seconds), ("done_s", done_s), ("checkpoint_s", every_s)):
-        if value is not None:
-            checks.in_range(f"arguments.{name}", value, 0.0, 1e9, low_open=name == "checkpoint_s")
     begin_s = time.monotonic()
     kept_s = 0.0
     while True:
@@ -63,6 +72,19 @@ def wait(arguments: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[s
             kept_s = held_s
             yield {"done_s": (done_s or 0.0) + held_s}
         time.sleep(min(_STEP_S, left_s))
+
+
+def check_wait(arguments: Mapping[str, Any]) -> None:
+    """Raises InvalidValue for arguments that `wait` cannot take."""
+    checks.known_keys("arguments", arguments, ("seconds", "done_s", "checkpoint_s"))
+    for name, value in arguments.items():
+        if value is not None:
+            checks.in_range(f"arguments.{name}", value, 0.0, 1e9, low_open=name == "checkpoint_s")
+
+
+def _loaded(place: str) -> Any:
+    module, _, function = place.partition(":")
+    return getattr(importlib.import_module(module), function)
 
 
 def _as_json(path: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ import queue
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,6 +122,11 @@ class RayEngine:
     def link_pid(self) -> int:
         """The process that is Ray's driver."""
         return self._link.pid
+
+    def know(self, boxes: Mapping[str, Mapping[str, float]]) -> None:
+        """These boxes may be there from now on; one that is there keeps its amounts. Raises InvalidValue for a name."""
+        self._settings = replace(self._settings, boxes={name: dict(amounts) for name, amounts in boxes.items()})
+        self._link.send(msg.RayKnow({name: dict(amounts) for name, amounts in boxes.items()}))
 
     def set_resource(self, box: str, name: str, capacity: float) -> float:
         """See `Engine`."""

@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edge.core.errors import MagpieError, Unavailable
@@ -97,6 +97,8 @@ class RayLink:
                     self._go(self._cancel(key))
             case msg.RayResize():
                 self._go(self._resize(message))
+            case msg.RayKnow(boxes=boxes):
+                self._spec = replace(self._spec, boxes=boxes)
 
     def _go(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

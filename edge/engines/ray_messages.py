@@ -69,6 +69,13 @@ class RayConnect:
 
 
 @dataclass(frozen=True)
+class RayKnow:
+    """These are the boxes that may be there from now on, with their amounts."""
+
+    boxes: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
 class RayLaunch:
     """Run a program on a box. `key` names it in the answers. It asks Ray for `resources`."""
 

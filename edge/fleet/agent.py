@@ -31,6 +31,7 @@ from edge.core.fleet_links import (
     VoteAnswer,
     VoteRequest,
 )
+from edge.fleet.agent_jobs import AgentJobs, OfficeView
 from edge.fleet.codes import use_code
 from edge.fleet.copies import StudentCopies
 from edge.fleet.head import HeadDuty
@@ -70,13 +71,14 @@ class FleetAgent:
         copies: StudentCopies,
         refusals: Refusals,
         records: OrderRecords,
+        jobs: AgentJobs,
         clock: Clock,
         rules: FleetRules = LINK_RULES,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._memory, self._links, self._own, self._copies = memory, links, own, copies
-        self._refusals, self._records, self._clock = refusals, records, clock
-        self._rules, self._alive = rules, alive
+        self._refusals, self._records, self._jobs = refusals, records, jobs
+        self._clock, self._rules, self._alive = clock, rules, alive
         self._me = memory.me
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
@@ -142,10 +144,12 @@ class FleetAgent:
             self._told = BeatAnswer(
                 self._me, memory.election.term, self._me, answered_for_s=self._duty.answered_for_s(now),
                 boxes=self._duty.statuses(), unplaced=self._duty.unplaced, waiting=self._duty.waiting,
+                open_jobs=self._jobs.open_jobs, engine_at=self._jobs.engine_at,
             )  # fmt: skip
         if not self._mandate():
             # A head that was cut off asks, too: another one may have been chosen meanwhile, and would not beat to it.
             await self._beat_to_head()
+        self._jobs.saw(self._office())
         memory.folder.write_status(self.status())
 
     async def _look_and_act(self) -> None:
@@ -170,7 +174,7 @@ class FleetAgent:
         return FleetBeat(
             self._me, memory.election.term, self._boot, self._told.number, memory.agreement.version, answers,
             own.report(memory.agreement) if answers else (), own.refused, own.gone, magpie_version(),
-            age_s if answers else 0.0,
+            age_s if answers else 0.0, self._jobs.open_jobs, self._jobs.amounts, self._jobs.labels,
         )  # fmt: skip
 
     async def _one_beat(self, box: str, beat: FleetBeat) -> BeatAnswer | None:
@@ -292,7 +296,8 @@ class FleetAgent:
         other = beat.agreement != memory.agreement.version
         return BeatAnswer(
             self._me, state.term, self._me, duty.number(beat.sender, now), memory.agreement if other else None,
-            duty.answered_for_s(now), duty.statuses(), duty.unplaced, duty.waiting,
+            duty.answered_for_s(now), duty.statuses(), duty.unplaced, duty.waiting, self._jobs.open_jobs,
+            self._jobs.engine_at,
         )  # fmt: skip
 
     def vote(self, asked: VoteRequest) -> VoteAnswer:
@@ -392,6 +397,14 @@ class FleetAgent:
         if not offer.admitted:
             raise Conflict(f"{order.box} does not admit the camera {camera.id}", "magpie admit says why")
         camera_to_move(self._memory.agreement, order, duty.statuses())  # it may have changed meanwhile
+
+    def _office(self) -> OfficeView:
+        """The head, as this box knows it, for its part of the fleet's jobs."""
+        decides, told = self._mandate(), self._told
+        beats = dict(self._duty.beats) if decides and self._duty is not None else {}
+        head = self._memory.election.head
+        open_jobs, engine_at = (told.open_jobs, told.engine_at) if told.sender == head else (0, "")
+        return OfficeView(head, decides, beats, open_jobs, engine_at)
 
     # -- telling
 

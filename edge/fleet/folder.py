@@ -10,6 +10,10 @@
     overlaps.json             when two boxes answered a camera
     status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
     students/SHA.safetensors  copies of students of cameras that other boxes answer
+    jobs.json                 all jobs that this box keeps since it was the head (jobs.json.damaged: put aside)
+    jobs_told.json            the jobs, their waits and shares as the head tells them, for the appliance beside it
+    engine_cost.json          what the engine of this box costs while it runs no task, for `magpie doctor`
+    engine.log                errors of the engine's process
     lending/                  retrainings that boxes do for each other (edge/runtime/lending_folder.py)
 
 Every file is written whole under another name, synced and renamed. Writing blocks.
@@ -101,6 +105,18 @@ class FleetFolder:
     def write_status(self, message: Any) -> None:
         """Tell others on this machine; a power loss may take it."""
         self.write_bytes("status.json", encoded(message), _READABLE, sync=False)
+
+    def write_told_jobs(self, message: Any) -> None:
+        """The jobs as this box as the head tells them; None: it is not the head."""
+        if message is None:
+            with self._errors("jobs_told.json"):
+                (self.path / "jobs_told.json").unlink(missing_ok=True)
+        else:
+            self.write_bytes("jobs_told.json", encoded(message), _READABLE, sync=False)
+
+    def write_engine_cost(self, message: Any) -> None:
+        """The cost of this box's engine as it was measured last."""
+        self.write_bytes("engine_cost.json", encoded(message), _READABLE, sync=False)
 
     def write_json(self, name: str, value: Any) -> None:
         """Keep a JSON value."""

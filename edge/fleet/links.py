@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from edge.core.errors import Conflict, Forbidden, MagpieError, NotFound, NotUnderstood, Unavailable
+from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_links import FleetMember
 from edge.fleet.identity import client_context
 from edge.fleet.wire import decoded, encoded
@@ -43,16 +43,16 @@ class Links:
         await self._session.close()
 
     async def ask(self, box: FleetMember, path: str, message: Any, kind: type[M], timeout_s: float = 2.0) -> M:
-        """A box's answer. Raises Unavailable (it does not answer), Forbidden, Conflict, NotUnderstood, MagpieError (it
-        refuses)."""
+        """A box's answer. Raises Unavailable (it does not answer), NotUnderstood (it does not know the question),
+        InvalidValue, NotFound, Forbidden, Conflict, MagpieError (it refuses)."""
         return decoded(kind, await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s))
 
     async def ask_bytes(self, box: FleetMember, path: str, message: Any, timeout_s: float, most: int) -> bytes:
-        """A box's answer as it came, at most `most` bytes of it and one more. Raises as `ask`, and NotFound."""
+        """A box's answer as it came, at most `most` bytes of it and one more. Raises as `ask`."""
         return await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s, most)
 
     async def fetch(self, box: FleetMember, path: str, timeout_s: float = 60.0, most: int | None = None) -> bytes:
-        """A file of a box, at most `most` bytes of it and one more. Raises as `ask`, and NotFound."""
+        """A file of a box, at most `most` bytes of it and one more. Raises as `ask`."""
         return await answer_of(self._session, box.address + PREFIX + path, None, box.name, timeout_s, most)
 
 
@@ -75,8 +75,7 @@ async def answer_of(
         ) as answer:  # fmt: skip
             if answer.status == 200:
                 return await (answer.read() if most is None else at_most(answer.content, most + 1))
-            raw = await answer.content.read(LARGEST + 1)
-            raise _ERRORS.get(answer.status, MagpieError)(_words(raw, url, answer.status))
+            raise _refusal(await answer.content.read(LARGEST + 1), url, answer.status)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise Unavailable(f"{url}: no box answers: {error or type(error).__name__}") from None
 
@@ -90,8 +89,26 @@ async def at_most(content: aiohttp.StreamReader, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _words(raw: bytes, url: str, status: int) -> str:
+def _refusal(raw: bytes, url: str, status: int) -> MagpieError:
+    """The error that a box answered; of a value that it does not allow, with the field."""
     try:
-        return str(json.loads(raw)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"{url} answered {status}"
+        told = json.loads(raw)["error"]
+        if status == 400 and told.get("path"):
+            return InvalidValue(str(told["path"]), _Given(str(told["given"])), str(told["allowed"]))
+        words = str(told["message"])
+        if status == 404 and told.get("code") != NotFound.code:
+            return NotUnderstood(
+                f"{url}: this box does not know the question", "it is of an earlier version: upgrade it"
+            )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        words = f"{url} answered {status}"
+    return _ERRORS.get(status, MagpieError)(words)
+
+
+class _Given(str):
+    """A value as another box showed it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -1,13 +1,13 @@
 """The agent of this box, as its appliance and the commands ask it: over the same links as other boxes, with this box's
-certificate."""
+certificate. The agent hands orders, questions and jobs on to the head or to other boxes where it has to."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from edge.core.errors import Conflict, MagpieError, NotFound, NotUnderstood, Unavailable
+from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_links import FleetMember, FleetOrder, OrderAnswer
 from edge.fleet.folder import FleetFolder
 from edge.fleet.links import Links
@@ -15,8 +15,8 @@ from edge.settings import FleetSettings, local_host
 
 M = TypeVar("M")
 
-#: The head asks boxes for their admission before it answers.
-_ORDER_S = 30.0
+#: The head asks boxes for their admission before it answers an order.
+_ANSWER_S: Final = 30.0
 
 
 class OwnAgent:
@@ -37,18 +37,20 @@ class OwnAgent:
         await self.close()
 
     async def order(self, order: FleetOrder) -> OrderAnswer:
-        """Give an order. Raises NotFound, Conflict (also for an order that the head does not know: it is of the version
-        before), Forbidden, Unavailable, StoreError."""
+        """Give an order. Raises InvalidValue, NotFound, Conflict (also for an order that the head does not know: it is
+        of the version before), Forbidden, Unavailable, StoreError."""
         try:
-            return await self.ask("/order", order, OrderAnswer, _ORDER_S)
-        except NotUnderstood as error:
+            return await self.ask("/order", order, OrderAnswer)
+        except (NotUnderstood, InvalidValue) as error:
+            if isinstance(error, InvalidValue) and error.path != "kind":
+                raise
             raise Conflict(f"the head does not carry out the order: {error}") from None
         except MagpieError as error:
             if type(error) is not MagpieError:
                 raise
             raise Unavailable(f"the head could not carry out the order: {error}") from None
 
-    async def ask(self, path: str, message: Any, kind: type[M], timeout_s: float) -> M:
+    async def ask(self, path: str, message: Any, kind: type[M], timeout_s: float = _ANSWER_S) -> M:
         """Its answer. Raises as `Links.ask`, NotFound where the box is in no fleet, StoreError."""
         return await (await self._link()).ask(self._me, path, message, kind, timeout_s)
 
@@ -74,6 +76,12 @@ class OwnAgent:
         links, self._links = self._links, None
         if links is not None:
             await links.__aexit__(None, None, None)
+
+
+async def ask_own_agent(folder: FleetFolder, settings: FleetSettings, path: str, message: Any, kind: type[M]) -> M:
+    """One question over a link of its own. Raises as `OwnAgent.ask`."""
+    async with OwnAgent(folder, settings) as agent:
+        return await agent.ask(path, message, kind)
 
 
 def _changed_ns(path: Path) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import InvalidValue
 from edge.fleet.agent import FleetAgent
+from edge.fleet.agent_jobs import AgentJobs
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
@@ -73,13 +74,14 @@ async def _be_agent(
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
         records = OrderRecords(settings.name, appliance)
-        agent = FleetAgent(memory, links, own, copies, refusals, records, clock, alive=alive)
+        jobs = await parts.enter_async_context(AgentJobs(settings, folder, links, lambda: memory.agreement, clock))
+        agent = FleetAgent(memory, links, own, copies, refusals, records, jobs, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(
             settings.name, settings.lending, LendingFolder(Path(site.data_dir)), links, lambda: memory.agreement, clock
         )
         questions = AgentQuestions(settings.name, settings.answer, appliance, links, lambda: memory.agreement, clock)
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions)
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)

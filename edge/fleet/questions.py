@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, Forbidden, MagpieError, NotFound, NotUnderstood, Unavailable
+from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_links import FleetAgreement, FleetMember
 from edge.core.fleet_questions import (
     ALL_S,
@@ -157,4 +157,4 @@ def outcome_of(error: MagpieError) -> BoxOutcome:
     if isinstance(error, Forbidden):
         return "refused"
     # It has no such route, cannot read the question, or is of a version too far away.
-    return "not_known" if isinstance(error, NotFound | NotUnderstood | Conflict) else "failed"
+    return "not_known" if isinstance(error, NotFound | NotUnderstood | InvalidValue | Conflict) else "failed"

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
+from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.core.fleet_links import (
     AdmissionAsk,
     AdmissionTold,
@@ -112,9 +113,22 @@ class QuestionDesk(Protocol):
         """The newest picture of a camera (JPEG)."""
 
 
+class JobsDesk(Protocol):
+    """Answers what boxes ask about the fleet's jobs; each raises MagpieError for what it refuses."""
+
+    async def told(self, asked: JobsAsk, sender: str) -> JobsTold:
+        """All jobs."""
+
+    async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
+        """A job comes in, by the box `sender`."""
+
+    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
+        """Nobody wants a job any more."""
+
+
 class AgentServer:
-    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending` boxes
-    that ask for it are told that there is no such thing here; without `questions`, too."""
+    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending`,
+    `questions` or `jobs` boxes that ask for it are told that there is no such thing here."""
 
     def __init__(
         self,
@@ -125,6 +139,7 @@ class AgentServer:
         refusals: Refusals,
         lending: LendingDesk | None = None,
         questions: QuestionDesk | None = None,
+        jobs: JobsDesk | None = None,
         limits: DoorLimits = LIMITS,
     ) -> None:
         self._desk, self._refusals = desk, refusals
@@ -143,6 +158,8 @@ class AgentServer:
             _add_lending(app, lending)
         if questions is not None:
             _add_questions(app, questions)
+        if jobs is not None:
+            _add_jobs(app, jobs)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, keepalive_timeout=30.0)
 
     async def __aenter__(self) -> AgentServer:
@@ -173,7 +190,10 @@ class AgentServer:
             return await handler(request)
         except MagpieError as error:
             status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
-            return _json({"error": {"code": error.code, "message": str(error)}}, status)
+            told = {"code": error.code, "message": str(error)}
+            if isinstance(error, InvalidValue):
+                told |= {"path": error.path, "given": repr(error.given)[:200], "allowed": error.allowed}
+            return _json({"error": told}, status)
         except asyncio.CancelledError:
             raise
         except web.HTTPException as error:
@@ -287,6 +307,23 @@ def _add_questions(app: web.Application, desk: QuestionDesk) -> None:
     app.router.add_post(PREFIX + "/questions", ask)
     app.router.add_post(PREFIX + "/question", answer)
     app.router.add_post(PREFIX + "/picture", picture)
+
+
+def _add_jobs(app: web.Application, desk: JobsDesk) -> None:
+    """The routes of jobs."""
+
+    async def told(request: web.Request) -> web.Response:
+        return _message(await desk.told(decoded(JobsAsk, await request.read()), request[_BOX]))
+
+    async def submit(request: web.Request) -> web.Response:
+        return _message(await desk.submit(decoded(JobSubmission, await request.read()), request[_BOX]))
+
+    async def withdraw(request: web.Request) -> web.Response:
+        return _message(await desk.withdraw(decoded(JobWithdrawal, await request.read()), request[_BOX]))
+
+    app.router.add_post(PREFIX + "/jobs", told)
+    app.router.add_post(PREFIX + "/jobs/submit", submit)
+    app.router.add_post(PREFIX + "/jobs/withdraw", withdraw)
 
 
 def _file(path: Path | None, name: str) -> web.StreamResponse:

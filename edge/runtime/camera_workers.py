@@ -16,6 +16,7 @@ from edge.core.baseline import Baseline
 from edge.core.camera import CameraState
 from edge.core.configs import WHOLE
 from edge.core.errors import MagpieError
+from edge.core.facts import FrameSampled
 from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
@@ -230,6 +231,7 @@ class CameraWorkers:
         elif isinstance(message, m.Sampled):
             r.golden.labels.add(message.frame)
             r.students.siblings.sampled(camera, message.frame)
+            r.fact(FrameSampled(message.frame))
         elif isinstance(message, m.SampleClosed):
             r.boundary.sample_closed(name, message.window, message.frames)
         elif isinstance(message, m.Measured):

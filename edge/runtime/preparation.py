@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edge.core import events as ev
+from edge.core.facts import FrameLabelled
 from edge.core.journal_kinds import JournalNote
 from edge.core.labels import LabelledWindow
 from edge.runtime import messages as m
@@ -63,6 +64,8 @@ class Preparation:
     def labelled(self, message: m.Labelled) -> None:
         """The golden share follows what a label is measured to cost and how many are still to come."""
         r = self._r
+        if message.labelled is not None:
+            r.fact(FrameLabelled(message.labelled))
         s, now = r.window.settings, r.clock.monotonic()
         r.learning.labelled(message.seconds / r.shares.cores, r.golden.labels.last_cost)
         left = r.window.end_utc_s - r.clock.utc()

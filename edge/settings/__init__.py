@@ -5,8 +5,22 @@ The same models check the YAML file, REST bodies and stored documents, so a valu
 
 from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission
 from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
-from edge.settings.cameras import CameraRetraining, CameraSettings, InferenceSettings, StudentSettings, ZoneSettings
+from edge.settings.cameras import (
+    CameraRetraining,
+    CameraSettings,
+    InferenceSettings,
+    LineSettings,
+    StudentSettings,
+    ZoneSettings,
+)
 from edge.settings.fleet import FLEET_PORT, FleetSettings, LendingSettings, box_address
+from edge.settings.fleet_jobs import (
+    EngineSettings,
+    FleetJobsSettings,
+    JobQueueSettings,
+    JobTenantSettings,
+    RayEngineSettings,
+)
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
 from edge.settings.parsing import merge, parse
 from edge.settings.retraining import ConfigurationSpace, RetrainingSettings
@@ -27,13 +41,18 @@ __all__ = [
     "CameraRetraining",
     "CameraSettings",
     "ConfigurationSpace",
+    "EngineSettings",
+    "FleetJobsSettings",
     "FleetSettings",
     "Fraction",
     "GrpcSettings",
     "HttpSettings",
     "Identifier",
     "InferenceSettings",
+    "JobQueueSettings",
+    "JobTenantSettings",
     "LendingSettings",
+    "LineSettings",
     "ModelCandidate",
     "ModelDemand",
     "ModelName",
@@ -42,6 +61,7 @@ __all__ = [
     "PipelineAdmission",
     "QueueSettings",
     "QuietHours",
+    "RayEngineSettings",
     "RecordingSettings",
     "RetentionSettings",
     "RetrainingSettings",

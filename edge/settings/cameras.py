@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -16,6 +17,7 @@ from edge.core.configs import (
     StudentSpec,
     check_region,
 )
+from edge.core.counts import CountLine, check_line
 from edge.core.errors import InvalidValue
 from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
 from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
@@ -115,6 +117,31 @@ class ZoneSettings(Settings):
         return Zone(self.name, self.polygon, self.classes)
 
 
+class LineSettings(Settings):
+    """A line on a camera's picture that objects are counted at."""
+
+    name: Identifier
+    start: tuple[Fraction, Fraction] = Field(description="[x, y] in fractions of the picture")
+    end: tuple[Fraction, Fraction] = Field(
+        description="[x, y]; who crosses to the right, as seen from start to end, goes forward"
+    )
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
+        (), max_length=200, description="only objects of these classes count; empty: all"
+    )
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> LineSettings:
+        try:
+            check_line("line", self.start, self.end)
+        except InvalidValue as error:
+            raise FieldProblem("end", f"{error.allowed} (here: {error.given})") from None
+        return self
+
+    def line(self) -> CountLine:
+        """As it is counted at."""
+        return CountLine(self.name, self.start, self.end, self.classes)
+
+
 class CameraSettings(Settings):
     """One camera and its student."""
 
@@ -138,7 +165,10 @@ class CameraSettings(Settings):
     student: StudentSettings = StudentSettings()
     inference: InferenceSettings = InferenceSettings()
     retraining: CameraRetraining = CameraRetraining()
-    zones: tuple[ZoneSettings, ...] = Field((), max_length=32, description="named parts of the picture, for rules")
+    zones: tuple[ZoneSettings, ...] = Field(
+        (), max_length=32, description="named parts of the picture, for rules and counts"
+    )
+    lines: tuple[LineSettings, ...] = Field((), max_length=32, description="lines that objects are counted at")
 
     @field_validator("url")
     @classmethod
@@ -158,16 +188,8 @@ class CameraSettings(Settings):
         for name in self.class_map:
             if name not in self.classes:
                 raise FieldProblem(f"class_map.{name}", f"one of the camera's classes {', '.join(self.classes)}")
-        names = [z.name for z in self.zones]
-        for number, zone in enumerate(self.zones):
-            if names.index(zone.name) != number:
-                raise FieldProblem(f"zones[{number}].name", f"{zone.name!r} is there twice; each name once")
-            for name in zone.classes:
-                if name not in self.classes:
-                    raise FieldProblem(
-                        f"zones[{number}].classes",
-                        f"{name!r} is none of the camera's classes {', '.join(self.classes)}",
-                    )
+        self._check_named("zones", self.zones)
+        self._check_named("lines", self.lines)
         if self.student.model and self.task != "detection":
             raise FieldProblem("student.model", "a published detector needs task detection")
         for name in self.student.class_map:
@@ -179,6 +201,19 @@ class CameraSettings(Settings):
         if self.student.architecture is not None and self.student.architecture not in allowed:
             raise FieldProblem("student.architecture", f"one of {', '.join(allowed)} for task {self.task}")
         return self
+
+    def _check_named(self, field: str, parts: Sequence[ZoneSettings | LineSettings]) -> None:
+        """Each name once, and only classes of the camera."""
+        names = [part.name for part in parts]
+        for number, part in enumerate(parts):
+            if names.index(part.name) != number:
+                raise FieldProblem(f"{field}[{number}].name", f"{part.name!r} is there twice; each name once")
+            for name in part.classes:
+                if name not in self.classes:
+                    raise FieldProblem(
+                        f"{field}[{number}].classes",
+                        f"{name!r} is none of the camera's classes {', '.join(self.classes)}",
+                    )
 
     def drawn_spec(self) -> StudentSpec:
         """The specification of a student of our own architectures, with their usual sizes filled in."""

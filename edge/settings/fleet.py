@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from edge.core.errors import InvalidValue
 from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
+from edge.settings.fleet_jobs import EngineSettings, FleetJobsSettings
 
 #: The port of a fleet's agents where an address names none.
 FLEET_PORT: Final = 8470
@@ -70,6 +71,8 @@ class FleetSettings(Settings):
     page: Annotated[str, Field(max_length=300, pattern=r"^(https?://[^\s\"'<>]+)?$")] = Field(
         "", description="this box's page for people at other boxes; empty: by its address and web.port"
     )
+    engine: EngineSettings = EngineSettings()
+    jobs: FleetJobsSettings = FleetJobsSettings()
     token: SecretReference = Field("", description="env:NAME or file:/path with an admin's API token of this appliance")
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ class RetentionSettings(Settings):
     """How long history is kept: every limit holds, the oldest goes first."""
 
     days: float = Field(30, gt=0, le=3650, description="pictures, events, windows, models that are not needed")
+    count_days: float = Field(1100, gt=0, le=36500, description="counts by hour and day; by minute they go by `days`")
     max_gb: float = Field(10, gt=0, le=1e5, description="pictures and models together")
     max_events: int = Field(1_000_000, ge=100, le=10**9, description="journal entries")
     max_events_mb: float = Field(500, gt=0, le=1e6, description="journal entries, in MB")

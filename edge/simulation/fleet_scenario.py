@@ -11,16 +11,8 @@ from typing import Any, Final, Literal
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.fields import mapping, number, required, sequence
-from edge.core.fleet import (
-    FLEET_DISCIPLINES,
-    Avoidance,
-    FleetBox,
-    FleetJob,
-    FleetQueue,
-    FleetTenant,
-    SpatialRule,
-    check_name,
-)
+from edge.core.fleet import FLEET_DISCIPLINES, FleetBox, FleetJob, FleetQueue, FleetTenant
+from edge.core.fleet_job_file import JOB_KEYS, amounts_of, flag, job_of, whole
 from scheduler.fleet.fair import TenantTree
 from scheduler.fleet.order import circle
 
@@ -30,11 +22,7 @@ FaultKind = Literal["box_down", "box_up", "box_cut", "box_healed", "drain", "hea
 _OF_A_BOX: Final = ("box_down", "box_up", "box_cut", "box_healed", "drain")
 _OF_THE_HEAD: Final = ("head_down", "head_up")
 _PLACEMENTS: Final = ("spread", "pack")
-_RULE_KEYS: Final = ("zone", "near", "avoid")
-_JOB_KEYS: Final = (
-    "id", "t", "tasks", "demand", "duration_s", "tenant", "queue", "priority", "gang", "after", "near", "avoid", "zone",
-    "prefer", "relax_after_s", "overlap", "checkpoints", "infeasible", "offers",
-)  # fmt: skip
+_JOB_KEYS: Final = (*JOB_KEYS, "t", "infeasible")
 
 
 @dataclass(frozen=True)
@@ -156,7 +144,7 @@ def _box(row: Mapping[str, Any], path: str) -> FleetBox:
         if not isinstance(label, str) or not label:
             raise InvalidValue(f"{path}.labels.{name}", label, "text")
         checks.plain_text(f"{path}.labels.{name}", [name, label])
-    resources = _amounts(required(row, "resources", path), f"{path}.resources")
+    resources = amounts_of(required(row, "resources", path), f"{path}.resources")
     return FleetBox(required(row, "name", path), resources, dict(labels))
 
 
@@ -169,7 +157,7 @@ def _queue(row: Mapping[str, Any], path: str) -> FleetQueue:
     checks.known_keys(path, row, ("name", "slots", "discipline"))
     discipline = row.get("discipline", "fifo")
     checks.one_of(f"{path}.discipline", discipline, FLEET_DISCIPLINES)
-    slots = None if row.get("slots") is None else _whole(row, "slots", path, 1)
+    slots = None if row.get("slots") is None else whole(row, "slots", path, 1)
     return FleetQueue(required(row, "name", path), slots, discipline)
 
 
@@ -177,49 +165,7 @@ def _job(row: Mapping[str, Any], path: str) -> ArrivingJob:
     checks.known_keys(path, row, _JOB_KEYS)
     at_s = number(row, "t", path)
     checks.in_range(f"{path}.t", at_s, 0.0, 1e9)
-    overlap = row.get("overlap", "never")
-    checks.one_of(f"{path}.overlap", overlap, ("never", "allowed"))
-    if "duration_s" not in row:
-        raise InvalidValue(f"{path}.duration_s", None, "seconds, or null for a service (the field is required)")
-    choices = []
-    for n, item in enumerate(sequence(row.get("prefer") or (), f"{path}.prefer")):
-        choice = mapping(item, f"{path}.prefer[{n}]")
-        checks.known_keys(f"{path}.prefer[{n}]", choice, _RULE_KEYS)
-        choices.append(_rule(choice, f"{path}.prefer[{n}]"))
-    job = FleetJob(
-        id=required(row, "id", path),
-        demand=_amounts(required(row, "demand", path), f"{path}.demand"),
-        tasks=_whole(row, "tasks", path, 1),
-        duration_s=None if row["duration_s"] is None else number(row, "duration_s", path),
-        tenant=row.get("tenant"),
-        queue=row.get("queue"),
-        priority=number(row, "priority", path, 0.0),
-        gang=_flag(row, "gang", path),
-        after=_names(row.get("after"), f"{path}.after"),
-        rule=_rule(row, path),
-        choices=tuple(choices),
-        relax_after_s=number(row, "relax_after_s", path, 0.0),
-        overlap=overlap == "allowed",
-        checkpoints=_flag(row, "checkpoints", path),
-        offers=_amounts(row.get("offers") or {}, f"{path}.offers"),
-    )
-    return ArrivingJob(at_s, job, _flag(row, "infeasible", path))
-
-
-def _rule(row: Mapping[str, Any], path: str) -> SpatialRule:
-    zone = {}
-    for label, values in mapping(row.get("zone") or {}, f"{path}.zone").items():
-        zone[label] = _names(values, f"{path}.zone.{label}")
-        checks.not_empty(f"{path}.zone.{label}", zone[label])
-    avoid = None
-    if row.get("avoid") is not None:
-        given = mapping(row["avoid"], f"{path}.avoid")
-        checks.known_keys(f"{path}.avoid", given, ("group", "per"))
-        group, per = required(given, "group", f"{path}.avoid"), given.get("per", "box")
-        check_name(f"{path}.avoid.group", group)
-        check_name(f"{path}.avoid.per", per)
-        avoid = Avoidance(group, per)
-    return SpatialRule(zone, _names(row.get("near"), f"{path}.near"), avoid)
+    return ArrivingJob(at_s, job_of(row, path), flag(row, "infeasible", path))
 
 
 def _fault(row: Mapping[str, Any], path: str) -> InjectedFault:
@@ -292,30 +238,3 @@ def _once(key: str, field: str, names: Sequence[str]) -> set[str]:
             raise InvalidValue(f"{key}[{n}].{field}", name, "each name once")
         seen.add(name)
     return seen
-
-
-def _amounts(value: Any, path: str) -> dict[str, float]:
-    given = mapping(value, path)
-    return {name: number(given, name, path) for name in given}
-
-
-def _names(value: Any, path: str) -> tuple[str, ...]:
-    names = () if value is None else sequence(value, path)
-    for n, name in enumerate(names):
-        if not isinstance(name, str) or not name:
-            raise InvalidValue(f"{path}[{n}]", name, "a name")
-    return tuple(names)
-
-
-def _whole(row: Mapping[str, Any], key: str, path: str, default: int) -> int:
-    given = number(row, key, path, default)
-    if int(given) != given or given < 1:
-        raise InvalidValue(f"{path}.{key}", given, "a whole number from 1")
-    return int(given)
-
-
-def _flag(row: Mapping[str, Any], key: str, path: str) -> bool:
-    given = row.get(key, False)
-    if not isinstance(given, bool):
-        raise InvalidValue(f"{path}.{key}", given, "true or false")
-    return given

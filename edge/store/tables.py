@@ -440,3 +440,52 @@ answers = sa.Table(
     sa.Index("ix_answers_camera_window", "camera", "window"),
     sqlite_autoincrement=True,
 )
+
+# Counted objects, in buckets of a minute, an hour and a day (`step_s`); a day, like all buckets, is one of UTC.
+counts = sa.Table(
+    "counts",
+    metadata,
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("step_s", sa.Integer, nullable=False),
+    sa.Column("start_s", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("way", sa.Text, nullable=False),
+    sa.Column("class_name", sa.Text, nullable=False),
+    sa.Column("objects", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("standing_s", sa.Double, nullable=False),
+    sa.Column("most", sa.Integer, nullable=False),
+    sa.PrimaryKeyConstraint("camera", "step_s", "start_s", "kind", "name", "way", "class_name"),
+    sa.Index("ix_counts_step_s_start_s", "step_s", "start_s"),
+)
+
+# How much of the same buckets each camera was watched.
+count_watched = sa.Table(
+    "count_watched",
+    metadata,
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("step_s", sa.Integer, nullable=False),
+    sa.Column("start_s", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("answers", sa.BigInteger, nullable=False),
+    sa.PrimaryKeyConstraint("camera", "step_s", "start_s"),
+    sa.Index("ix_count_watched_step_s_start_s", "step_s", "start_s"),
+)
+
+# Followed objects beside a teacher's labels near the places of counts, by minute.
+count_checks = sa.Table(
+    "count_checks",
+    metadata,
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("start_s", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("class_name", sa.Text, nullable=False),
+    sa.Column("frames", sa.Integer, nullable=False),
+    sa.Column("followed", sa.Integer, nullable=False),
+    sa.Column("there", sa.Integer, nullable=False),
+    sa.Column("same", sa.Integer, nullable=False),
+    sa.PrimaryKeyConstraint("camera", "start_s", "kind", "name", "class_name"),
+    sa.Index("ix_count_checks_start_s", "start_s"),
+)

@@ -70,7 +70,7 @@ class Track:
 
     began_s: float
     began_utc_s: float
-    began_at: mo.Point
+    began_box: Box
     seen_s: float
     seen_utc_s: float
     box: Box
@@ -93,6 +93,12 @@ class Track:
     def size(self) -> float:
         """Root of its area."""
         return math.sqrt(self.sides[0] * self.sides[1])
+
+    @property
+    def began_at(self) -> mo.Point:
+        """The middle of the box that it began with."""
+        x0, y0, x1, y1 = self.began_box
+        return (x0 + x1) / 2, (y0 + y1) / 2
 
     @property
     def stood_s(self) -> float:
@@ -130,6 +136,8 @@ class Track:
             zones=self.zones(),
             zone_s={zone: stay.inside_s - stay.entered_s for zone, stay in self.stays},
             still=self.still,
+            began_box=self.began_box,
+            velocity=(0.0, 0.0) if self.still else self.motion.velocity,
         )
 
 
@@ -140,7 +148,7 @@ def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
     return Track(
         began_s=seen.at_s,
         began_utc_s=seen.utc_s,
-        began_at=answer.centre,
+        began_box=answer.box,
         seen_s=seen.at_s,
         seen_utc_s=seen.utc_s,
         box=answer.box,
@@ -205,7 +213,7 @@ def joined(lost: Track, found: Track) -> Track:
         object=lost.object,
         began_s=lost.began_s,
         began_utc_s=lost.began_utc_s,
-        began_at=lost.began_at,
+        began_box=lost.began_box,
         votes=ranked,
         class_name=leading(ranked, lost.class_name),
         score=max(lost.score, found.score),

@@ -65,6 +65,17 @@ class Apart:
             for per in self._scopes[group]:
                 self._count(Avoidance(group, per), box, -1)
 
+    def forget(self, group: str) -> list[str]:
+        """No job names a group any more: answers with its names, which are gone. One that has members is kept."""
+        if self._members.get(group):
+            return []
+        self._members.pop(group, None)
+        scopes = [Avoidance(group, per) for per in sorted(self._scopes.pop(group, ()))]
+        for scope in scopes:
+            self._taken.pop((group, scope.per), None)
+            self._matcher.set_everywhere(self.name(scope), 0.0)
+        return [self.name(scope) for scope in scopes]
+
     def _count(self, group: Avoidance, box: str, step: int) -> None:
         taken = self._taken.setdefault((group.group, group.per), Counter())
         value = self._boxes[box].label(group.per)

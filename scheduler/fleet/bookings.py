@@ -87,6 +87,11 @@ class Bookings:
         """Tasks of one shape by box."""
         return self._alike.setdefault(shape, {})
 
+    def prune(self) -> None:
+        """Forget shapes of which nobody holds anything."""
+        for shape in [shape for shape, boxes in self._alike.items() if not boxes]:
+            del self._alike[shape]
+
     def _keep_own_units(self, booking: Booking) -> None:
         """A member holds its own unit: its box has exactly that one."""
         for group in booking.ask.groups:

@@ -10,11 +10,14 @@ from functools import singledispatchmethod
 
 from edge.core.errors import Conflict
 from edge.core.fleet import FleetQueue, FleetRules, FleetTenant, TaskAt
-from edge.core.fleet_reasons import FleetReason
+from edge.core.fleet_reasons import FleetReason, FleetReasonCode
 from scheduler.fleet import events as ev
 from scheduler.fleet.draining import drain, move_drained
+from scheduler.fleet.fair import JobTenantNow
 from scheduler.fleet.feasible import Feasibility
-from scheduler.fleet.losing import box_heard, box_lost, end, lose, stopped
+from scheduler.fleet.forgetting import forget, may_forget
+from scheduler.fleet.giving_up import refuse, withdraw
+from scheduler.fleet.losing import box_heard, box_lost, end, lose, signal_end, stopped
 from scheduler.fleet.patience import keep_boxes
 from scheduler.fleet.placing import announce_resized, answered, enqueue, try_line
 from scheduler.fleet.state import BoxState, FleetState, JobState, Placement, TaskState
@@ -43,7 +46,7 @@ class FleetController:
             state.slots.queues,
             state.fair.knows,
             lambda name: state.jobs[name].job if name in state.jobs else None,
-            lambda name: name in state.jobs and state.jobs[name].refused is not None,
+            self._lost,
         )
 
     def handle(self, *events: ev.FleetEvent) -> list[ev.FleetInstruction]:
@@ -73,6 +76,19 @@ class FleetController:
         """All jobs with a task that waits, and why."""
         found = {name: why_waiting(self._state, job) for name, job in self._state.jobs.items()}
         return {name: reason for name, reason in found.items() if reason is not None}
+
+    def over(self, job: str) -> bool:
+        """Whether nothing of a job runs or will: it ended, is withdrawn or refused, or is not known."""
+        known = self._state.jobs.get(job)
+        return known is None or known.over
+
+    def remembers(self) -> list[str]:
+        """The ids of all jobs that it knows."""
+        return list(self._state.jobs)
+
+    def shares(self) -> list[JobTenantNow]:
+        """The tenants that jobs may belong to, with what each has and should have."""
+        return self._state.fair.now()
 
     def running_on(self, box: str) -> list[TaskAt]:
         """Tasks that hold resources on a box."""
@@ -114,14 +130,34 @@ class FleetController:
         state, spec = self._state, event.job
         if spec.id in state.jobs:
             raise Conflict(f"there was a job {spec.id} before")
-        tasks = [TaskState() for _ in range(spec.tasks)]
-        job = state.jobs[spec.id] = JobState(spec, len(state.jobs), state.now_s, tasks)
-        reason = self._feasible.refusal(spec)
+        tasks = [TaskState("done" if task in event.done else "waiting") for task in range(spec.tasks)]
+        job = state.jobs[spec.id] = JobState(spec, state.came_in, state.now_s, tasks)
+        state.came_in += 1
+        reason = None if job.done else self._feasible.refusal(spec)
         if reason is not None:
-            self._refuse(job, reason)
+            refuse(state, job, reason)
             return
-        state.fair.wants(spec.tenant, spec.demand, spec.tasks)
+        for task, box in event.done.items():
+            if box in state.boxes:
+                state.near.placed(spec.id, task, box)
+        if job.done:
+            signal_end(state, job)
+            return
+        state.fair.wants(spec.tenant, spec.demand, len(job.waiting()))
         enqueue(state, job)
+
+    @_on.register
+    def _(self, event: ev.JobWithdrawn) -> None:
+        job = self._state.jobs.get(event.job)
+        if job is not None:
+            withdraw(self._state, job)
+
+    @_on.register
+    def _(self, event: ev.JobForgotten) -> None:
+        job = self._state.jobs.get(event.job)
+        if job is not None and may_forget(self._state, job):
+            forget(self._state, job)
+            self._feasible.forget(job.id)
 
     @_on.register
     def _(self, event: ev.TasksTaken) -> None:
@@ -202,15 +238,11 @@ class FleetController:
         found = None if job is None else job.tasks[task.task]
         return found is not None and found.status == "placed" and found.epoch == task.epoch
 
-    def _refuse(self, job: JobState, reason: FleetReason) -> None:
-        """Nobody can place the job, nor those that need it."""
-        state = self._state
-        job.refused = reason
-        state.lines.leave(job.id)
-        state.out.append(ev.RefuseJob(job.id, reason))
-        beside = [name for name, other in state.jobs.items() if job.id in other.job.rule.near]
-        for name in [*state.lines.wake(job.id), *beside]:
-            other = state.jobs[name]
-            if other.refused is None:
-                state.fair.wants(other.job.tenant, other.job.demand, -len(other.tasks))
-                self._refuse(other, FleetReason("target_refused", (job.id,)))
+    def _lost(self, name: str) -> FleetReasonCode | None:
+        """Why a job will never be done; None: it may be."""
+        job = self._state.jobs.get(name)
+        if job is None:
+            return None
+        if job.refused is not None:
+            return "target_refused"
+        return "target_withdrawn" if job.withdrawn else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edge.core.fleet import FleetBox, FleetJob, TaskAt
 from edge.core.fleet_reasons import EvictionCode, FleetReason
@@ -49,9 +49,24 @@ class BoxDraining(FleetEvent):
 
 @dataclass(frozen=True)
 class JobSubmitted(FleetEvent):
-    """A job came in."""
+    """A job came in. `done`: tasks whose work was done before, under another controller, each with its box."""
 
     job: FleetJob
+    done: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobWithdrawn(FleetEvent):
+    """Nobody wants a job any more: its tasks are stopped, and none begins."""
+
+    job: str
+
+
+@dataclass(frozen=True)
+class JobForgotten(FleetEvent):
+    """A job that is over need not be remembered. One that is not over, or that another job needs, still is."""
+
+    job: str
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from edge.core.errors import InvalidValue
 from edge.core.fleet import FleetTenant
@@ -75,6 +76,17 @@ class TenantTree:
         return out
 
 
+@dataclass(frozen=True)
+class JobTenantNow:
+    """A tenant: of `resource`, the scarcest one, it wants `wanted`, has `used`, and its fair share is `share`."""
+
+    tenant: str
+    resource: str
+    wanted: float
+    share: float
+    used: float
+
+
 class FairShares:
     """Amounts that tenants use, and that they are owed. The caller tells each change and lets time pass before it."""
 
@@ -129,6 +141,14 @@ class FairShares:
     def share(self, tenant: str) -> tuple[str, float, float]:
         """(resource, fair share, used) of a tenant now."""
         return self._resource, self._share.get(tenant, 0.0), self._used[tenant][self._resource]
+
+    def now(self) -> list[JobTenantNow]:
+        """Every tenant, by name."""
+        resource = self._resource
+        return [
+            JobTenantNow(name, resource, self._want[name][resource], self._share.get(name, 0.0), used[resource])
+            for name, used in sorted(self._used.items())
+        ]
 
     def is_owed(self, tenant: str | None) -> bool:
         """Whether a tenant had less than its share; work of no tenant is always owed."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from edge.core.fleet import FleetBox, FleetJob, FleetQueue, SpatialRule, is_ephemeral
-from edge.core.fleet_reasons import FleetReason
+from edge.core.fleet_reasons import FleetReason, FleetReasonCode
 from scheduler.fleet.order import circle
 
 _ROUNDING = 1e-9
+_MOST_FINDINGS = 10_000
 
 
 class Feasibility:
-    """Answers for the boxes of now. Findings for equal jobs are kept until a box joins."""
+    """Answers for the boxes of now. Findings for equal jobs are kept until a box joins. `lost` tells why a job
+    will never run."""
 
     def __init__(
         self,
@@ -24,16 +26,22 @@ class Feasibility:
         queues: Mapping[str, FleetQueue],
         knows_tenant: Callable[[str], bool],
         job: Callable[[str], FleetJob | None],
-        refused: Callable[[str], bool],
+        lost: Callable[[str], FleetReasonCode | None],
     ) -> None:
         self._boxes, self._queues, self._knows_tenant = boxes, queues, knows_tenant
-        self._job, self._refused = job, refused
+        self._job, self._lost = job, lost
         self._holding: dict[object, dict[str, int]] = {}
         self._needs: dict[str, tuple[str, ...]] = {}
 
     def box_joined(self) -> None:
         """There is another box."""
         self._holding.clear()
+
+    def forget(self, job: str) -> None:
+        """A job is no part of any chain any more."""
+        self._needs.pop(job, None)
+        if len(self._holding) > _MOST_FINDINGS:
+            self._holding.clear()
 
     def refusal(self, job: FleetJob) -> FleetReason | None:
         """Why nobody can ever place the job; None: somebody can."""
@@ -42,8 +50,9 @@ class Feasibility:
             return unknown
         needs = (*job.after, *job.rule.near)
         for other in needs:
-            if self._refused(other):
-                return FleetReason("target_refused", (other,))
+            lost = self._lost(other)
+            if lost is not None:
+                return FleetReason(lost, (other,))
         if needs:
             self._needs[job.id] = needs
             chain = circle(self._needs, job.id)

@@ -84,6 +84,13 @@ class Lines:
         """Jobs that waited for the end of a job, among others."""
         return list(self._parked.pop(signal, ()))
 
+    def unpark(self, job: str) -> None:
+        """A job waits for no other job any more."""
+        for signal in [signal for signal, jobs in self._parked.items() if job in jobs]:
+            del self._parked[signal][job]
+            if not self._parked[signal]:
+                del self._parked[signal]
+
     def look_everywhere(self) -> None:
         """Something changed that no box tells: every line looks at every box again."""
         for lines in self.by_tenant.values():

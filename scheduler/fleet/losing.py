@@ -48,11 +48,11 @@ def stop(state: FleetState, job: JobState, task: int, reason: EvictionCode) -> N
 def stopped(state: FleetState, job: JobState, task: int) -> None:
     """A task stopped as ordered; it waits again, and its choices open from now on."""
     release(state, job, task)
-    _wait(job, task)
+    _wait(state, job, task)
     job.since_s = state.now_s
     if job.broken:
         break_gang(state, job)
-    else:
+    elif job.waiting():
         enqueue(state, job)
 
 
@@ -61,7 +61,7 @@ def lose(state: FleetState, job: JobState, tasks: Iterable[int], since_s: float 
     `since_s` at the latest: choices open from then on."""
     for task in tasks:
         release(state, job, task)
-        _wait(job, task)
+        _wait(state, job, task)
     job.since_s = max(job.since_s, since_s)
     if job.job.gang:
         break_gang(state, job)
@@ -82,10 +82,12 @@ def break_gang(state: FleetState, job: JobState) -> None:
 
 def end(state: FleetState, job: JobState, task: int, ran_s: float) -> None:
     """A task's work is done."""
-    if job.tasks[task].status == "placed":
+    before = job.tasks[task].status
+    if before == "placed":
         release(state, job, task)
     job.tasks[task].status = "done"
-    state.fair.wants(job.job.tenant, job.job.demand, -1)
+    if before != "withdrawn":  # else it counts no more already
+        state.fair.wants(job.job.tenant, job.job.demand, -1)
     if ran_s > 0.0:
         state.fair.task_took(ran_s)
     if job.broken:
@@ -93,12 +95,17 @@ def end(state: FleetState, job: JobState, task: int, ran_s: float) -> None:
     if not job.waiting():
         state.lines.leave(job.id)
     if job.done:
-        state.signals.ended(job.id)
-        for other in state.lines.wake(job.id):
-            waiting = state.jobs[other]
-            waiting.since_s = state.now_s
-            if not state.signals.missing(waiting.job.after):
-                enqueue(state, waiting)
+        signal_end(state, job)
+
+
+def signal_end(state: FleetState, job: JobState) -> None:
+    """All tasks of a job have ended: jobs that waited for that join their lines."""
+    state.signals.ended(job.id)
+    for other in state.lines.wake(job.id):
+        waiting = state.jobs[other]
+        waiting.since_s = state.now_s
+        if not state.signals.missing(waiting.job.after):
+            enqueue(state, waiting)
 
 
 def box_lost(state: FleetState, box: BoxState) -> None:
@@ -191,7 +198,10 @@ def _by_job(box: BoxState) -> list[tuple[str, list[int]]]:
     return list(found.items())
 
 
-def _wait(job: JobState, task: int) -> None:
-    job.tasks[task].status = "waiting"
+def _wait(state: FleetState, job: JobState, task: int) -> None:
+    """A task without a box waits for another one, or not any more."""
+    job.tasks[task].status = "withdrawn" if job.withdrawn else "waiting"
     job.tasks[task].box = None
     job.tasks[task].stopping = None
+    if job.withdrawn:
+        state.fair.wants(job.job.tenant, job.job.demand, -1)

@@ -49,6 +49,13 @@ class Locality:
                 del there[job]
                 self._matcher.set_resource(self.name(job), 0.0, before)
 
+    def forget(self, job: str) -> None:
+        """Nobody asks for the boxes of a job any more."""
+        for box in set(self._where.pop(job, {}).values()):
+            here = self._on[box]
+            del here[job]
+            self._matcher.set_resource(self.name(job), 0.0, box)
+
     def box_began_anew(self, box: str) -> None:
         """Make the names again that the box forgot."""
         for job in self._on.get(box, ()):

@@ -32,6 +32,10 @@ class Signals:
         """All tasks of a job have ended."""
         self._matcher.set_resource(self.name(job), UNBOUNDED, FLEET)
 
+    def forget(self, job: str) -> None:
+        """Nobody asks for the end of a job any more."""
+        self._matcher.set_resource(self.name(job), 0.0, FLEET)
+
     def missing(self, after: Sequence[str]) -> list[str]:
         """The jobs of `after` that have not ended."""
         return [job for job in after if not self._matcher.exists(self.name(job))]

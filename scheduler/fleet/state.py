@@ -6,7 +6,17 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edge.core.fleet import BoxStatus, FleetBox, FleetJob, FleetQueue, FleetRules, FleetTenant, SpatialRule, TaskAt
+from edge.core.fleet import (
+    Avoidance,
+    BoxStatus,
+    FleetBox,
+    FleetJob,
+    FleetQueue,
+    FleetRules,
+    FleetTenant,
+    SpatialRule,
+    TaskAt,
+)
 from edge.core.fleet_reasons import EvictionCode, FleetReason
 from scheduler.fleet.bookings import Bookings
 from scheduler.fleet.compose import Ask, all_of
@@ -21,8 +31,8 @@ from scheduler.fleet.spread import Ranking, spreading
 from scheduler.fleet.zones import Zones
 
 Placement = Literal["spread", "pack"]
-#: waiting: it has no box. placed: it holds resources on a box. done: its work is done.
-TaskStatus = Literal["waiting", "placed", "done"]
+#: waiting: it has no box. placed: it holds resources on a box. done: its work is done. withdrawn: it never will be.
+TaskStatus = Literal["waiting", "placed", "done", "withdrawn"]
 
 
 @dataclass(slots=True)
@@ -51,6 +61,8 @@ class JobState:
     began: bool = False
     #: A task of the gang is lost: the others are given back, and all begin together again.
     broken: bool = False
+    #: Nobody wants it any more: a task that stops is withdrawn.
+    withdrawn: bool = False
 
     @property
     def id(self) -> str:
@@ -62,9 +74,23 @@ class JobState:
         """Whether all tasks have ended."""
         return all(task.status == "done" for task in self.tasks)
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it runs or will: all tasks ended or are withdrawn, or it was refused."""
+        return self.refused is not None or all(task.status in ("done", "withdrawn") for task in self.tasks)
+
     def waiting(self) -> list[int]:
         """Tasks without a box."""
         return [n for n, task in enumerate(self.tasks) if task.status == "waiting"]
+
+    def needs(self) -> set[str]:
+        """The jobs that it names."""
+        near = (name for rule in (self.job.rule, *self.job.choices) for name in rule.near)
+        return {*self.job.after, *near}
+
+    def groups(self) -> set[Avoidance]:
+        """The groups that its tasks may be members of."""
+        return {rule.avoid for rule in (self.job.rule, *self.job.choices) if rule.avoid is not None}
 
     def at(self, task: int) -> TaskAt:
         """Where a placed task is."""
@@ -102,6 +128,8 @@ class FleetState:
         self.lines = Lines()
         self.boxes: dict[str, BoxState] = {}
         self.jobs: dict[str, JobState] = {}
+        #: How many jobs came in, those that are forgotten included.
+        self.came_in = 0
         self.out: list[FleetInstruction] = []
         self.now_s = 0.0
         #: What each box was told of an ephemeral resource: (box, name) -> capacity.

@@ -28,6 +28,8 @@ class _NothingOld:
 
 
 class _Alarms:
+    """Alarms, or counts, of which nothing is old."""
+
     async def retain(self, _: object) -> _NothingOld:
         return _NothingOld()
 
@@ -46,7 +48,7 @@ class House:
         self.store = Store(None, self.folder)
         truth = SimpleNamespace(pictures=SimpleNamespace(retain=self._retained))
         self.keeper = Housekeeping(
-            site, self.store, cast(Any, _Alarms()), cast(Any, truth), Tally(),
+            site, self.store, cast(Any, _Alarms()), cast(Any, _Alarms()), cast(Any, truth), Tally(),
             lambda kind, data: self.noted.append(kind),
             lambda code, message: self.complaints.append((code, message)), Silences(ManualClock()),
         )  # fmt: skip

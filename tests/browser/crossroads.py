@@ -62,7 +62,8 @@ def furnish(box: Box) -> Crossroads:
     guard = box.add_person(admin, GUARD, "viewer", [PLAIN])
     until(lambda: live(admin), "both cameras answer")
     zone = {"name": "road", "polygon": SQUARE, "classes": []}
-    good(rest.patch(f"/cameras/{PLAIN}", json={"name": "Overpass", "zones": [zone]}))
+    line = {"name": "middle", "start": [0.5, 0.3], "end": [0.5, 1.0], "classes": []}
+    good(rest.patch(f"/cameras/{PLAIN}", json={"name": "Overpass", "zones": [zone], "lines": [line]}))
     good(rest.patch(f"/cameras/{NASTY}", json={"name": HOSTILE, "zones": [zone]}))
     for rule in (
         {"id": "somebody", "name": HOSTILE[:80], "kind": "object", "cameras": [NASTY], "min_interval_s": 120},

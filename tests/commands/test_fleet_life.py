@@ -11,7 +11,9 @@ import pytest
 import yaml
 
 from edge.cli import main
+from edge.commands.fleet_jobs import jobs_in_words
 from edge.commands.fleet_life import in_words
+from edge.core.fleet_jobs import DoneTask, EngineTold, FleetJobTold, JobsTold, RaisedTask, TenantTold
 from edge.core.fleet_links import (
     CameraEpoch,
     CameraRefusal,
@@ -20,6 +22,7 @@ from edge.core.fleet_links import (
     FleetMember,
     FleetStatus,
 )
+from edge.core.fleet_reasons import FleetReason
 from edge.fleet.folder import FleetFolder
 
 ONE = CameraEpoch(1, 1)
@@ -147,3 +150,42 @@ def test_a_status_tells_people_what_waits_and_why() -> None:
     )
     assert in_words(told(head=None)).startswith("head: none that is known now\n")
     assert "less than half" in in_words(replace(told(head="b1"), mandate=False))
+
+
+def test_jobs_are_told_in_words() -> None:
+    one = FleetJobTold("labels", "wait", 3, "running", "ada", 0.0, running={0: "b1"}, why=FleetReason("full", (), 2, 0))
+    one = replace(one, done_on={2: DoneTask("b2", 1)}, raised={1: RaisedTask(4, "no file")})
+    over = FleetJobTold("old", "wait", 1, "ended", "ada", 0.0)
+    engine = EngineTold("ray", "failed", "the link ended")
+    told_jobs = JobsTold("b1", (one, over), (TenantTold("night", "cpu", 3.0, 1.5, 1.0),), engine, {"b2": 2}, True)
+    lines = jobs_in_words(told_jobs).splitlines()
+    assert lines[0] == "jobs: kept by b1, engine ray failed: the link ended"
+    for words in (
+        "labels                   running    1 of 3 tasks done, 1 run on b1", "waits: 0 of 2 tasks fit now",
+        "task 1 failed 4 times, it is tried again: no file", "night: wants 3 of cpu, its fair share is 1.5, it has 1",
+        "b2 keeps 2 open jobs since it was the head", "were put aside",
+    ):  # fmt: skip
+        assert any(words in line for line in lines), words
+    assert any("old" in line for line in lines)
+    assert not any("old" in line for line in jobs_in_words(told_jobs, ended=False).splitlines())
+
+
+def test_a_job_that_cannot_be_is_refused_before_anybody_is_asked(
+    site: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, file = site("b1"), tmp_path / "job.json"
+    file.write_text('{"id": "x", "demand": {"cpu": 1}, "duration_s": 1, "colour": "red"}')
+    for command, words in (
+        (["submit", given, str(file)], "colour"),
+        (["submit", given, str(tmp_path / "none.json")], "a file that can be read"),
+        (["submit", given, given], "JOB"),
+        (["jobs", given], "this box is in no fleet"),
+        (["cancel", given, "x"], "this box is in no fleet"),
+    ):
+        assert main(["fleet", *command]) == 1
+        assert words in capsys.readouterr().err
+    assert main(["fleet", "start", given]) == 0
+    file.write_text('{"id": "x", "demand": {"cpu": 1}, "duration_s": 1}')
+    for command in (["submit", given, str(file)], ["jobs", given], ["cancel", given, "x"]):
+        assert main(["fleet", *command]) == 1
+        assert "no box answers" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from running_kit import running, until
 
 from edge.appliance.answers.alarms import ObjectDetails
 from edge.appliance.answers.events import JournalEntry
+from edge.appliance.appliance import Appliance
 from edge.core.errors import InvalidValues, NotFound
 from edge.settings import SiteSettings
 
@@ -52,7 +53,8 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         listener = asyncio.create_task(listen())
         pid = {w.name: w.pid for w in appliance.services.state.overview().workers}["camera-junction"]
         zone = {"name": "all", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
-        changed = await appliance.services.cameras.change("junction", {"zones": [zone], "name": "Crossing"}, "test")
+        places = {"zones": [zone], "lines": [{"name": "middle", "start": [0.5, 0.2], "end": [0.5, 1.0]}]}
+        changed = await appliance.services.cameras.change("junction", places | {"name": "Crossing"}, "test")
         assert changed.settings.zones[0].name == "all"
         crossed = zone | {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}
         with pytest.raises(InvalidValues, match="zones"):
@@ -88,15 +90,25 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         assert "alarm.new" in kinds
         assert "object.new" not in kinds, "objects are not journaled"
         workers = {w.name: w for w in appliance.services.state.overview().workers}
-        assert workers["camera-junction"].pid == pid, "zones and a name need no other worker"
+        assert workers["camera-junction"].pid == pid, "zones, lines and a name need no other worker"
         counts = alarmed.counts()
         assert counts["raised"]["object"] >= len(everything) > 0
         assert counts["objects"]["junction"] >= counts["raised"]["object"]
         assert counts["lost"]["records"] == 0
         listener.cancel()
+        await look_at_counts(appliance, counts["objects"]["junction"])
         rows = {o.id: o for o in alarmed.objects(1000, None, None, None, None, None)}
         highest = max(rows)
     await look_after_a_restart(settings, highest, one.id)
+
+
+async def look_at_counts(appliance: Appliance, objects: int) -> None:
+    """The objects that were followed came into the zone, which is the whole picture."""
+    await appliance.services.counts.close()
+    now_s = appliance.clock.utc()
+    hour = appliance.services.counts.of_camera("junction", "hour", now_s - 3600.0, now_s)
+    assert 0.0 < hour.watched < 1.0
+    assert sum(t.objects for t in hour.totals if t.kind == "zone") >= objects // 2 > 0
 
 
 async def look_after_a_restart(settings: SiteSettings, object_before: int, alarm_before: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 from collections.abc import Callable
@@ -10,124 +9,15 @@ from typing import Any
 
 import pytest
 from fleet_kit import boxes, random_scenario, scenario
+from virtual_engine_kit import START_S, VirtualEngine
 
 from edge.core import engine as port
-from edge.core.errors import Conflict, InvalidValue, Unavailable
-from edge.core.fleet import FleetBox, FleetJob, TaskAt
-from edge.engines.amounts import BoxAmounts
-from edge.engines.driver import PROGRAM_PACE, FleetDriver
+from edge.core.errors import Conflict, InvalidValue
+from edge.core.fleet import FleetJob, SpatialRule, TaskAt
+from edge.engines.driver import PROGRAM_PACE, FleetDriver, JobRefused, TaskKept
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import FleetScenario, scenario_from_json
 from scheduler.fleet.controller import FleetController
-
-START_S, STOP_S = 0.01, 0.02
-
-
-class VirtualEngine:
-    """An engine in virtual time: `events` lets the time pass. It keeps amounts as every engine does, so an order of the
-    driver that is wrong is refused."""
-
-    kind: port.EngineKind = "local"
-    mode: port.EngineMode = "pinned"
-
-    def __init__(self, fleet: list[FleetBox]) -> None:
-        self.now_s = 0.0
-        self.fleet = {box.name: box for box in fleet}
-        self.amounts = BoxAmounts()
-        self.running: dict[TaskAt, port.EngineTask] = {}
-        self.launches: list[port.EngineTask] = []
-        #: Boxes whose orders get no answer, and jobs whose programs raise so often.
-        self.mute: set[str] = set()
-        self.raises: dict[str, int] = {}
-        self._agenda: list[tuple[float, int, Callable[[], port.EngineEvent | None]]] = []
-        self._numbers = itertools.count()
-        self._told: list[port.EngineEvent] = []
-        for box in fleet:
-            self.join(box.name)
-
-    def set_resource(self, box: str, name: str, capacity: float) -> float:
-        self._ask(box)
-        return self.amounts.set(box, name, capacity)
-
-    def status(self) -> tuple[port.EngineBox, ...]:
-        return tuple(box for box in self.amounts.boxes() if box.name not in self.mute)
-
-    def launch(self, tasks: tuple[port.EngineTask, ...]) -> None:
-        for task in tasks:
-            self._ask(task.at.box)
-            assert task.at not in self.running
-        self.amounts.book(tasks)
-        self.launches += tasks
-        for task in tasks:
-            self.running[task.at] = task
-            self._after(START_S, task, lambda task=task: self._begin(task))
-
-    def cancel(self, task: TaskAt) -> None:
-        self._ask(task.box)
-        if task in self.running:
-            stop = lambda: self._over(port.EngineTaskCancelled(self.now_s, task))  # noqa: E731
-            self._after(STOP_S, self.running[task], stop)
-
-    def events(self, timeout_s: float) -> tuple[port.EngineEvent, ...]:
-        until_s = self.now_s + timeout_s
-        while not self._told and self._agenda and self._agenda[0][0] <= until_s:
-            self.now_s, _, act = heapq.heappop(self._agenda)
-            event = act()
-            self._told += [event] if event is not None else []
-        if not self._told:
-            self.now_s = until_s
-        told, self._told = tuple(self._told), []
-        return told
-
-    def close(self) -> None:
-        """Nothing is left of it."""
-
-    # What tests do to it
-
-    def join(self, box: str) -> None:
-        self._told.append(port.EngineBoxJoined(self.now_s, self.amounts.add(box, self.fleet[box].resources)))
-
-    def lose(self, box: str) -> None:
-        for at in [at for at in self.running if at.box == box]:
-            self.lose_task(at)
-        self.amounts.remove(box)
-        self._told.append(port.EngineBoxGone(self.now_s, box))
-
-    def lose_task(self, at: TaskAt) -> None:
-        self._told.append(self._over(port.EngineTaskFailed(self.now_s, at, lost=True, why="killed")))
-
-    def die(self) -> None:
-        for at in list(self.running):
-            self.lose_task(at)
-        self._told.append(port.EngineDied(self.now_s, "killed"))
-
-    def _ask(self, box: str) -> None:
-        if box in self.mute:
-            raise Unavailable(f"{box} does not answer")
-
-    def _after(self, delay_s: float, task: port.EngineTask, act: Callable[[], port.EngineEvent | None]) -> None:
-        """Unless the task is over by then."""
-        alive = lambda: act() if self.running.get(task.at) is task else None  # noqa: E731
-        heapq.heappush(self._agenda, (self.now_s + delay_s, next(self._numbers), alive))
-
-    def _begin(self, task: port.EngineTask) -> port.EngineEvent:
-        seconds = task.work.arguments["seconds"]
-        if self.raises.get(task.at.job, 0) > 0:
-            self.raises[task.at.job] -= 1
-            return self._over(port.EngineTaskFailed(self.now_s, task.at, lost=False, why="it raised"))
-        if seconds is not None:
-            done_s = task.work.arguments.get("done_s", 0.0)
-            if task.work.arguments["checkpoint_s"] is not None:
-                kept = port.EngineTaskCheckpoint(self.now_s, task.at, {"done_s": done_s + (seconds - done_s) / 2})
-                self._after((seconds - done_s) / 2, task, lambda: kept)
-            end = lambda: self._over(port.EngineTaskEnded(self.now_s, task.at, seconds - done_s, "done"))  # noqa: E731
-            self._after(seconds - done_s, task, end)
-        return port.EngineTaskStarted(self.now_s, task.at)
-
-    def _over(self, event: Any) -> Any:
-        del self.running[event.task]
-        self.amounts.free(event.task)
-        return event
 
 
 class Played:
@@ -337,3 +227,47 @@ def test_a_job_that_no_engine_could_run_is_refused_at_once() -> None:
     run.submit(job("twice"))
     with pytest.raises(Conflict, match="twice"):
         run.submit(job("twice"))
+
+
+def test_a_withdrawn_job_is_stopped_also_where_it_waits_after_a_failure() -> None:
+    run = played()
+    run.engine.raises["broken"] = 9
+    for name in ("broken", "long"):
+        run.submit(job(name, duration_s=None))
+    run.pass_time(1.0)
+    assert [at.job for at in run.driver.running] == ["long"]
+    for name in ("broken", "long", "nobody"):
+        run.driver.withdraw(name)
+    run.pass_time(2.0)
+    assert run.driver.running == []
+    assert run.engine.running == {}
+    assert run.controller.over("broken")
+    assert run.controller.over("long")
+    run.pass_time(PROGRAM_PACE.first_s + 2.0)
+    assert [task.at.job for task in run.engine.launches] == ["broken", "long"], "it is not tried again"
+    for name in ("broken", "long"):
+        run.driver.forget(name)
+    run.step(0.0)
+    assert run.controller.remembers() == []
+    run.submit(job("long"))
+    run.pass_time(20.0)
+    assert [task.job for task, _ in run.answers] == ["long"]
+
+
+def test_a_job_goes_on_under_another_driver() -> None:
+    run, notes = Played(scenario_from_json(scenario(boxes(2), []))), list[Any]()
+    run.driver = FleetDriver(run.controller, run.engine, (), lambda: run.engine.now_s, noted=notes.append)
+    run.driver.know(boxes(3))
+    work = port.EngineWork("wait", {"seconds": 4.0, "checkpoint_s": 1.0})
+    run.driver.submit(job("half", tasks=3), work, {0: "b1"}, {1: {"done_s": 3.0}})
+    only_there = SpatialRule(zone={"box": ("b2",)})
+    run.driver.submit(job("there", rule=only_there), work)
+    run.driver.submit(job("nowhere", rule=SpatialRule(zone={"box": ("b9",)})), work)
+    run.pass_time(1.0)
+    arguments = {task.at.task: task.work.arguments for task in run.engine.launches if task.at.job == "half"}
+    assert arguments == {1: work.arguments | {"done_s": 3.0}, 2: work.arguments}
+    assert [(n.job, n.why.code) for n in notes if isinstance(n, JobRefused)] == [("nowhere", "no_box_in_zone")]
+    assert run.controller.waiting()["there"].code == "away", "its box is on its way"
+    run.pass_time(3.0)
+    kept = next(note for note in notes if isinstance(note, TaskKept))
+    assert (kept.task.task, kept.state) == (1, {"done_s": 3.5})

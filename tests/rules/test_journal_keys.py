@@ -23,6 +23,7 @@ from edge.runtime.camera_workers import _STATES
 from edge.runtime.judging import Judged
 from edge.runtime.versions import _named
 from edge.store.alarms import AlarmRetention
+from edge.store.counts import CountRetention
 from edge.store.retention import RetentionReport
 
 ALL: Final = JOURNAL_KINDS | LIVE_ONLY_KINDS
@@ -47,6 +48,7 @@ MADE: Final[Mapping[str, frozenset[str]]] = {
     "judged.facts(job.config)": frozenset(_JUDGED.facts("c")),
     "budget.to_json()": frozenset(LearningBudget(0.1, 1, 1, 1.0, 1.0, 1.0, 1.0, 0.1).to_json()),
     "report.to_json()": frozenset(RetentionReport(0, 0, 0, 0, 0, 0, 0, 0, ()).to_json()),
+    "counted.to_json()": frozenset(CountRetention(0, 0, 0).to_json()),
     "old.to_json()": frozenset(AlarmRetention(0, 0, 0, 0, 0, ()).to_json()),
 }
 #: Kinds that are looked up where the entry is written, by the expression.

@@ -13,6 +13,10 @@ from edge.appliance.answers.read import plain, read
 from edge.appliance.answers.state import DeviceReport, Doctor
 from edge.cli import main
 from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem, Cost, LearningFacts
+from edge.fleet import engine_check
+from edge.fleet.engine_messages import EngineCost
+from edge.fleet.folder import FleetFolder
+from edge.settings import FleetSettings, parse
 from edge.store.store import Store
 
 
@@ -120,3 +124,31 @@ def test_what_the_box_can_learn_is_told_once_it_was_measured(tmp_path: Path) -> 
     assert check["outcome"] == "warning", "half a minute is too short for labels of half a second"
     assert "per camera and window of 30 s (4 cameras)" in check["said"]
     assert "retraining.window_s" in check["hint"]
+
+
+def test_the_engine_of_a_fleet_is_told_with_its_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(fleet: FleetSettings) -> examine.Check:
+        return examine._guarded("fleet engine", lambda: examine._engine(fleet, tmp_path))
+
+    local = told(FleetSettings(name="b1"))
+    assert (local.outcome, local.said.partition(";")[0]) == (
+        "good", "local: no process and no thread while there is no job",
+    )  # fmt: skip
+    for name in ("c.pem", "c.key", "ca.pem"):
+        (tmp_path / name).write_text("a certificate")
+    files = {
+        "certificate": str(tmp_path / "c.pem"),
+        "key": str(tmp_path / "c.key"),
+        "authority": str(tmp_path / "ca.pem"),
+    }
+    ray = {"address": "192.0.2.1", "token": "env:RAY_TOKEN_OF_THE_TEST", "folder": "/run/r"} | files
+    fleet = parse(FleetSettings, {"name": "b1", "engine": {"kind": "ray", "ray": ray}})
+    monkeypatch.setattr(engine_check, "find_spec", lambda name: None)
+    missing = told(fleet)
+    assert (missing.outcome, missing.hint) == ("bad", "pip install 'magpie-edge[ray]'")
+    monkeypatch.setattr(engine_check, "find_spec", lambda name: object())
+    assert "RAY_TOKEN_OF_THE_TEST" in told(fleet).said
+    monkeypatch.setenv("RAY_TOKEN_OF_THE_TEST", "0123456789abcdef")
+    assert "not measured yet" in told(fleet).said
+    FleetFolder(tmp_path).write_engine_cost(EngineCost(9, 611.6, 1.92))
+    assert "9 processes, 612 MB of memory and 1.9 CPU s per minute" in told(fleet).said

@@ -11,10 +11,11 @@ from typing import Any
 import cv2
 import numpy as np
 from alarms_double import DictAlarms
+from counts_double import DictCounts
 from events_double import DictEvents
-from fleet_double import DictAllBoxes, DictFleet
+from fleet_double import DictAllBoxes, DictFleet, DictFleetJobs
+from model_files_double import TupleModelFiles
 from outputs_double import OUTPUT_STATE, DictOutputs
-from pydantic import TypeAdapter
 from served_double import DictServedModels
 from tenants_double import DictTenants
 from truth_double import DictTruth
@@ -30,7 +31,6 @@ from edge.appliance.answers.state import BoxHealth, Doctor, Overview, Reason
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.metrics import Tally
-from edge.appliance.model_files import KnownFiles
 from edge.appliance.service import Json, LivePicture
 from edge.appliance.system import losses
 from edge.appliance.truth_service import TruthService
@@ -39,8 +39,7 @@ from edge.core.facts import RuntimeFact
 from edge.logs import LogRing
 from edge.settings import CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
 from web.examples.cameras import CAMERA_STATE, CAMERA_TEST
-from web.examples.catalogue import CATALOGUE
-from web.examples.fleet import FLEET
+from web.examples.fleet import FLEET, JOBS
 from web.examples.models import MODEL, RETRAINING
 from web.examples.pictures import CLASSES, DISAGREEMENT
 from web.examples.retraining import LEARNING
@@ -68,13 +67,6 @@ def jpeg(number: int, width: int = 320, height: int = 180) -> bytes:
     ok, encoded = cv2.imencode(".jpg", picture)
     assert ok
     return bytes(encoded.tobytes())
-
-
-class TupleModelFiles:
-    """Implements `ModelFilesService` with the example's values, built of the real types."""
-
-    def known(self) -> KnownFiles:
-        return TypeAdapter(KnownFiles).validate_python(CATALOGUE)
 
 
 class DictAppliance:
@@ -107,6 +99,7 @@ class DictAppliance:
         self.outputs = DictOutputs()
         self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
+        self.counts = DictCounts(lambda camera: self.cameras.one(camera))
         self.truth: TruthService = DictTruth(lambda camera: self.cameras.one(camera), jpeg(1))
         self._events = itertools.count(1)
         self.state = DictState(self)
@@ -120,6 +113,7 @@ class DictAppliance:
         self.tenants = DictTenants(self)
         self.fleet = DictFleet()
         self.all_boxes = DictAllBoxes(jpeg(1))
+        self.fleet_jobs = DictFleetJobs()
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:
@@ -284,6 +278,8 @@ class DictState:
             },
             "tenants": self.box.tenants.all(),
             "lending": FLEET["lending"],
+            "fleet_jobs": JOBS,
+            "counting": {"counted": [], "lost": 0},
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from edge.appliance.answers.fleet import FleetAnswer
+from edge.appliance.answers.fleet_jobs import FleetJobAnswer, FleetJobsAnswer
 from edge.appliance.answers.fleet_wide import (
     BoxFoundAnswer,
     FleetAlarmsAnswer,
@@ -15,6 +19,7 @@ from edge.appliance.answers.fleet_wide import (
 from edge.appliance.answers.read import read
 from edge.core.access import Principal
 from edge.core.errors import Conflict, NotFound
+from edge.core.fleet_job_file import submitted_job
 from edge.core.fleet_links import FleetOrder
 from edge.core.fleet_questions import BoxQuestion, RowFilter
 from web.examples import fleet as examples
@@ -80,3 +85,32 @@ class DictAllBoxes:
     async def answer(self, question: BoxQuestion) -> BoxFoundAnswer:
         self.questions.append(question)
         return read(BoxFoundAnswer, examples.FOUND)
+
+
+class DictFleetJobs:
+    """Implements `FleetJobsService`: the jobs of the example, and those that are submitted."""
+
+    def __init__(self) -> None:
+        self._jobs = {job["id"]: dict(job) for job in examples.JOBS["jobs"]}
+        #: Who ordered what.
+        self.orders: list[tuple[str, str, str]] = []
+
+    async def jobs(self) -> FleetJobsAnswer:
+        return read(FleetJobsAnswer, examples.JOBS | {"jobs": list(self._jobs.values())})
+
+    async def submit(self, job: Mapping[str, Any], by: str) -> FleetJobAnswer:
+        asked = submitted_job(job)
+        if asked.job.id in self._jobs:
+            raise Conflict(f"there is a job {asked.job.id} already")
+        more = {"id": asked.job.id, "tasks": asked.job.tasks, "program": asked.work.program, "by": by}
+        self._jobs[asked.job.id] = examples.JOB | more | {"phase": "waiting", "running": 0, "told": []}
+        self.orders.append(("submit", asked.job.id, by))
+        return read(FleetJobAnswer, self._jobs[asked.job.id])
+
+    async def withdraw(self, job: str, by: str) -> None:
+        if job not in self._jobs:
+            raise NotFound(f"there is no job {job}")
+        if self._jobs[job]["phase"] == "ended":
+            raise Conflict(f"job {job} is over (ended)")
+        self._jobs[job] |= {"phase": "stopping", "withdrawn_by": by}
+        self.orders.append(("withdraw", job, by))

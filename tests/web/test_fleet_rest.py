@@ -12,7 +12,7 @@ from appliance_double import DictAppliance
 from edge.core.fleet_links import FleetOrder
 from edge.core.fleet_questions import BoxQuestion, FleetUser
 from web.app import create_app
-from web.examples.fleet import FLEET
+from web.examples.fleet import FLEET, JOB_GIVEN, JOBS
 
 
 async def test_viewers_see_the_fleet_and_users_of_some_cameras_those_cameras(
@@ -97,3 +97,29 @@ async def test_the_agent_hands_on_questions_and_orders_with_an_administrators_to
             assert (await client.post(path, json=body, headers=agent)).status_code == status
     assert box.all_boxes.questions == [BoxQuestion("wall", asker)]
     assert box.fleet.recorded == [(FleetOrder("drain", "b2", by="eve"), "b3")]
+
+
+async def test_operators_of_every_camera_give_and_withdraw_jobs(tmp_path: Path, sqlite_template: Path) -> None:
+    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, door.access)
+    viewer, operator = door.person("viewer"), door.person("operator")
+    some = door.person("operator", {"north"})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box/api/v1") as client:
+        assert (await client.get("/fleet/jobs")).status_code == 401
+        assert (await client.get("/fleet/jobs", headers=viewer)).json() == JOBS
+        new = JOB_GIVEN | {"id": "new"}
+        for headers in (viewer, some):
+            assert (await client.post("/fleet/jobs", headers=headers, json=new)).status_code == 403
+            assert (await client.delete("/fleet/jobs/first", headers=headers)).status_code == 403
+        assert (await client.get("/fleet/jobs", headers=some)).status_code == 403
+        made = await client.post("/fleet/jobs", headers=operator, json=new)
+        assert (made.status_code, made.headers["location"]) == (201, "/api/v1/fleet/jobs/new")
+        assert made.json()["phase"] == "waiting"
+        assert (await client.post("/fleet/jobs", headers=operator, json=new)).status_code == 409
+        refused = await client.post("/fleet/jobs", headers=operator, json=new | {"prefer": [{"color": "red"}]})
+        assert refused.status_code == 422
+        assert "prefer[0].color" in refused.text
+        assert (await client.delete("/fleet/jobs/new", headers=operator)).status_code == 204
+        assert (await client.delete("/fleet/jobs/first", headers=operator)).status_code == 409
+        assert (await client.delete("/fleet/jobs/none", headers=operator)).status_code == 404
+    assert [order[:2] for order in box.fleet_jobs.orders] == [("submit", "new"), ("withdraw", "new")]

@@ -73,3 +73,29 @@ FOUND: Final[Example] = {
     "overlaps": [{"camera": "junction-north", "start_utc_s": AT_UTC_S - 60.0, "end_utc_s": AT_UTC_S}],
 }  # fmt: skip
 RECORD: Final[Example] = {"kind": "drain", "box": "b2", "camera": "", "by": "ann", "given_on": "b1"}
+
+JOB_GIVEN: Final[Example] = {
+    "id": "night-check", "demand": {"cpu": 1}, "duration_s": 60, "tasks": 2, "tenant": "night",
+    "work": {"program": "wait", "arguments": {"seconds": 60}},
+}  # fmt: skip
+JOB: Final[Example] = {
+    "id": "night-check", "program": "wait", "phase": "running", "tenant": "night", "queue": None, "priority": 0.0,
+    "tasks": 2, "running": 1, "done": 0,
+    "told": [{"task": 0, "box": "b1", "done": False, "failures": 0, "why": "", "answer": None}],
+    "why": {"code": "full", "words": "0 of 1 tasks fit now"},
+    "by": "ada", "withdrawn_by": "", "came_utc_s": AT_UTC_S, "over_utc_s": None,
+}  # fmt: skip
+JOBS: Final[Example] = {
+    "head": "b1",
+    "engine": {"kind": "local", "phase": "up", "why": "", "boxes": ["b1"]},
+    "jobs": [
+        {"id": "first", "program": "wait", "phase": "ended", "tenant": "night", "queue": None, "priority": 0.0,
+         "tasks": 1, "running": 0, "done": 1,
+         "told": [{"task": 0, "box": "b1", "done": True, "failures": 0, "why": "", "answer": {"held_s": 5.0}}],
+         "why": None, "by": "ada", "withdrawn_by": "", "came_utc_s": AT_UTC_S - 60.0, "over_utc_s": AT_UTC_S - 50.0},
+        JOB,
+    ],
+    "tenants": [{"tenant": "night", "resource": "cpu", "wanted": 2.0, "share": 1.0, "used": 1.0}],
+    "elsewhere": [{"box": "b2", "open": 3}],
+    "damaged": False,
+}  # fmt: skip

@@ -1,4 +1,5 @@
-"""The fleet that this box belongs to: boxes, the head, who answers which camera; orders; all boxes as one."""
+"""The fleet that this box belongs to: boxes, the head, who answers which camera; orders; all boxes as one; the jobs
+that its head keeps."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from fastapi import Depends, Path, Query, Response
 
 from edge.appliance.all_boxes_service import AllBoxesService
 from edge.appliance.answers.fleet import FleetAnswer
+from edge.appliance.answers.fleet_jobs import FleetJobAnswer, FleetJobsAnswer
 from edge.appliance.answers.fleet_wide import (
     BoxFoundAnswer,
     FleetAlarmsAnswer,
@@ -26,7 +28,7 @@ from web.examples import fleet as examples
 from web.fleet_bodies import FleetOrderBody, FleetQuestionBody, FleetRecord
 from web.parts import Body, Caller, Service, Who, example, seen, takes
 from web.rest_router import JPEG, rest_router
-from web.roles import EVERY_ADMIN, VIEWER
+from web.roles import EVERY_ADMIN, VIEWER, Row
 
 router = rest_router("fleet", "/fleet")
 ROLES: Final = {
@@ -41,6 +43,9 @@ ROLES: Final = {
     # Of this box's agent, whose token is an administrator's.
     "POST /fleet/answers": EVERY_ADMIN,
     "POST /fleet/records": EVERY_ADMIN,
+    "GET /fleet/jobs": Row("viewer", every_camera=True),
+    "POST /fleet/jobs": Row("operator", every_camera=True, audit="submitted"),
+    "DELETE /fleet/jobs/{job}": Row("operator", every_camera=True, audit="withdrew"),
 }
 
 _ID = r"^[a-z0-9][a-z0-9_-]{0,62}$"
@@ -52,6 +57,7 @@ async def _all_boxes(service: Service) -> AllBoxesService:
 
 AllBoxes = Annotated[AllBoxesService, Depends(_all_boxes)]
 BoxName = Annotated[str, Path(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", examples=["b2"])]
+JobId = Annotated[str, Path(description="id of a job", max_length=100, examples=["labels-north"])]
 AnyCamera = Annotated[str, Path(max_length=63, pattern=_ID, examples=["north"])]
 Limit = Annotated[int, Query(ge=1, le=150, description="how many at most")]
 Cursor = Annotated[str, Query(max_length=MOST_TEXT, description="`next` of the page before; empty: the first page")]
@@ -160,6 +166,31 @@ async def record(body: Body, service: Service) -> None:
     """Record an order to the fleet that was carried out; told by this box's agent."""
     told = parse(FleetRecord, body)
     service.fleet.record(told.order(), told.given_on)
+
+
+@router.get("/jobs", responses=example(examples.JOBS))
+async def fleet_jobs(service: Service) -> FleetJobsAnswer:
+    """All jobs that the head keeps, what waits and why, and the tenants' shares; asked for by this box's agent."""
+    return await service.fleet_jobs.jobs()
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    responses={201: example(examples.JOB, "the job as the head keeps it")[200]},
+    openapi_extra=takes("FleetJobBody", examples.JOB_GIVEN),
+)
+async def submit_job(body: Body, service: Service, by: Who, response: Response) -> FleetJobAnswer:
+    """Give the fleet a job. The head keeps it when this answers; it may be refused later, if nobody can place it."""
+    told = await service.fleet_jobs.submit(body, by)
+    response.headers["location"] = f"/api/v1/fleet/jobs/{told.id}"
+    return told
+
+
+@router.delete("/jobs/{job}", status_code=204, response_class=Response)
+async def withdraw_job(job: JobId, service: Service, by: Who) -> None:
+    """Withdraw a job: nothing of it begins any more, and what runs of it is stopped."""
+    await service.fleet_jobs.withdraw(job, by)
 
 
 def _seen(caller: Caller, camera: str | None) -> str:

@@ -20,6 +20,7 @@ REASONS: Final[Mapping[str, str]] = {
     "JournalData": "Data of a journal entry: docs/journal.md names the keys of each kind.",
     "MessageBody": "A message as it was sent by MQTT or to a webhook: docs/outputs.md has each kind's shape.",
     "ModelStatistics": "Statistics of one served version, as the Open Inference Protocol's front told them.",
+    "ProgramAnswer": "The answer of a program of the fleet: each program has its own (docs/fleet.md).",
     "SchemaValue": "A value of the schema's own subject: what a field must be, may be, or is without one.",
     "WindowDetails": "What an earlier version kept of all cameras together; this one keeps nothing there.",
 }
@@ -34,6 +35,7 @@ JournalData = TypeAliasType("JournalData", Annotated[_Object, _said("JournalData
 GivenValue = TypeAliasType("GivenValue", Annotated[Any, _said("GivenValue", None)])
 MessageBody = TypeAliasType("MessageBody", Annotated[_Object, _said("MessageBody")])
 ModelStatistics = TypeAliasType("ModelStatistics", Annotated[_Object, _said("ModelStatistics")])
+ProgramAnswer = TypeAliasType("ProgramAnswer", Annotated[Any, _said("ProgramAnswer", None)])
 SchemaValue = TypeAliasType("SchemaValue", Annotated[Any, _said("SchemaValue", None)])
 WindowDetails = TypeAliasType("WindowDetails", Annotated[_Object, _said("WindowDetails")])
 

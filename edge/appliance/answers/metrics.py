@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edge.appliance.answers.counts import CountingAnswer
 from edge.appliance.answers.documents import ModelStatistics
 from edge.appliance.answers.fleet import FleetLendingAnswer
+from edge.appliance.answers.fleet_jobs import FleetJobsAnswer
 from edge.appliance.answers.marks import ByCamera, Shown, answer
 from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Overview
@@ -85,7 +87,7 @@ class MetricsSnapshot:
     """Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
     `live_pictures`: encoded since the start; `records_unreadable` of the database by kind; `serving` null:
     nothing is served; `statistics`: the inference protocol's of each served version, null where none came;
-    `truth`: the newest estimate."""
+    `truth`: the newest estimate; `fleet_jobs` null: this box is not the head of a fleet."""
 
     health: Shown[BoxHealth]
     overview: Shown[Overview]
@@ -98,6 +100,8 @@ class MetricsSnapshot:
     statistics: Shown[tuple[ModelStatistics, ...] | None]
     outputs: Shown[tuple[OutputCounts, ...]]
     alarms: Shown[AlarmCounts]
+    counting: Shown[CountingAnswer]
     truth: ByCamera[WindowTruth]
     tenants: Shown[TenantsAnswer]
     lending: Shown[FleetLendingAnswer]
+    fleet_jobs: Shown[FleetJobsAnswer | None]

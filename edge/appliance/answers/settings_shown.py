@@ -11,6 +11,7 @@ from edge.settings import (
     CameraSettings,
     ConfigurationSpace,
     InferenceSettings,
+    LineSettings,
     ModelDemand,
     RecordingSettings,
     RetentionSettings,
@@ -33,7 +34,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
         {
             "id", "name", "url", "transport", "username", "password_from", "stall_timeout_s", "max_fps",
             "seconds_per_picture", "enabled", "task", "classes", "class_map", "student", "inference", "retraining",
-            "zones",
+            "zones", "lines",
         }
     ),
     StudentSettings: frozenset(
@@ -42,6 +43,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     InferenceSettings: frozenset({"frame_rates", "resolutions", "score_threshold", "region", "shape"}),
     CameraRetraining: frozenset({"enabled", "every_kth_window", "label_budget"}),
     ZoneSettings: frozenset({"name", "polygon", "classes"}),
+    LineSettings: frozenset({"name", "start", "end", "classes"}),
     RetrainingSettings: frozenset(
         {
             "enabled", "window_s", "policy", "a_min", "delta", "space", "published_space", "label_budget", "held_out",
@@ -75,7 +77,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     ),
     RecordingSettings: frozenset({"max_frames", "max_mb", "keep_windows"}),
     RetentionSettings: frozenset(
-        {"days", "max_gb", "max_events", "max_events_mb", "max_objects", "max_object_pictures_mb"}
+        {"days", "count_days", "max_gb", "max_events", "max_events_mb", "max_objects", "max_object_pictures_mb"}
     ),
 }  # fmt: skip
 

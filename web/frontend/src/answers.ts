@@ -226,6 +226,15 @@ export type BoxLosses = {
   alarms: Record<string, number>;
 };
 
+/** A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
+ * that was not watched nothing is known: no count there is no zero. */
+export type BucketAnswer = {
+  start_utc_s: number;
+  watched: number;
+  answers_per_s: number;
+  counts: CountAnswer[];
+};
+
 /** The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
  * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1. */
 export type BudgetAnswer = {
@@ -306,8 +315,10 @@ export type CameraSettings = {
   student: StudentSettings;
   inference: InferenceSettings;
   retraining: CameraRetraining;
-  /** named parts of the picture, for rules */
+  /** named parts of the picture, for rules and counts */
   zones: ZoneSettings[];
+  /** lines that objects are counted at */
+  lines: LineSettings[];
 };
 
 /** A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
@@ -465,6 +476,13 @@ export type ConfigurationSpace = {
   last_layer_widths: number[];
 };
 
+/** A count corrected by what the teacher's labels say, with the interval that holds the true count with 90 %. */
+export type CorrectedAnswer = {
+  value: number;
+  low: number;
+  high: number;
+};
+
 /** The sum of one kind of work in a window, for a camera (null: for all together). */
 export type CostAnswer = {
   window: number;
@@ -472,6 +490,48 @@ export type CostAnswer = {
   kind: "labelling" | "profiling" | "retraining" | "inference" | "planning";
   gpu_seconds: number;
   wall_s: number;
+};
+
+/** Objects of one class at one place in one bucket. `way`: "forward" or "backward" over a line, the last zone of a
+ * movement; `seconds` and `standing_s`: of a zone, summed over objects; `most`: in a zone at once. `corrected` null:
+ * too few labels lie near the place, nothing is known. */
+export type CountAnswer = {
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  class: string;
+  objects: number;
+  corrected: CorrectedAnswer | null;
+  seconds: number;
+  standing_s: number;
+  most: number;
+};
+
+/** Objects of one class counted at one place since the appliance started. */
+export type CountedSinceStart = {
+  camera: string;
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  class: string;
+  objects: number;
+};
+
+/** Objects counted since the start; `lost`: records that could not be kept. */
+export type CountingAnswer = {
+  counted: CountedSinceStart[];
+  lost: number;
+};
+
+/** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets. */
+export type CountsAnswer = {
+  camera: string;
+  step: "minute" | "hour" | "day";
+  from_utc_s: number;
+  to_utc_s: number;
+  watched: number;
+  totals: CountAnswer[];
+  buckets: BucketAnswer[];
 };
 
 /** The performance expected with a share at the present load, and its bounds (about 90 %). */
@@ -734,6 +794,14 @@ export type FleetChangeAnswer = {
   change: AuditAnswer;
 };
 
+/** The head's engine; `why` it failed (empty: it did not); `boxes` that it has now. */
+export type FleetEngineAnswer = {
+  kind: "local" | "ray" | "kubernetes";
+  phase: "off" | "starting" | "up" | "failed";
+  why: string;
+  boxes: string[];
+};
+
 /** An entry of the journal of `box`. */
 export type FleetEventAnswer = {
   box: string;
@@ -745,6 +813,38 @@ export type FleetEventsAnswer = {
   boxes: AskedBoxAnswer[];
   rows: FleetEventAnswer[];
   next: string | null;
+};
+
+/** A job. `tasks` of it there are, of which `done` have ended; `told` has a row for each that runs, ended or failed,
+ * the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by` (empty:
+ * nobody) did not want it any more. */
+export type FleetJobAnswer = {
+  id: string;
+  program: string;
+  phase: "waiting" | "running" | "stopping" | "ended" | "withdrawn" | "refused";
+  tenant: string | null;
+  queue: string | null;
+  priority: number;
+  tasks: number;
+  running: number;
+  done: number;
+  told: JobTaskAnswer[];
+  why: FleetReasonAnswer | null;
+  by: string;
+  withdrawn_by: string;
+  came_utc_s: number;
+  over_utc_s: number | null;
+};
+
+/** The jobs that the `head` keeps, in the order of arrival. `damaged`: the file of its jobs could not be read when
+ * its agent began, and was put aside. */
+export type FleetJobsAnswer = {
+  head: string;
+  engine: FleetEngineAnswer;
+  jobs: FleetJobAnswer[];
+  tenants: FleetTenantAnswer[];
+  elsewhere: JobsElsewhereAnswer[];
+  damaged: boolean;
 };
 
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
@@ -786,6 +886,22 @@ export type FleetOrderAnswer = {
   code: string | null;
   address: string | null;
   hours: number | null;
+};
+
+/** Why a job waits or is refused: a code, and the same in words. */
+export type FleetReasonAnswer = {
+  code: "no_such_resource" | "no_box_in_zone" | "too_large" | "too_many_at_once" | "queue_too_small" | "target_refused" | "target_withdrawn" | "circle" | "unknown_queue" | "unknown_tenant" | "signal" | "near" | "no_offer" | "turn" | "slots" | "full" | "away" | "kept_free" | "fencing" | "head";
+  words: string;
+};
+
+/** A tenant of jobs: of `resource`, the scarcest one (empty: nobody asks for any), it wants `wanted` for its open
+ * tasks, its fair share is `share`, and its tasks hold `used`. */
+export type FleetTenantAnswer = {
+  tenant: string;
+  resource: string;
+  wanted: number;
+  share: number;
+  used: number;
 };
 
 /** The cameras of all boxes. `me`: this box. */
@@ -931,6 +1047,24 @@ export type JobStory = {
   ended_s: number | null;
   expected_accuracy: EstimateAnswer | null;
   expected_gpu_seconds: EstimateAnswer | null;
+};
+
+/** A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program
+ * raised in a row, `why` the last time; it is tried again. `answer`: the program's (null: none yet, or larger than
+ * 4,096 bytes). */
+export type JobTaskAnswer = {
+  task: number;
+  box: string | null;
+  done: boolean;
+  failures: number;
+  why: string;
+  answer: ProgramAnswer;
+};
+
+/** Open jobs that a box keeps since it was the head: they do not run until it is the head again. */
+export type JobsElsewhereAnswer = {
+  box: string;
+  open: number;
 };
 
 /** Data of a journal entry: docs/journal.md names the keys of each kind. */
@@ -1091,6 +1225,18 @@ export type LentHereAnswer = {
   fraction: number;
 };
 
+/** A line on a camera's picture that objects are counted at. */
+export type LineSettings = {
+  /** lower-case name */
+  name: string;
+  /** [x, y] in fractions of the picture */
+  start: [number, number];
+  /** [x, y]; who crosses to the right, as seen from start to end, goes forward */
+  end: [number, number];
+  /** only objects of these classes count; empty: all */
+  classes: string[];
+};
+
 /** Records that are still in memory, newest first; `forgotten` gave way to newer ones. `level`: the least that is
  * logged at all. */
 export type LogAnswer = {
@@ -1177,7 +1323,7 @@ export type MessageBody = Record<string, unknown>;
 /** Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
  * `live_pictures`: encoded since the start; `records_unreadable` of the database by kind; `serving` null:
  * nothing is served; `statistics`: the inference protocol's of each served version, null where none came;
- * `truth`: the newest estimate. */
+ * `truth`: the newest estimate; `fleet_jobs` null: this box is not the head of a fleet. */
 export type MetricsSnapshot = {
   health: BoxHealth;
   overview: Overview;
@@ -1190,9 +1336,11 @@ export type MetricsSnapshot = {
   statistics: ModelStatistics[] | null;
   outputs: OutputCounts[];
   alarms: AlarmCounts;
+  counting: CountingAnswer;
   truth: Record<string, WindowTruth>;
   tenants: TenantsAnswer;
   lending: FleetLendingAnswer;
+  fleet_jobs: FleetJobsAnswer | null;
 };
 
 /** The demand on one served model; its model.yaml gives the rest. */
@@ -1514,6 +1662,9 @@ export type ProfileAnswer = {
   profile: RetrainingProfileAnswer;
 };
 
+/** The answer of a program of the fleet: each program has its own (docs/fleet.md). */
+export type ProgramAnswer = unknown;
+
 /** Accuracy of a window as its plan predicted it, and as it was. */
 export type PromiseKept = {
   predicted: number;
@@ -1647,6 +1798,8 @@ export type Retained = {
 export type RetentionSettings = {
   /** pictures, events, windows, models that are not needed */
   days: number;
+  /** counts by hour and day; by minute they go by `days` */
+  count_days: number;
   /** pictures and models together */
   max_gb: number;
   /** journal entries */

@@ -41,7 +41,7 @@ export class ApiError extends Error {
   }
 }
 
-const PREFIX = "/api/v1";
+export const PREFIX = "/api/v1";
 const TIMEOUT_MS = 8000;
 /** Said to the window when the server does not know (any more) who asks. */
 export const LOGGED_OUT = "magpie-logged-out";

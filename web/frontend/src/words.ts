@@ -131,6 +131,9 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "window.opened": (_, e) => `Window ${e.window ?? ""} began`,
   "window.closed": (_, e) => `Window ${e.window ?? ""} ended`,
   "window.resumed": (_, e) => `Window ${e.window ?? ""} goes on after a restart`,
+  "fleet.job_over": (d) => `the fleet's job ${text(d["job"])} is over: ${text(d["outcome"])}`,
+  "fleet.job_submitted": (d) => `${text(d["by"])} submitted the job ${text(d["job"])} (${text(d["program"])}) to the fleet`,
+  "fleet.job_withdrawn": (d) => `${text(d["by"])} withdrew the fleet's job ${text(d["job"])}`,
   "exemplars.late": (_, e) =>
     `the pictures kept against forgetting were not renewed after window ${e.window ?? ""}: that would have taken too long`,
   "window.no_labels": (_, e) => ({ text: `no labelled frames for window ${e.window ?? ""}`, tone: "bad" }),
@@ -210,6 +213,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "output.command_ignored": (d) => bad(`${many(d["messages"], "command")} by MQTT ignored${because(d)}`),
   retention: deleted,
   "retention.alarms": deleted,
+  "retention.counts": deleted,
   "events.lost": (d) => ({ text: `This page was too slow: ${text(d["events"])} events are missing here`, tone: "bad" }),
 };
 

@@ -29,7 +29,10 @@ export function SettingsTab({ camera, detail, me }: Props) {
     <section class="card" aria-labelledby="camera-settings">
       <div class="card-head">
         <h2 id="camera-settings">Settings</h2>
-        <a href={href("settings", "cameras", camera.id, "zones")}>{may(me, "operator") ? "Draw zones on the picture" : "Zones"}</a>
+        <span class="row-actions">
+          <a href={href("settings", "cameras", camera.id, "zones")}>{may(me, "operator") ? "Draw zones on the picture" : "Zones"}</a>
+          <a href={href("settings", "cameras", camera.id, "lines")}>{may(me, "operator") ? "Draw lines" : "Lines"}</a>
+        </span>
       </div>
       <CameraForm key={camera.id} root={schema.value} me={me} camera={detail.value} onSaved={detail.again} onRemoved={() => go(href("wall"))} />
     </section>

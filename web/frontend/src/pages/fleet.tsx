@@ -8,7 +8,9 @@ import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
+import { seesAll } from "../session";
 import "../styles/fleet.css";
+import { FleetJobs } from "./fleet_jobs";
 import { BoxOrders, Invite, MoveCamera, mayOrder } from "./fleet_orders";
 import { FleetAudit, FleetSearch } from "./fleet_search";
 import { FleetWall } from "./fleet_wall";
@@ -234,6 +236,7 @@ export function FleetPage({ known, me }: PageProps) {
             <>
               <Boxes fleet={fleet} orders={admin} again={asked.again} />
               <Cameras fleet={fleet} orders={admin} again={asked.again} />
+              {seesAll(me) && <FleetJobs />}
               <Lending fleet={fleet} />
               <Refused fleet={fleet} />
             </>

@@ -25,6 +25,7 @@ export interface Page {
 export const PAGES: Page[] = [
   { name: "wall", title: "Cameras", load: () => import("./wall").then((m) => m.WallPage) },
   { name: "camera", under: "wall", load: () => import("./camera").then((m) => m.CameraPage) },
+  { name: "counts", title: "Counts", load: () => import("./counts").then((m) => m.CountsPage) },
   { name: "windows", title: "Windows", load: () => import("./windows").then((m) => m.WindowsPage) },
   { name: "serving", title: "Serving", load: () => import("./serving").then((m) => m.ServingPage) },
   { name: "tenants", title: "Tenants", load: () => import("./tenants").then((m) => m.TenantsPage) },

@@ -1,13 +1,14 @@
 /** Cameras: add with a connection test, change, draw zones, switch off, remove. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import type { Camera, CameraRecord } from "../api";
-import { ask, pictureUrl, problemsOf, words } from "../api";
+import { ask, problemsOf, words } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { useCheck } from "../parts/form";
 import { stateOf } from "../parts/live_picture";
+import { usePicture } from "../parts/picture";
 import { SaveBar } from "../parts/save_bar";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
@@ -19,6 +20,7 @@ import { go, href } from "../router";
 import { may, whyNot } from "../session";
 import { CAMERA_MS, CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
 import type { SectionProps } from "./settings";
+import { LinesForm } from "./settings_lines";
 
 export function CamerasSection(props: SectionProps) {
   const { known, me, rest } = props;
@@ -38,6 +40,9 @@ export function CamerasSection(props: SectionProps) {
   }
   if (chosen !== undefined && rest[1] === "zones") {
     return <ZonesForm key={`${chosen.id}-zones`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "operator")} onSaved={again} />;
+  }
+  if (chosen !== undefined && rest[1] === "lines") {
+    return <LinesForm key={`${chosen.id}-lines`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "operator")} onSaved={again} />;
   }
   if (chosen !== undefined) return <OneCamera key={chosen.id} {...props} camera={chosen} onDone={back} />;
 
@@ -102,6 +107,9 @@ export function CamerasSection(props: SectionProps) {
                     <a class="button" href={href("settings", "cameras", c.id, "zones")} aria-label={`Zones of ${name}`}>
                       Zones
                     </a>
+                    <a class="button" href={href("settings", "cameras", c.id, "lines")} aria-label={`Lines of ${name}`}>
+                      Lines
+                    </a>
                     {may(me, "operator") && (
                       <button type="button" disabled={busy !== ""} onClick={() => void toggle(c)}>
                         <span>
@@ -150,32 +158,13 @@ function OneCamera({ root, me, camera, onDone }: OneProps) {
         <h2 id="camera-title">{camera === null ? "Add a camera" : cameraTitle(camera)}</h2>
         <span class="row-actions">
           {camera !== null && <a href={href("settings", "cameras", camera.id, "zones")}>Zones</a>}
+          {camera !== null && <a href={href("settings", "cameras", camera.id, "lines")}>Lines</a>}
           <a href={href("settings", "cameras")}>All cameras</a>
         </span>
       </div>
       <CameraForm root={root} me={me} camera={camera} onSaved={onDone} onRemoved={onDone} />
     </section>
   );
-}
-
-/** A picture fetched anew whenever `when` changes; null where none is to be had. */
-function usePicture(path: string, when: string): string | null {
-  const [url, setUrl] = useState<string | null>(null);
-  useEffect(() => {
-    let wanted = true;
-    fetch(pictureUrl(path))
-      .then(async (answer) => (answer.ok ? URL.createObjectURL(await answer.blob()) : null))
-      .catch(() => null)
-      .then((made) => {
-        if (wanted) setUrl(made);
-        else if (made !== null) URL.revokeObjectURL(made);
-      });
-    return () => {
-      wanted = false;
-    };
-  }, [path, when]);
-  useEffect(() => () => void (url !== null && URL.revokeObjectURL(url)), [url]);
-  return url;
 }
 
 interface ZonesProps {

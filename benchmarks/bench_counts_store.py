@@ -1,0 +1,148 @@
+"""How long counts take to read: `python -m benchmarks.bench_counts_store [--cameras 16] [--lines 20] [--days 365]`.
+
+A database with a year of hours and days and a month of minutes, every line counting two classes in both directions in
+every hour, and a teacher's checks in every minute of the last two days. Asked through the appliance's own service:
+a day by hour, as the page does, and a year by day. Targets: 300 ms and 1 s. Results:
+benchmarks/results/counts_store.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from edge.appliance.counts import ObjectCounts
+from edge.core.clock import SystemClock
+from edge.core.counts import STEP_S
+from edge.store import tables as t
+from edge.store.store import Store
+
+RESULTS = Path(__file__).resolve().parent / "results" / "counts_store.json"
+CLASSES, WAYS = ("car", "truck"), ("forward", "backward")
+NOW = 1_790_000_000 // 86_400 * 86_400
+TARGET_MS = {"a day by hour": 300.0, "a year by day": 1000.0}
+_CHUNK = 50_000
+
+
+def rows(cameras: int, lines: int, step: int, first: int, end: int, rng: random.Random) -> Iterator[dict[str, Any]]:
+    """A row for each camera, bucket, line, direction and class."""
+    for camera in range(cameras):
+        for start in range(first, end, step):
+            for line in range(lines):
+                for way in WAYS:
+                    for name in CLASSES:
+                        yield {
+                            "camera": f"camera-{camera}", "step_s": step, "start_s": start, "kind": "line",
+                            "name": f"line-{line}", "way": way, "class_name": name,
+                            "objects": rng.randrange(60), "seconds": 0.0, "standing_s": 0.0, "most": 0,
+                        }  # fmt: skip
+
+
+def checks(cameras: int, lines: int, first: int, end: int, rng: random.Random) -> Iterator[dict[str, Any]]:
+    """Followed objects and labels in each minute."""
+    for camera in range(cameras):
+        for start in range(first, end, 60):
+            for line in range(lines):
+                for name in CLASSES:
+                    there = rng.randrange(6)
+                    yield {
+                        "camera": f"camera-{camera}", "start_s": start, "kind": "line", "name": f"line-{line}",
+                        "class_name": name, "frames": 8, "followed": there, "there": there + 1, "same": there,
+                    }  # fmt: skip
+
+
+def fill(store: Store, table: sa.Table, found: Iterator[dict[str, Any]]) -> int:
+    """Write rows; how many."""
+    total, some = 0, []
+    for row in found:
+        some.append(row)
+        if len(some) == _CHUNK:
+            total += _write(store, table, some)
+            some = []
+    return total + (_write(store, table, some) if some else 0)
+
+
+def _write(store: Store, table: sa.Table, some: list[dict[str, Any]]) -> int:
+    with store.database.write() as c:
+        c.execute(sa.insert(table), some)
+    return len(some)
+
+
+def timed(ask: Any, rounds: int, cameras: int) -> list[float]:
+    """Milliseconds of each answer."""
+    out = []
+    for n in range(rounds):
+        began = time.perf_counter()
+        ask(f"camera-{n % cameras}")
+        out.append(1000 * (time.perf_counter() - began))
+    return out
+
+
+async def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Fill and ask."""
+    rng = random.Random(3)
+    with Store(None, folder) as store:
+        year = NOW - args.days * 86_400
+        size = {
+            step: fill(store, t.counts, rows(args.cameras, args.lines, STEP_S[step], first, NOW, rng))  # type: ignore[index]
+            for step, first in (("day", year), ("hour", year), ("minute", NOW - args.minutes_days * 86_400))
+        }
+        size["checks"] = fill(store, t.count_checks, checks(args.cameras, args.lines, NOW - 2 * 86_400, NOW, rng))
+        watched = [
+            {"camera": f"camera-{n}", "step_s": s, "start_s": x, "seconds": 0.9 * s, "answers": 4 * s}
+            for n in range(args.cameras)
+            for s in (86_400, 3600)
+            for x in range(year, NOW, s)
+        ]
+        fill(store, t.count_watched, iter(watched))
+        counts = ObjectCounts(store, SystemClock(), lambda *_: None, lambda: ())
+        asked = {
+            "a day by hour": lambda camera: counts.of_camera(camera, "hour", NOW - 86_400, NOW),
+            "a year by day": lambda camera: counts.of_camera(camera, "day", year, NOW),
+        }
+        found = {name: timed(ask, args.rounds, args.cameras) for name, ask in asked.items()}
+        megabytes = store.sizes()["database"] / 1e6
+    return {
+        "rows": size,
+        "database_mb": round(megabytes),
+        "ms": {n: {"median": round(statistics.median(v), 1), "most": round(max(v), 1)} for n, v in found.items()},
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cameras", type=int, default=16)
+    parser.add_argument("--lines", type=int, default=20)
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--minutes-days", type=int, default=2, help="days of minutes (retention keeps 30)")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(run(args, Path(folder)))
+    found |= {
+        "cameras": args.cameras, "lines": args.lines, "days": args.days,
+        "at_utc": datetime.now(UTC).isoformat(timespec="seconds"), "machine": platform.machine(),
+        "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
+        "reached": {n: found["ms"][n]["median"] <= target for n, target in TARGET_MS.items()},
+    }  # fmt: skip
+    print(json.dumps(found, indent=1))
+    args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

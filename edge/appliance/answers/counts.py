@@ -1,0 +1,80 @@
+"""Counts of objects as transports tell them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.core.counts import PlaceKind, Step
+
+
+@answer
+class CorrectedAnswer:
+    """A count corrected by what the teacher's labels say, with the interval that holds the true count with 90 %."""
+
+    value: Shown[float]
+    low: Shown[float]
+    high: Shown[float]
+
+
+@answer
+class CountAnswer:
+    """Objects of one class at one place in one bucket. `way`: "forward" or "backward" over a line, the last zone of a
+    movement; `seconds` and `standing_s`: of a zone, summed over objects; `most`: in a zone at once. `corrected` null:
+    too few labels lie near the place, nothing is known."""
+
+    kind: Shown[PlaceKind]
+    name: Shown[str]
+    way: Shown[str]
+    class_: Annotated[Shown[str], Field(alias="class")]
+    objects: Shown[int]
+    corrected: Shown[CorrectedAnswer | None]
+    seconds: Shown[float]
+    standing_s: Shown[float]
+    most: Shown[int]
+
+
+@answer
+class CountedSinceStart:
+    """Objects of one class counted at one place since the appliance started."""
+
+    camera: OfCamera[str]
+    kind: Shown[PlaceKind]
+    name: Shown[str]
+    way: Shown[str]
+    class_: Annotated[Shown[str], Field(alias="class")]
+    objects: Shown[int]
+
+
+@answer
+class CountingAnswer:
+    """Objects counted since the start; `lost`: records that could not be kept."""
+
+    counted: Shown[tuple[CountedSinceStart, ...]]
+    lost: Shown[int]
+
+
+@answer
+class BucketAnswer:
+    """A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
+    that was not watched nothing is known: no count there is no zero."""
+
+    start_utc_s: Shown[int]
+    watched: Shown[float]
+    answers_per_s: Shown[float]
+    counts: Shown[tuple[CountAnswer, ...]]
+
+
+@answer
+class CountsAnswer:
+    """The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets."""
+
+    camera: OfCamera[str]
+    step: Shown[Step]
+    from_utc_s: Shown[int]
+    to_utc_s: Shown[int]
+    watched: Shown[float]
+    totals: Shown[tuple[CountAnswer, ...]]
+    buckets: Shown[tuple[BucketAnswer, ...]]

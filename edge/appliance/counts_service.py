@@ -1,0 +1,16 @@
+"""The service of counts. Values are edge.appliance.answers.counts; errors are edge.core.errors."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from edge.appliance.answers.counts import CountsAnswer
+from edge.core.counts import Step
+
+
+class CountsService(Protocol):
+    """Part of `edge.appliance.service.ApplianceService`. Every method blocks."""
+
+    def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
+        """The buckets that begin in a time, also those of a camera that was removed. Raises NotFound (a camera that is
+        not there and never counted), InvalidValue (a time that ends before it begins, or has too many buckets)."""

@@ -1,0 +1,141 @@
+"""Counts of objects: the places of a camera where they are made, their buckets, and how true they are.
+
+A *place* is what objects are counted at: a line in one of its two directions, a movement from one zone to another, or a
+zone. Counts are kept by place and class in buckets of a minute, an hour and a day (UTC), beside how much of that time
+the camera was watched: a time in which it was not is unknown, not zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.zones import Point
+
+Direction = Literal["forward", "backward"]
+PlaceKind = Literal["line", "movement", "zone"]
+PLACE_KINDS: Final[tuple[PlaceKind, ...]] = ("line", "movement", "zone")
+Step = Literal["minute", "hour", "day"]
+#: The lengths of buckets, in seconds.
+STEP_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 3600, "day": 86_400}
+#: A shorter line (in fractions of the picture; at 640x360 some 13 pixels) is a slip of the hand.
+MIN_LENGTH: Final = 0.02
+
+
+@dataclass(frozen=True)
+class CountLine:
+    """A line on the picture, from `start` to `end` (x, y in fractions). An object that crosses it to the right of
+    somebody who walks from start to end goes `forward`. Only objects of `classes` count (empty: all). Raises
+    InvalidValue."""
+
+    name: str
+    start: Point
+    end: Point
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_line(f"lines.{self.name}", self.start, self.end)
+
+    @property
+    def length(self) -> float:
+        """In fractions of the picture."""
+        return math.dist(self.start, self.end)
+
+
+def check_line(path: str, start: Point, end: Point) -> None:
+    """Raises InvalidValue naming `path` and the end that is outside the picture, or the length."""
+    for name, point in (("start", start), ("end", end)):
+        if len(point) != 2 or not all(math.isfinite(v) and 0.0 <= v <= 1.0 for v in point):
+            raise InvalidValue(f"{path}.{name}", list(point), "[x, y], each from 0 to 1")
+    length = math.dist(start, end)
+    if length < MIN_LENGTH:
+        raise InvalidValue(path, f"a length of {length:.2g}", f"at least {MIN_LENGTH:g} of the picture")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where objects are counted. `name`: the line, or the (first) zone; `way`: a line's direction, the last zone of a
+    movement, empty for a zone."""
+
+    kind: PlaceKind
+    name: str
+    way: str = ""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An object was counted at a place: once for each object and place."""
+
+    place: Place
+    class_name: str
+    object: int
+    utc_s: float
+
+
+@dataclass(frozen=True)
+class Count:
+    """Objects of one class at one place in the bucket that begins at `start_s` (UTC epoch seconds). `seconds`: of a
+    zone, the sum over objects of the time that they were in it, and `standing_s` of the time that they stood; `most`:
+    the most that were in it at once."""
+
+    camera: str
+    start_s: int
+    place: Place
+    class_name: str
+    objects: int = 0
+    seconds: float = 0.0
+    standing_s: float = 0.0
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        checks.in_range("count.objects", self.objects, 0, 1e12)
+        checks.in_range("count.seconds", self.seconds, 0.0, 1e12)
+
+    def with_more(self, other: Count) -> Count:
+        """The sum of two counts of one bucket, place and class."""
+        return Count(
+            self.camera, self.start_s, self.place, self.class_name, self.objects + other.objects,
+            self.seconds + other.seconds, self.standing_s + other.standing_s, max(self.most, other.most),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WatchedTime:
+    """How much of the bucket that begins at `start_s` a camera was watched: seconds between answers that came soon
+    after each other, and how many answers there were."""
+
+    camera: str
+    start_s: int
+    seconds: float = 0.0
+    answers: int = 0
+
+
+@dataclass(frozen=True)
+class CountCheck:
+    """A teacher's labels of the frames of one minute beside the followed objects near a place: how many were
+    `followed`, how many were `there` (labels), and how many of both are the `same`; sums over `frames` frames."""
+
+    camera: str
+    start_s: int
+    place: Place
+    class_name: str
+    frames: int
+    followed: int
+    there: int
+    same: int
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A count corrected by what labels say, and the interval that holds the true count with 90 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": round(self.value, 2), "low": round(self.low, 2), "high": round(self.high, 2)}

@@ -1,0 +1,354 @@
+"""The agent's part of the fleet's jobs. The head keeps the book of all jobs, on disk before it answers, and runs them
+by the engine beside it; other boxes hand what people ask on to the head."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from edge.core.clock import Clock
+from edge.core.errors import Conflict, InvalidValue, MagpieError, StoreError, Unavailable
+from edge.core.fleet import FleetBox
+from edge.core.fleet_job_file import SubmittedJob, submitted_job
+from edge.core.fleet_jobs import (
+    EngineTold,
+    JobBook,
+    JobOrdered,
+    JobsAsk,
+    JobsTold,
+    JobSubmission,
+    JobWithdrawal,
+    TenantTold,
+)
+from edge.core.fleet_links import FleetAgreement, FleetBeat
+from edge.engines.programs import check_work
+from edge.fleet import engine_messages as msg
+from edge.fleet.engine_keeper import EngineKeeper, StartEngine, start_engine
+from edge.fleet.engine_reasons import reason_of
+from edge.fleet.folder import FleetFolder
+from edge.fleet.links import Links
+from edge.settings import FleetSettings
+from scheduler.fleet import job_book
+from scheduler.fleet.fair import TenantTree
+
+log = logging.getLogger(__name__)
+M = TypeVar("M")
+
+_BOOK: Final = "jobs.json"
+_LOOK_S: Final = 1.0
+_ASK_S: Final = 10.0
+#: Without a quorum a head goes on with its jobs for so long, unless it hears of another head.
+_GRACE_S: Final = 15.0
+#: The engine `local` is closed when no job has been open for so long.
+_LINGER_S: Final = 10.0
+
+
+@dataclass(frozen=True)
+class OfficeView:
+    """The head by this box's last knowledge, whether this box decides, the last beat of each box; as the head told
+    last: its open jobs, and where its part of the engine listens."""
+
+    head: str | None = None
+    decides: bool = False
+    beats: Mapping[str, FleetBeat] = field(default_factory=dict)
+    open_jobs: int = 0
+    engine_at: str = ""
+
+
+class AgentJobs:
+    """One box's part, while it is open (`async with`). Implements `JobsDesk` (edge.fleet.server)."""
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        folder: FleetFolder,
+        links: Links,
+        agreement: Callable[[], FleetAgreement],
+        clock: Clock,
+        start: StartEngine = start_engine,
+    ) -> None:
+        self._me, self._settings, self._folder, self._links = settings.name, settings, folder, links
+        self._agreement, self._clock = agreement, clock
+        self._book, self._damaged = _kept_book(folder)
+        self._keeper = EngineKeeper(settings, folder.path, clock, self._first, self._heard, start)
+        self._view = OfficeView()
+        self._decided_s = self._open_s = float("-inf")
+        self._now = msg.EngineNow((), {}, {}, ())
+        self._boxes: tuple[FleetBox, ...] = ()
+        #: Open jobs of other boxes while they were the head, as they told.
+        self._heads: dict[str, int] = {}
+        self._dirty, self._changed = False, True
+        self._was_in_office = False
+        self._wake = asyncio.Event()
+        self._rounds: asyncio.Task[None]
+
+    async def __aenter__(self) -> AgentJobs:
+        self._rounds = asyncio.create_task(self._run(), name="jobs")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._rounds.cancel()
+        await asyncio.gather(self._rounds, return_exceptions=True)
+        await self._keeper.end()
+        if self._dirty:
+            with contextlib.suppress(StoreError):
+                self._keep(self._book)
+
+    # -- what the agent asks
+
+    @property
+    def open_jobs(self) -> int:
+        """How many jobs this box keeps that are not over."""
+        return len(job_book.open_jobs(self._book))
+
+    @property
+    def amounts(self) -> Mapping[str, float]:
+        """The amounts of this box for jobs; nothing where only the head's own box runs them."""
+        return {} if self._settings.engine.kind == "local" else self._settings.engine.amounts
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of this box."""
+        return self._settings.engine.labels
+
+    @property
+    def engine_pid(self) -> int | None:
+        """The process of the engine beside this agent; None: there is none."""
+        return self._keeper.pid
+
+    @property
+    def engine_at(self) -> str:
+        """Where this box's part of the engine listens as the head's; empty: others have no part."""
+        ray = self._settings.engine.ray
+        return "" if ray is None else f"{ray.address}:{ray.port}"
+
+    def saw(self, view: OfficeView) -> None:
+        """The agent's knowledge now, once a beat."""
+        if view.head is not None and view.head != self._me:
+            self._heads[view.head] = view.open_jobs
+        if view.decides:
+            self._decided_s = self._clock.monotonic()
+        if view.decides != self._view.decides:
+            self._wake.set()
+        self._view = view
+
+    # -- rounds
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except (MagpieError, OSError) as error:
+                log.warning("jobs: %s", error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def look(self) -> None:
+        """One round: keep the engine as it should be, and what became of jobs."""
+        if self.open_jobs:
+            self._open_s = self._clock.monotonic()
+        before = (self._keeper.phase, self._keeper.why)
+        await self._keeper.look(self._wanted())
+        if self._keeper.part == "":
+            self._tell_boxes()
+        else:
+            self._now = msg.EngineNow((), {}, {}, ())
+            self._change(job_book.stopped(self._book, self._clock.utc()))
+        for job in (forgotten := job_book.to_forget(self._book, self._settings.jobs.keep)):
+            self._keeper.tell(msg.EngineForget(job))
+        if forgotten:
+            self._change(job_book.without(self._book, forgotten))
+        if self._dirty:
+            self._keep(self._book)
+        in_office = self._in_office()
+        engine_changed = before != (self._keeper.phase, self._keeper.why)
+        if self._changed or engine_changed or in_office != self._was_in_office:
+            self._changed, self._was_in_office = False, in_office
+            self._folder.write_told_jobs(self._here() if in_office else None)
+
+    def _in_office(self) -> bool:
+        """Whether the jobs of this box run: it decides, or did a moment ago and knows of no other head."""
+        view = self._view
+        lately = self._clock.monotonic() - self._decided_s < _GRACE_S
+        return view.decides or (lately and view.head in (None, self._me))
+
+    def _wanted(self) -> str | None:
+        """The part of the engine that this box should be (see `EngineKeeper.part`)."""
+        if self._settings.engine.kind == "local":
+            lately = self._clock.monotonic() - self._open_s < _LINGER_S
+            return "" if self._in_office() and lately else None
+        if self._in_office():
+            return ""
+        if self._view.head is None or self._view.head == self._me:
+            return self._keeper.part  # nobody knows better: Ray ends a part without a head by itself
+        return self._view.engine_at or None
+
+    def _tell_boxes(self) -> None:
+        """Boxes that may take tasks: of the engine `local` this one only."""
+        engine = self._settings.engine
+        boxes = [engine.box(self._me)]
+        if engine.kind != "local":
+            members = {m.name for m in self._agreement().members} - {self._me}
+            boxes += [_box_of(beat) for name, beat in sorted(self._view.beats.items()) if name in members]
+        if tuple(boxes) != self._boxes:
+            self._boxes = tuple(boxes)
+            self._keeper.tell(_rows(boxes))
+
+    # -- the engine
+
+    def _first(self) -> Iterable[Any]:
+        """The first messages to a process of the engine: boxes and all jobs of the book, in the order of arrival."""
+        if self._keeper.part != "":
+            return
+        self._boxes = ()
+        self._tell_boxes()
+        for _, job in job_book.in_order(self._book):
+            done = {str(n): row.box for n, row in job.done.items()}
+            kept = {str(n): dict(state) for n, state in job.kept.items()}
+            withdrawn = bool(job.withdrawn_by) or job.outcome in ("withdrawn", "refused")
+            yield msg.EngineJob(job.given, done, kept, withdrawn)
+
+    def _heard(self, message: Any) -> None:
+        """From the engine's process."""
+        book, utc_s = self._book, self._clock.utc()
+        match message:
+            case msg.EngineNow():
+                self._now, self._changed = message, True
+            case msg.EngineAnswered(job=job, task=task, box=box, answer=answer):
+                self._change(job_book.task_done(book, job, task, box, answer))
+            case msg.EngineKept(job=job, task=task, state=state):
+                self._change(job_book.task_kept(book, job, task, state))
+            case msg.EngineRaised(job=job, task=task, failures=failures, why=why):
+                self._change(job_book.task_raised(book, job, task, failures, why))
+            case msg.EngineRefused(job=job, why=why):
+                self._change(job_book.refused(book, job, reason_of(why), utc_s))
+            case msg.EngineJobOver(job=job) if job in book.jobs:
+                tasks = submitted_job(book.jobs[job].given).job.tasks
+                self._change(job_book.over(book, job, tasks, utc_s))
+            case msg.EngineCost():
+                with contextlib.suppress(StoreError):
+                    self._folder.write_engine_cost(message)
+
+    def _change(self, book: JobBook) -> None:
+        if book is not self._book:
+            self._book, self._dirty, self._changed = book, True, True
+
+    def _keep(self, book: JobBook) -> None:
+        """The book is on disk, then it is in force. Raises StoreError."""
+        self._folder.write(_BOOK, book)
+        self._change(book)
+        self._dirty = False
+
+    # -- what people ask, by any box (JobsDesk)
+
+    async def told(self, asked: JobsAsk, sender: str) -> JobsTold:
+        """All jobs that the head keeps. Raises Unavailable, Conflict."""
+        if self._hands_on(sender):
+            return await self._ask_head("/jobs", asked, JobsTold)
+        return self._here()
+
+    async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
+        """A job comes in; it is on disk when this returns. Raises InvalidValue, Conflict, Unavailable."""
+        if self._hands_on(sender):
+            return await self._ask_head("/jobs/submit", asked, JobOrdered)
+        job = submitted_job(asked.job)
+        self._check(job)
+        self._keep(job_book.added(self._book, job, asked.job, asked.by, self._clock.utc()))
+        self._keeper.tell(msg.EngineJob(asked.job, {}, {}, False))
+        self._wake.set()
+        log.info("%s submitted the job %s on %s", asked.by, job.job.id, sender)
+        return self._answer(job.job.id)
+
+    async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
+        """Nobody wants a job any more. Raises NotFound, Conflict, Unavailable."""
+        if self._hands_on(sender):
+            return await self._ask_head("/jobs/withdraw", asked, JobOrdered)
+        self._keep(job_book.withdrawn(self._book, asked.job, asked.by))
+        self._keeper.tell(msg.EngineWithdraw(asked.job))
+        self._wake.set()
+        log.info("%s withdrew the job %s on %s", asked.by, asked.job, sender)
+        return self._answer(asked.job)
+
+    def _hands_on(self, sender: str) -> bool:
+        """Whether the head is another box. Raises Unavailable where nobody decides, Conflict where another box took
+        this one for the head."""
+        view = self._view
+        if view.decides:
+            return False
+        if view.head == self._me:
+            raise Unavailable(f"{self._me} is the head, but hears less than half of the boxes now")
+        if view.head is None:
+            raise Unavailable("no head is known now", "try again in some seconds")
+        if sender != self._me:
+            raise Conflict(f"{self._me} is not the head", f"the head is {view.head}")
+        return True
+
+    async def _ask_head(self, path: str, message: Any, kind: type[M]) -> M:
+        head = self._agreement().member(str(self._view.head))
+        if head is None:
+            raise Unavailable("no head is known now", "try again in some seconds")
+        return await self._links.ask(head, path, message, kind, _ASK_S)
+
+    def _check(self, asked: SubmittedJob) -> None:
+        """Raises InvalidValue for names that this fleet does not have."""
+        check_work("work", asked.work)
+        queues = [queue.name for queue in self._settings.jobs.queues]
+        tenants = list(TenantTree(self._settings.jobs.fleet_tenants()).leaves)
+        for path, name, known in (("queue", asked.job.queue, queues), ("tenant", asked.job.tenant, tenants)):
+            if name is not None and name not in known:
+                words = f"one of fleet.jobs.{path}s of {self._me}: {', '.join(known) or 'there are none'}"
+                raise InvalidValue(path, name, words)
+
+    def _answer(self, job: str) -> JobOrdered:
+        return JobOrdered(next(row for row in self._here().jobs if row.id == job))
+
+    def _here(self) -> JobsTold:
+        """The jobs of this box, with what its engine says of them."""
+        now = self._now
+        rows = []
+        for name, job in job_book.in_order(self._book):
+            running = {int(task): box for task, box in now.running.get(name, {}).items()}
+            waits = now.waiting.get(name)
+            rows.append(job_book.told(job, running, None if waits is None else reason_of(waits)))
+        keeper = self._keeper
+        engine = EngineTold(self._settings.engine.kind, keeper.phase, keeper.why, tuple(now.boxes))
+        tenants = tuple(TenantTold(**row) for row in now.tenants)
+        return JobsTold(self._me, tuple(rows), tenants, engine, self._elsewhere(), self._damaged)
+
+    def _elsewhere(self) -> dict[str, int]:
+        """Open jobs of boxes that were the head before."""
+        beats = self._view.beats
+        members = {m.name for m in self._agreement().members} - {self._me}
+        told = {name: beats[name].open_jobs if name in beats else self._heads.get(name, 0) for name in members}
+        return {name: count for name, count in sorted(told.items()) if count > 0}
+
+
+def _kept_book(folder: FleetFolder) -> tuple[JobBook, bool]:
+    """The book on disk, and whether it was damaged: then it is put aside, and another one begins."""
+    try:
+        book = folder.read(_BOOK, JobBook) or JobBook()
+        return job_book.usable(book), False
+    except StoreError as error:
+        log.error("the jobs of the fleet are put aside as %s.damaged: %s", _BOOK, error)
+        with contextlib.suppress(OSError):
+            os.replace(folder.path / _BOOK, folder.path / f"{_BOOK}.damaged")
+        return JobBook(), True
+
+
+def _box_of(beat: FleetBeat) -> FleetBox:
+    """A box as it tells itself; one with amounts that cannot be has none."""
+    try:
+        return FleetBox(beat.sender, dict(beat.amounts), dict(beat.labels))
+    except MagpieError:
+        return FleetBox(beat.sender, {})
+
+
+def _rows(boxes: Iterable[FleetBox]) -> msg.EngineBoxes:
+    return msg.EngineBoxes([{"name": b.name, "resources": dict(b.resources), "labels": dict(b.labels)} for b in boxes])

@@ -1,0 +1,163 @@
+"""The process of a fleet's engine, started by the agent beside it: it opens the engine and runs the fleet's jobs while
+this box is the head; with Ray it is the box's part of the cluster, on every box. It ends with its agent.
+
+The appliance's control process and camera workers never load any of this: a part of Ray ends itself without a head.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from edge.core.engine import Engine
+from edge.core.errors import MagpieError, Unavailable
+from edge.engines import ray_messages
+from edge.engines.child import ChildChannel, kinds_of
+from edge.engines.inbox import Inbox
+from edge.files import os_errors
+from edge.fleet import engine_messages as msg
+from edge.fleet.engine_check import check_engine, ray_security
+from edge.fleet.engine_cost import IdleCost
+from edge.fleet.engine_run import EngineRun
+from edge.logs import log_in_worker
+from edge.settings import FleetSettings, parse
+
+log = logging.getLogger(__name__)
+
+#: Messages of the agent are looked for so often, in s.
+_LOOK_S: Final = 0.25
+#: A part of Ray has so long to begin.
+_NODE_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class OpenedEngine:
+    """An engine that is open, and how it hears of boxes that may join. `check` raises Unavailable where what it stands
+    on has ended; `idle` measures its cost (not of an engine that is there while there are jobs only)."""
+
+    engine: Engine
+    know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None
+    check: Callable[[], None] = lambda: None
+    idle: IdleCost | None = None
+
+
+def main() -> None:
+    """Until the agent says so, or ends."""
+    channel = ChildChannel(kinds_of(msg))
+    log_in_worker("fleet engine")
+    begin = channel.receive()
+    assert isinstance(begin, msg.EngineBegin)
+    settings = parse(FleetSettings, begin.fleet)
+    try:
+        with ExitStack() as parts:
+            if settings.engine.kind == "ray":
+                _be_part_of_ray(settings, begin, channel, parts)
+            else:
+                _run(settings, _open_local(settings, parts), channel)
+    except MagpieError as error:
+        channel.send(msg.EngineFailed(str(error)))
+        raise SystemExit(1) from None
+
+
+def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -> None:
+    """Run jobs until told to stop. Raises Unavailable where the engine dies."""
+    run = EngineRun(settings.jobs, opened.engine, time.monotonic, channel.send, opened.know)
+    channel.send(msg.EngineUp())
+    while True:
+        while (message := channel.receive(0.0)) is not None:
+            if isinstance(message, msg.EngineStop):
+                return
+            run.take(message)
+        run.turn(_LOOK_S)
+        opened.check()
+        if opened.idle is not None:
+            _tell_cost(channel, opened.idle)
+        if run.died is not None:
+            raise Unavailable(run.died)
+
+
+def _open_local(settings: FleetSettings, parts: ExitStack) -> OpenedEngine:
+    from edge.runtime.local_engine import LocalEngine, LocalSettings
+
+    engine = LocalEngine(LocalSettings(settings.name, dict(settings.engine.amounts)))
+    parts.callback(engine.close)
+    return OpenedEngine(engine)
+
+
+# --- Ray ---------------------------------------------------------------------------------------------------------
+def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: ChildChannel, parts: ExitStack) -> None:
+    """Be this box's part of the cluster; on the head run jobs, too. Raises Unavailable where the part ended."""
+    from edge.engines.ray_engine import RayEngine, RaySettings
+    from edge.engines.ray_node import RayNode
+    from edge.engines.ray_settings import RayNodeSpec
+
+    ray = settings.engine.ray
+    assert ray is not None
+    check_engine(settings.engine)
+    security, folder = ray_security(ray), Path(ray.folder)
+    with os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.rmtree(folder / "node", ignore_errors=True)  # of a run before: its cluster is gone
+    said = Inbox(time.monotonic)
+    spec = RayNodeSpec(
+        settings.name, folder / "node", security, ray.address, begin.head_at or None,
+        0 if begin.head_at else ray.port, ray.warm_workers, headless_s=ray.headless_s,
+    )  # fmt: skip
+    node = RayNode(spec, said.put, lambda code: said.put(_NodeEnded(code)))
+    parts.callback(node.close)
+    up = _node_up(said)
+    if begin.head_at:
+        channel.send(msg.EngineUp())
+        _wait_as_member(channel, said)
+        return
+    boxes = {settings.name: dict(settings.engine.amounts)}
+    engine = RayEngine(RaySettings(up.head, security, boxes, folder / "link", ray.address, ray.mode), time.monotonic)
+    parts.callback(engine.close)
+    _run(settings, OpenedEngine(engine, engine.know, lambda: _check_node(said), IdleCost()), channel)
+
+
+@dataclass(frozen=True)
+class _NodeEnded:
+    """The process of this box's part of Ray ended."""
+
+    code: int
+
+
+def _node_up(said: Inbox) -> ray_messages.RayNodeUp:
+    """Wait until the box's part runs. Raises Unavailable."""
+    first = said.take_one(_NODE_S)
+    if isinstance(first, ray_messages.RayNodeUp):
+        return first
+    if isinstance(first, ray_messages.RayFailed):
+        raise Unavailable(first.why)
+    raise Unavailable("this box's part of Ray did not begin", "see node.log in fleet.engine.ray.folder")
+
+
+def _wait_as_member(channel: ChildChannel, said: Inbox) -> None:
+    """Until told to stop; raises Unavailable where the box's part ended."""
+    idle = IdleCost()
+    while not isinstance(channel.receive(1.0), msg.EngineStop):
+        _check_node(said)
+        _tell_cost(channel, idle)
+
+
+def _tell_cost(channel: ChildChannel, idle: IdleCost) -> None:
+    cost = idle.look(time.monotonic())
+    if cost is not None:
+        channel.send(cost)
+
+
+def _check_node(said: Inbox) -> None:
+    for _, message in said.take(0.0):
+        if isinstance(message, _NodeEnded):
+            raise Unavailable(f"this box's part of Ray ended with code {message.code}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The work of the process of a fleet's engine: its agent's messages become calls of the driver, and what comes of jobs
+is said back. One thread calls `take` and `turn`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from edge.core.engine import Engine
+from edge.core.errors import MagpieError
+from edge.core.fleet import FleetBox, TaskAt
+from edge.core.fleet_job_file import submitted_job
+from edge.engines.driver import DriverNote, FleetDriver, JobRefused, ProgramFailed, TaskKept
+from edge.fleet import engine_messages as msg
+from edge.settings import FleetJobsSettings
+from scheduler.fleet.controller import FleetController
+
+#: How things are is told at most so often, in s.
+_TELL_S: Final = 1.0
+
+
+class EngineRun:
+    """Jobs on an open engine. `say` takes messages of edge.fleet.engine_messages; `clock` is the engine's. `know`
+    tells the engine of boxes that may join."""
+
+    def __init__(
+        self,
+        settings: FleetJobsSettings,
+        engine: Engine,
+        clock: Callable[[], float],
+        say: Callable[[Any], None],
+        know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None,
+    ) -> None:
+        self._clock, self._say, self._know = clock, say, know
+        self._controller = FleetController(
+            tenants=settings.fleet_tenants(), queues=settings.fleet_queues(), placement=settings.placement
+        )
+        self._driver = FleetDriver(
+            self._controller, engine, (), clock, write=self._happened, answered=self._answered, noted=self._noted
+        )
+        self._open: set[str] = set()
+        self._boxes: dict[str, FleetBox] = {}
+        self._changed = True
+        self._told_s = float("-inf")
+        self._told_boxes: list[str] = []
+
+    @property
+    def died(self) -> str | None:
+        """Why the engine is gone; None: it is there."""
+        return self._driver.engine_died
+
+    def take(self, message: Any) -> None:
+        """A message of the agent. One that is none of a run's is no error."""
+        self._changed = True
+        match message:
+            case msg.EngineBoxes(boxes=rows):
+                boxes = [FleetBox(row["name"], row["resources"], row["labels"]) for row in rows]
+                self._boxes.update((box.name, box) for box in boxes)
+                self._know({name: box.resources for name, box in self._boxes.items()})
+                self._driver.know(boxes)
+            case msg.EngineJob():
+                self._job(message)
+            case msg.EngineWithdraw(job=job):
+                self._driver.withdraw(job)
+            case msg.EngineForget(job=job):
+                self._driver.forget(job)
+
+    def turn(self, timeout_s: float) -> None:
+        """Wait for something, at most so long; act on it, and tell."""
+        self._driver.step(timeout_s)
+        for job in [job for job in self._open if self._controller.over(job)]:
+            self._open.discard(job)
+            self._say(msg.EngineJobOver(job))
+            self._changed = True
+        now_s = self._clock()
+        if self._driver.boxes != self._told_boxes:
+            self._changed = True
+        if self._changed and now_s - self._told_s >= _TELL_S:
+            self._told_s, self._changed = now_s, False
+            self._tell()
+
+    def _job(self, message: msg.EngineJob) -> None:
+        asked = submitted_job(message.job)
+        done = {int(task): box for task, box in message.done.items()}
+        kept = {int(task): dict(state) for task, state in message.kept.items()}
+        try:
+            self._driver.submit(asked.job, asked.work, done, kept)
+        except MagpieError as error:  # a program that this version does not have
+            self._say(msg.EngineRaised(asked.job.id, 0, 1, str(error)))
+            return
+        if message.withdrawn:
+            self._driver.withdraw(asked.job.id)
+        self._open.add(asked.job.id)
+
+    def _tell(self) -> None:
+        running: dict[str, dict[str, str]] = {}
+        for at in self._driver.running:
+            running.setdefault(at.job, {})[str(at.task)] = at.box
+        waiting = {job: asdict(why) for job, why in self._controller.waiting().items() if job in self._open}
+        self._told_boxes = self._driver.boxes
+        self._say(msg.EngineNow(self._told_boxes, running, waiting, [asdict(row) for row in self._controller.shares()]))
+
+    # --- what the driver says ------------------------------------------------------------------------------------
+    def _happened(self, row: Mapping[str, Any]) -> None:
+        self._changed = True
+
+    def _answered(self, task: TaskAt, answer: Any) -> None:
+        self._say(msg.EngineAnswered(task.job, task.task, task.box, answer))
+
+    def _noted(self, note: DriverNote) -> None:
+        match note:
+            case TaskKept(task=task, state=state):
+                self._say(msg.EngineKept(task.job, task.task, state))
+            case ProgramFailed(task=task, failures=failures, why=why):
+                self._say(msg.EngineRaised(task.job, task.task, failures, why))
+            case JobRefused(job=job, why=why) if job in self._open:
+                self._open.discard(job)
+                self._say(msg.EngineRefused(job, asdict(why)))

@@ -1,0 +1,167 @@
+"""Counted objects: added to their minute, hour and day at once, read by camera and time, deleted by age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from edge.core import checks
+from edge.core.counts import STEP_S, Count, CountCheck, Place, Step, WatchedTime
+from edge.store import tables as t
+from edge.store.database import retried, upsert
+from edge.store.parts import Part, text
+
+DAY_S = 86_400.0
+_CHUNK = 5000
+_c, _w, _k = t.counts.c, t.count_watched.c, t.count_checks.c
+_COUNT_KEY = ("camera", "step_s", "start_s", "kind", "name", "way", "class_name")
+_WATCHED_KEY = ("camera", "step_s", "start_s")
+_CHECK_KEY = ("camera", "start_s", "kind", "name", "class_name")
+
+
+@dataclass(frozen=True)
+class CountRetention:
+    """How many rows were deleted."""
+
+    minutes: int
+    older: int
+    checks: int
+
+    @property
+    def anything(self) -> bool:
+        """Worth a record."""
+        return bool(self.minutes or self.older or self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"minutes": self.minutes, "hours_and_days": self.older, "checks": self.checks}
+
+
+class CountsPart(Part):
+    """A count is never changed, only added to."""
+
+    @retried
+    def add_counts(self, counts: Sequence[Count], watched: Sequence[WatchedTime], found: Sequence[CountCheck]) -> None:
+        """Add to what is there, all or nothing. Raises DiskFull, Unavailable, StoreError, InvalidValue."""
+        with self.database.write() as c:
+            for step_s in STEP_S.values():
+                for row in _coarse(counts, step_s):
+                    _add_count(c, step_s, row)
+                for one in watched:
+                    _add_watched(c, step_s, one)
+            for check in found:
+                _add_check(c, check)
+
+    @retried
+    def counts(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[Count, ...]:
+        """The counts of a camera in the buckets that begin from `from_s` to before `to_s`, in order."""
+        checks.one_of("step", step, STEP_S)
+        where = (_c.camera == camera) & (_c.step_s == STEP_S[step]) & (_c.start_s >= from_s) & (_c.start_s < to_s)
+        query = sa.select(t.counts).where(where).order_by(_c.start_s, _c.kind, _c.name, _c.way, _c.class_name)
+        with self.database.read() as c:
+            return tuple(
+                Count(
+                    r.camera, r.start_s, Place(r.kind, r.name, r.way), r.class_name, r.objects, r.seconds,
+                    r.standing_s, r.most,
+                )
+                for r in c.execute(query)
+            )  # fmt: skip
+
+    @retried
+    def watched(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[WatchedTime, ...]:
+        """How much of the same buckets the camera was watched; one that is not there was not watched at all."""
+        checks.one_of("step", step, STEP_S)
+        where = (_w.camera == camera) & (_w.step_s == STEP_S[step]) & (_w.start_s >= from_s) & (_w.start_s < to_s)
+        with self.database.read() as c:
+            rows = c.execute(sa.select(t.count_watched).where(where).order_by(_w.start_s))
+            return tuple(WatchedTime(r.camera, r.start_s, r.seconds, r.answers) for r in rows)
+
+    @retried
+    def count_checks(self, camera: str, from_s: float, to_s: float, cluster_s: int = 1) -> tuple[CountCheck, ...]:
+        """The checks that begin from `from_s` to before `to_s`, in order, those of `cluster_s` seconds as one."""
+        where = (_k.camera == camera) & (_k.start_s >= from_s) & (_k.start_s < to_s)
+        start = (_k.start_s - _k.start_s % cluster_s).label("start")
+        key = (start, _k.kind, _k.name, _k.class_name)
+        sums = [sa.func.sum(t.count_checks.c[name]).label(name) for name in ("frames", "followed", "there", "same")]
+        query = sa.select(*key, *sums).where(where).group_by(*key).order_by(start)
+        with self.database.read() as c:
+            return tuple(
+                CountCheck(
+                    camera, r.start, Place(r.kind, r.name), r.class_name, int(r.frames), int(r.followed), int(r.there),
+                    int(r.same),
+                )
+                for r in c.execute(query)
+            )  # fmt: skip
+
+    @retried
+    def has_counted(self, camera: str) -> bool:
+        """Whether anything of a camera is kept."""
+        with self.database.read() as c:
+            return c.execute(sa.select(_w.start_s).where(_w.camera == camera).limit(1)).first() is not None
+
+    @retried
+    def retain_counts(self, days: float, count_days: float) -> CountRetention:
+        """Delete minutes and checks that are older than `days`, hours and days that are older than `count_days`."""
+        minute, older = STEP_S["minute"], tuple(s for s in STEP_S.values() if s != STEP_S["minute"])
+        now = self._clock.utc()
+        short, long = now - days * DAY_S, now - max(days, count_days) * DAY_S
+        minutes = self._drop(t.counts, (_c.step_s == minute) & (_c.start_s < short))
+        minutes += self._drop(t.count_watched, (_w.step_s == minute) & (_w.start_s < short))
+        rest = self._drop(t.counts, _c.step_s.in_(older) & (_c.start_s < long))
+        rest += self._drop(t.count_watched, _w.step_s.in_(older) & (_w.start_s < long))
+        return CountRetention(minutes, rest, self._drop(t.count_checks, _k.start_s < short))
+
+    def _drop(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
+        """Delete rows, some at a time, so that others need not wait long."""
+        keys = list(table.primary_key.columns)
+        total = 0
+        while True:
+            with self.database.write() as c:
+                found = sa.select(*keys).where(where).limit(_CHUNK)
+                gone = c.execute(sa.delete(table).where(sa.tuple_(*keys).in_(found))).rowcount
+            total += gone
+            if gone < _CHUNK:
+                return total
+
+
+def _coarse(counts: Iterable[Count], step_s: int) -> Iterable[Count]:
+    return (_at(count, count.start_s // step_s * step_s) for count in counts)
+
+
+def _at(count: Count, start_s: int) -> Count:
+    return Count(
+        count.camera, start_s, count.place, count.class_name, count.objects, count.seconds, count.standing_s, count.most
+    )
+
+
+def _add_count(c: Connection, step_s: int, count: Count) -> None:
+    key = {
+        "camera": text("count.camera", count.camera), "step_s": step_s, "start_s": count.start_s,
+        "kind": count.place.kind, "name": text("count.name", count.place.name), "way": count.place.way,
+        "class_name": text("count.class", count.class_name),
+    }  # fmt: skip
+    values = {"objects": count.objects, "seconds": count.seconds, "standing_s": count.standing_s, "most": count.most}
+    more: dict[str, Any] = {n: t.counts.c[n] + values[n] for n in ("objects", "seconds", "standing_s")}
+    more["most"] = sa.case((_c.most < count.most, count.most), else_=_c.most)
+    upsert(c, t.counts, _COUNT_KEY, key | values, more)
+
+
+def _add_watched(c: Connection, step_s: int, one: WatchedTime) -> None:
+    key = {
+        "camera": text("watched.camera", one.camera), "step_s": step_s, "start_s": one.start_s // step_s * step_s,
+    }  # fmt: skip
+    more = {"seconds": _w.seconds + one.seconds, "answers": _w.answers + one.answers}
+    upsert(c, t.count_watched, _WATCHED_KEY, key | {"seconds": one.seconds, "answers": one.answers}, more)
+
+
+def _add_check(c: Connection, check: CountCheck) -> None:
+    key = {
+        "camera": text("check.camera", check.camera), "start_s": check.start_s, "kind": check.place.kind,
+        "name": text("check.name", check.place.name), "class_name": text("check.class", check.class_name),
+    }  # fmt: skip
+    values = {"frames": check.frames, "followed": check.followed, "there": check.there, "same": check.same}
+    more = {name: t.count_checks.c[name] + value for name, value in values.items()}
+    upsert(c, t.count_checks, _CHECK_KEY, key | values, more)

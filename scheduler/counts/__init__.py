@@ -1,0 +1,1 @@
+"""Counting of objects at lines, in zones and from zone to zone, and how true the counts are. Pure."""

@@ -1,0 +1,186 @@
+"""Which objects cross a line, are in a zone, or go from one zone to another: a pure step from answer to answer.
+
+An object stands at the middle of its box's lower edge. That point trembles, so an object is on a side of a line only
+when it is clear of it by a part of its own size; it has crossed when it is clear on the other side, and the way between
+cuts the line itself, not only its extension. An object counts at a place once, however often it comes.
+
+Close to a camera objects are fast and often lost. One that was lost on its way has crossed when it would have, had it
+gone on as it went; one that is found beyond a line has crossed when it would have, had it come as it goes. One that is
+lost and found as another does both: that is one crossing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from edge.core.counts import Counted, CountLine, Place
+from edge.core.tracks import TrackedObject
+from edge.core.zones import Box, Point, foot_point
+
+#: An object is clear of a line when its foot is so many of its sizes away from it, at least so much of the picture.
+_CLEAR, _CLEAR_LEAST = 0.1, 0.004
+#: One that was not seen for so long is lost, and is taken to have gone on for so long.
+LOST_S: Final = 1.0
+#: An object that is lost and one that is found within so many seconds, both beside a line, may be the same.
+SAME_S: Final = 3.0
+#: An object that was not there for so long is forgotten: its number is never given again.
+FORGET_S: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Passing:
+    """An object on its way: where it was clear of each line last, at which places it has counted, the zones that it
+    was in first and last, when it was seen last, where, and how it moved (fractions of the picture a second)."""
+
+    clear: Mapping[str, Point]
+    counted: frozenset[Place]
+    first_zone: str
+    last_zone: str
+    class_name: str
+    seen_utc_s: float
+    box: Box
+    velocity: Point
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A crossing that was not seen: of an object that was `lost` before the line, or found beyond it."""
+
+    place: Place
+    lost: bool
+    utc_s: float
+
+
+@dataclass(frozen=True)
+class CountingState:
+    """The objects of one camera that may be counted yet, by their number, and late guesses, each of which one of the
+    other kind may be the same as."""
+
+    objects: Mapping[int, Passing] = field(default_factory=lambda: MappingProxyType({}))
+    guesses: tuple[Guess, ...] = ()
+
+
+def step(
+    state: CountingState, objects: Sequence[TrackedObject], lines: Sequence[CountLine], at_utc_s: float
+) -> tuple[CountingState, tuple[Counted, ...]]:
+    """Take the objects that are there after an answer. The order of objects does not matter."""
+    now = dict(state.objects)
+    found: list[Counted] = []
+    guesses = [g for g in state.guesses if at_utc_s - g.utc_s <= SAME_S]
+
+    def guess(number: int, passing: Passing, places: Iterable[Place], lost: bool) -> None:
+        for place in places:
+            other = next((g for g in guesses if g.place == place and g.lost != lost), None)
+            if other is not None:
+                guesses.remove(other)
+                continue
+            guesses.append(Guess(place, lost, at_utc_s))
+            found.append(Counted(place, passing.class_name, number, at_utc_s))
+
+    for tracked in sorted(objects, key=lambda o: o.id):
+        before = now.get(tracked.id)
+        if before is None:
+            before = _began(tracked, lines)
+            came = _crossed_from(before, tracked.velocity, -LOST_S, lines)
+            before = replace(before, counted=before.counted | set(came))
+            guess(tracked.id, before, came, lost=False)
+        now[tracked.id], counted = _passed(before, tracked, lines, at_utc_s)
+        found += counted
+    for number, passing in now.items():
+        if passing.velocity != (0.0, 0.0) and at_utc_s - passing.seen_utc_s >= LOST_S:
+            went = _crossed_from(passing, passing.velocity, LOST_S, lines)
+            now[number] = replace(passing, counted=passing.counted | set(went), velocity=(0.0, 0.0))
+            guess(number, passing, went, lost=True)
+    here = {tracked.id for tracked in objects}
+    for number, passing in state.objects.items():
+        if number not in here and passing.last_zone and passing.first_zone != passing.last_zone:
+            moved = _moved(number, passing, at_utc_s)
+            found += moved
+            now[number] = replace(now[number], counted=now[number].counted | {c.place for c in moved})
+    kept = {n: p for n, p in now.items() if n in here or at_utc_s - p.seen_utc_s <= FORGET_S}
+    return CountingState(MappingProxyType(kept), tuple(guesses)), tuple(found)
+
+
+def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:
+    """A new object: it may have crossed a line before it was sure to be one."""
+    began = tracked.began_box or tracked.box
+    clear = {line.name: foot_point(began) for line in lines if _side(line, began) != 0}
+    return Passing(clear, frozenset(), "", "", tracked.class_name, tracked.began_utc_s, began, (0.0, 0.0))
+
+
+def _passed(
+    before: Passing, tracked: TrackedObject, lines: Iterable[CountLine], at_utc_s: float
+) -> tuple[Passing, list[Counted]]:
+    clear, counted, found = dict(before.clear), set(before.counted), []
+
+    def count(place: Place) -> None:
+        if place not in counted:
+            counted.add(place)
+            found.append(Counted(place, tracked.class_name, tracked.id, at_utc_s))
+
+    for line in lines:
+        if line.classes and tracked.class_name not in line.classes:
+            continue
+        side = _side(line, tracked.box)
+        if side == 0:
+            continue
+        here, there = foot_point(tracked.box), clear.get(line.name)
+        clear[line.name] = here
+        if there is not None and _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, here):
+            count(Place("line", line.name, "forward" if side > 0 else "backward"))
+    first, last = before.first_zone, before.last_zone
+    for zone in tracked.zones:
+        count(Place("zone", zone))
+        if zone != last:
+            first, last = first or zone, zone
+    # One that was taken further already, and was not seen since, is not taken further again.
+    velocity = tracked.velocity if tracked.seen_utc_s > before.seen_utc_s else before.velocity
+    passing = Passing(
+        clear, frozenset(counted), first, last, tracked.class_name, tracked.seen_utc_s, tracked.box, velocity
+    )
+    return passing, found
+
+
+def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterable[CountLine]) -> tuple[Place, ...]:
+    """The lines between where an object was seen and where it was, or would be, `for_s` later (earlier, below 0)."""
+    dx, dy = (v * for_s for v in velocity)
+    x0, y0, x1, y1 = passing.box
+    box = (x0 + dx, y0 + dy, x1 + dx, y1 + dy)
+    found = []
+    for line in lines:
+        there, side = passing.clear.get(line.name), _side(line, box)
+        if there is None or side == 0 or (line.classes and passing.class_name not in line.classes):
+            continue
+        if _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, foot_point(box)):
+            forward = (side > 0) == (for_s > 0)
+            found.append(Place("line", line.name, "forward" if forward else "backward"))
+    return tuple(place for place in found if place not in passing.counted)
+
+
+def _moved(number: int, passing: Passing, at_utc_s: float) -> list[Counted]:
+    """The movement of an object that is gone, once."""
+    place = Place("movement", passing.first_zone, passing.last_zone)
+    if any(p.kind == "movement" for p in passing.counted):
+        return []
+    return [Counted(place, passing.class_name, number, at_utc_s)]
+
+
+def _side(line: CountLine, box: Box) -> int:
+    """1: right of the line, -1: left of it, 0: not clear of it."""
+    size = (max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])) ** 0.5
+    away = _turn(line.start, line.end, foot_point(box)) / line.length
+    clear = max(_CLEAR_LEAST, _CLEAR * size)
+    return 1 if away > clear else -1 if away < -clear else 0
+
+
+def _turn(a: Point, b: Point, p: Point) -> float:
+    """Above 0 if `p` lies to the right of the way from `a` to `b` on a picture, whose y grows downwards."""
+    return (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0])
+
+
+def _cuts(line: CountLine, there: Point, here: Point) -> bool:
+    """Whether the way between two points on different sides cuts the line between its ends."""
+    return _turn(there, here, line.start) * _turn(there, here, line.end) <= 0

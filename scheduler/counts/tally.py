@@ -1,0 +1,118 @@
+"""From answers to buckets of a minute: objects counted, how full zones were, how long a camera was watched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, WatchedTime
+from edge.core.tracks import TrackedObject
+from scheduler.counts.passing import CountingState, step
+
+#: Between two answers that are further apart nobody watched: an object could have passed unseen.
+GAP_S: Final = 3.0
+_MINUTE_S: Final = STEP_S["minute"]
+
+
+@dataclass(frozen=True)
+class MinuteTally:
+    """The counts of one camera in minutes that were not taken yet; `at_utc_s` is the last answer's time."""
+
+    camera: str
+    passing: CountingState = field(default_factory=CountingState)
+    at_utc_s: float | None = None
+    counts: tuple[Count, ...] = ()
+    watched: tuple[WatchedTime, ...] = ()
+
+
+def answered(
+    tally: MinuteTally, objects: Sequence[TrackedObject], lines: Sequence[CountLine], at_utc_s: float
+) -> tuple[MinuteTally, tuple[Counted, ...]]:
+    """Take the objects after an answer given at `at_utc_s`. Where the clock went back, time begins anew from there:
+    nothing is watched twice, and what is counted goes to the minute that the clock shows."""
+    passing, counted = step(tally.passing, objects, lines, at_utc_s)
+    start_s = minute_of(at_utc_s)
+    gap_s = 0.0 if tally.at_utc_s is None else at_utc_s - tally.at_utc_s
+    passed_s = gap_s if 0.0 < gap_s <= GAP_S else 0.0
+    new = [Count(tally.camera, start_s, c.place, c.class_name, 1) for c in counted]
+    new += _in_zones(tally.camera, start_s, objects, passed_s)
+    watched = WatchedTime(tally.camera, start_s, passed_s, 1)
+    return (
+        replace(
+            tally, passing=passing, at_utc_s=at_utc_s, counts=summed((*tally.counts, *new)),
+            watched=watched_sum((*tally.watched, watched)),
+        ),
+        counted,
+    )  # fmt: skip
+
+
+def taken(
+    tally: MinuteTally, before_utc_s: float | None = None
+) -> tuple[MinuteTally, tuple[Count, ...], tuple[WatchedTime, ...]]:
+    """The tally without the minutes that are over at `before_utc_s` (None: without any), and those minutes."""
+    limit = None if before_utc_s is None else minute_of(before_utc_s)
+
+    def over(start_s: int) -> bool:
+        # A minute that is ahead of the clock (which was set back) is over, too.
+        return limit is None or start_s != limit
+
+    counts = tuple(c for c in tally.counts if over(c.start_s))
+    watched = tuple(w for w in tally.watched if over(w.start_s))
+    left = replace(
+        tally,
+        counts=tuple(c for c in tally.counts if not over(c.start_s)),
+        watched=tuple(w for w in tally.watched if not over(w.start_s)),
+    )
+    return left, counts, watched
+
+
+def minute_of(utc_s: float) -> int:
+    """The beginning of the minute that a time is in."""
+    return int(utc_s // _MINUTE_S) * _MINUTE_S
+
+
+def summed(counts: Iterable[Count]) -> tuple[Count, ...]:
+    """Counts with those of the same bucket, place and class added up, in order."""
+    found: dict[tuple[str, int, Place, str], Count] = {}
+    for count in counts:
+        key = (count.camera, count.start_s, count.place, count.class_name)
+        found[key] = found[key].with_more(count) if key in found else count
+    return tuple(found[key] for key in sorted(found))
+
+
+def watched_sum(watched: Iterable[WatchedTime]) -> tuple[WatchedTime, ...]:
+    """As `summed`, of the time that cameras were watched."""
+    found: dict[tuple[str, int], WatchedTime] = {}
+    for one in watched:
+        before = found.get((one.camera, one.start_s), WatchedTime(one.camera, one.start_s))
+        found[one.camera, one.start_s] = replace(
+            one, seconds=before.seconds + one.seconds, answers=before.answers + one.answers
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def coarser(counts: Iterable[Count], step_s: int) -> tuple[Count, ...]:
+    """Counts in buckets of `step_s` seconds."""
+    return summed(replace(c, start_s=c.start_s // step_s * step_s) for c in counts)
+
+
+def watched_coarser(watched: Iterable[WatchedTime], step_s: int) -> tuple[WatchedTime, ...]:
+    """The time that cameras were watched, in buckets of `step_s` seconds."""
+    return watched_sum(replace(w, start_s=w.start_s // step_s * step_s) for w in watched)
+
+
+def _in_zones(camera: str, start_s: int, objects: Sequence[TrackedObject], passed_s: float) -> list[Count]:
+    present: Counter[tuple[str, str]] = Counter()
+    standing: Counter[tuple[str, str]] = Counter()
+    for tracked in objects:
+        for zone in tracked.zones:
+            present[zone, tracked.class_name] += 1
+            standing[zone, tracked.class_name] += tracked.still
+    return [
+        Count(
+            camera, start_s, Place("zone", zone), name, 0, number * passed_s, standing[zone, name] * passed_s, number
+        )
+        for (zone, name), number in present.items()
+    ]  # fmt: skip

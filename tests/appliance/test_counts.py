@@ -1,0 +1,136 @@
+"""Counts in the appliance: from answers and labels to the database and to what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.appliance.counts import ObjectCounts
+from edge.core.clock import ManualClock
+from edge.core.errors import InvalidValue, NotFound, Unavailable
+from edge.core.facts import FrameLabelled, FrameSampled
+from edge.core.labels import LabelledFrame, SampledFrame
+from edge.core.tracks import TrackedObject
+from edge.core.vision import Detections
+from edge.settings import CameraSettings, parse
+from edge.store.store import Store
+
+LINE = {"name": "gate", "start": [0.2, 0.5], "end": [0.8, 0.5]}
+SETTINGS = {"id": "north", "url": "rtsp://192.0.2.1/n", "classes": ["car", "person"], "lines": [LINE]}
+HOUR = 1_790_000_000 // 3600 * 3600
+
+
+def box_at(y: float) -> tuple[float, float, float, float]:
+    return 0.45, y - 0.1, 0.55, y
+
+
+class Box:
+    """Counts of one camera over a real store."""
+
+    def __init__(self, store: Store) -> None:
+        self.complaints: list[str] = []
+        self.there: list[str] = []
+        self.store, self.clock = store, ManualClock(0.0)
+        self.counts = ObjectCounts(
+            store, self.clock, lambda code, message: self.complaints.append(code), self.there.copy
+        )
+        self.settings = parse(CameraSettings, SETTINGS)
+
+    def see(self, at_s: float, *objects: tuple[int, float]) -> None:
+        """An answer at `at_s` after the hour with objects (number, foot)."""
+        there = [
+            TrackedObject(n, "north", "car", 0.9, box_at(y), 0.0, HOUR + at_s, 0.0, 3, began_box=box_at(y))
+            for n, y in objects
+        ]
+        self.counts.answered(self.settings, there, HOUR + at_s)
+
+    def labelled(self, at_s: float, number: int, *feet: float) -> None:
+        """A frame of that instant is sampled, and labelled later."""
+        frame = SampledFrame("north", 1, number, HOUR + at_s, Path("x.jpg"), Detections.empty(), "v")
+        self.counts.fact(FrameSampled(frame))
+        labels = Detections.build([box_at(y) for y in feet], [0.9] * len(feet), [0] * len(feet))
+        self.counts.fact(FrameLabelled(LabelledFrame(frame, labels, "t")))
+
+    def told(self, step: Any = "hour", hours: int = 1) -> Any:
+        return self.counts.of_camera("north", step, HOUR, HOUR + 3600 * hours)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    with Store(None, tmp_path) as store:
+        yield Box(store)
+
+
+async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watched(box: Box) -> None:
+    for n in range(20):
+        at = 60.0 * n
+        box.see(at, (n, 0.45))
+        # The teacher sees two where one is followed.
+        box.labelled(at, n, 0.45, 0.48)
+        box.see(at + 1.0, (n, 0.55))
+    await box.counts.flush(HOUR + 3600.0)
+    found = box.told(hours=2)
+    assert [b.watched for b in found.buckets] == [pytest.approx(20 / 3600, abs=1e-3), 0.0]
+    (row,) = found.buckets[0].counts
+    assert (row.kind, row.name, row.way, row.class_, row.objects) == ("line", "gate", "forward", "car", 20)
+    assert row.corrected is not None
+    assert row.corrected.value == pytest.approx(40.0, rel=0.02)
+    assert row.corrected.low < 40.0 < row.corrected.high
+    assert found.buckets[1].counts == ()
+    assert found.totals == (row,)
+    assert box.counts.told()["counted"][0]["objects"] == 20
+    assert len(box.told("minute").buckets) == 60
+
+
+async def test_a_minute_that_is_not_over_is_written_at_the_end(box: Box) -> None:
+    box.see(0.0, (1, 0.45))
+    box.see(1.0, (1, 0.55))
+    await box.counts.flush(HOUR + 2.0)
+    assert not box.store.has_counted("north")
+    await box.counts.close()
+    assert box.told().totals[0].objects == 1
+
+
+async def test_counts_wait_for_a_database_that_is_away(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.see(0.0, (1, 0.45))
+    box.see(1.0, (1, 0.55))
+
+    def away(*_: object) -> None:
+        raise Unavailable("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(box.store, "add_counts", away)
+        await box.counts.flush(HOUR + 60.0)
+    assert box.complaints == ["counts_not_written"]
+    await box.counts.flush(HOUR + 61.0)
+    assert box.told().totals[0].objects == 1
+    assert box.counts.lost == 0
+
+
+async def test_other_lines_begin_anew_and_keep_what_was_counted(box: Box) -> None:
+    box.see(0.0, (1, 0.45))
+    box.see(1.0, (1, 0.55))
+    moved = {**LINE, "name": "door", "start": [0.2, 0.7], "end": [0.8, 0.7]}
+    box.settings = parse(CameraSettings, {**SETTINGS, "lines": [moved]})
+    box.see(2.0, (1, 0.65))
+    box.see(3.0, (1, 0.75))
+    box.settings = parse(CameraSettings, {**SETTINGS, "lines": []})
+    box.see(4.0, (1, 0.8))
+    await box.counts.flush(HOUR + 5.0)
+    assert [t.name for t in box.told().totals] == ["door", "gate"]
+
+
+async def test_questions_that_cannot_be_answered(box: Box) -> None:
+    with pytest.raises(NotFound, match="north"):
+        box.told()
+    box.there.append("north")
+    assert [b.watched for b in box.told().buckets] == [0.0], "it is there, and has not counted"
+    with pytest.raises(InvalidValue, match="after `from`"):
+        box.counts.of_camera("north", "hour", HOUR, HOUR - 3600)
+    with pytest.raises(InvalidValue, match="2000 buckets"):
+        box.counts.of_camera("north", "minute", HOUR, HOUR + 60 * 2001)
+    with pytest.raises(InvalidValue, match="step"):
+        box.counts.of_camera("north", "week", HOUR, HOUR + 60)  # type: ignore[arg-type]

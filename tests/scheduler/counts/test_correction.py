@@ -1,0 +1,139 @@
+"""Counts corrected by labels: intervals hold on worlds that are drawn, and are never narrower than they deserve."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.counts import Corrected, CountCheck, Place
+from scheduler.counts.checks import REACH_S, CheckIndex, ClusterSums
+from scheduler.counts.correction import LEAST_OBJECTS
+from scheduler.counts.correction import corrected as corrected_by
+
+GATE = Place("line", "gate")
+
+
+def check(minute: int, followed: int, there: int, same: int, name: str = "car") -> CountCheck:
+    return CountCheck("north", 60 * minute, GATE, name, 6, followed, there, same)
+
+
+def sums(checks: Sequence[CountCheck]) -> ClusterSums:
+    """Of all checks, whatever their class and time."""
+    return CheckIndex([replace(c, class_name="car") for c in checks]).around(GATE, "car", 0.0, 1e9)[1]
+
+
+def corrected(objects: int, own: Sequence[CountCheck], every: Sequence[CountCheck]) -> Corrected | None:
+    return corrected_by(objects, sums(own), sums(every))
+
+
+def test_without_labels_nothing_is_known() -> None:
+    assert corrected(40, (), ()) is None
+    few = (check(0, LEAST_OBJECTS, LEAST_OBJECTS - 1, 3),)
+    assert corrected(40, few, few) is None
+
+
+def test_a_student_that_misses_a_fifth_is_corrected_by_a_quarter() -> None:
+    rows = [check(n, 40, 50, 40) for n in range(20)]
+    found = corrected(80, rows, rows)
+    assert found is not None
+    assert found.value == pytest.approx(100.0, rel=0.01)
+    assert found.low < 100.0 < found.high
+    assert found.high - found.low < 25.0
+
+
+def test_false_objects_lower_a_count() -> None:
+    rows = [check(n, 50, 40, 40) for n in range(20)]
+    found = corrected(100, rows, rows)
+    assert found is not None
+    assert found.value == pytest.approx(80.0, rel=0.01)
+
+
+def test_a_class_without_labels_of_its_own_is_as_true_as_all_are_but_less_surely() -> None:
+    cars = [check(n, 40, 50, 40) for n in range(20)]
+    own, borrowed = corrected(80, cars, cars), corrected(80, (), cars)
+    assert own is not None
+    assert borrowed is not None
+    assert borrowed.value == pytest.approx(100.0, rel=0.02)
+    assert borrowed.high - borrowed.low > own.high - own.low
+
+
+def test_nothing_counted_may_still_have_been_something() -> None:
+    rows = [check(n, 20, 40, 20) for n in range(20)]
+    found = corrected(0, rows, rows)
+    assert found is not None
+    assert found.value == 0.0
+    assert found.high > 1.0
+
+
+@given(st.integers(0, 500), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=2, max_size=20))
+def test_an_interval_holds_its_value_and_more_of_the_same_labels_make_it_no_wider(
+    objects: int, found: list[tuple[int, int]]
+) -> None:
+    once = [check(n, a, b, min(a, b)) for n, (a, b) in enumerate(found)]
+    often = [check(n, a, b, min(a, b)) for n, (a, b) in enumerate(found * 4)]
+    few, many = corrected(objects, once, once), corrected(objects, often, often)
+    if few is None or many is None:
+        return
+    for one in (few, many):
+        assert 0.0 <= one.low <= one.value <= one.high
+    # The value moves a little, since what all classes say weighs less; its chance moves with it.
+    assert many.high - many.low <= 1.1 * (few.high - few.low) + 1.0
+
+
+def played(rng: random.Random, found: float, false: float, minutes: int) -> tuple[int, int, list[CountCheck]]:
+    """A period in which objects pass at random: how many did, how many were counted, and the checks of its frames. A
+    minute's frames see objects that are followed, or not, for all of the time that they are near."""
+    passed = counted = 0
+    checks = []
+    for minute in range(minutes):
+        there = followed = same = 0
+        for _ in range(sum(rng.random() < 0.3 for _ in range(20))):
+            seen = rng.random() < found
+            frames = sum(rng.random() < 0.5 for _ in range(3))
+            passed, counted = passed + 1, counted + seen
+            there, followed, same = there + frames, followed + frames * seen, same + frames * seen
+        for _ in range(sum(rng.random() < false for _ in range(6))):
+            frames = sum(rng.random() < 0.5 for _ in range(3))
+            counted, followed = counted + 1, followed + frames
+        checks.append(check(minute, followed, there, same))
+    return passed, counted, checks
+
+
+@pytest.mark.parametrize(("found", "false"), [(0.95, 0.0), (0.8, 0.05), (0.65, 0.2)])
+def test_nine_of_ten_intervals_hold_the_truth(found: float, false: float) -> None:
+    """Minutes of half an hour are checked; the count is of five minutes in it."""
+    rng = random.Random(11)
+    held = raw_error = error = 0.0
+    rounds = 300
+    for _ in range(rounds):
+        _, _, checks = played(rng, found, false, 30)
+        passed, counted, own = played(rng, found, false, 5)
+        true = corrected(counted, [*checks, *own], [*checks, *own])
+        assert true is not None
+        held += true.low <= passed <= true.high
+        error += abs(true.value - passed)
+        raw_error += abs(counted - passed)
+    assert 0.85 <= held / rounds <= 0.985
+    assert error < raw_error or found > 0.9
+
+
+def test_checks_are_taken_of_as_short_a_time_as_has_enough() -> None:
+    """The nearest half hour has many labels; what was hours ago is left out."""
+    now = 100_000
+    near = [CountCheck("north", now - 60 * n, GATE, "car", 6, 10, 20, 10) for n in range(1, 20)]
+    far = [
+        CountCheck("north", now - 7000, GATE, "car", 6, 99, 9, 9),
+        CountCheck("north", now - 300, GATE, "bus", 1, 1, 1, 0),
+    ]
+    own, every = CheckIndex([*near, *far]).around(GATE, "car", now, now + 60)
+    assert (own.clusters, own.followed, own.there) == (19, 190, 380)
+    assert every.there == 381
+    few = CheckIndex(far).around(GATE, "car", now, now + 60)
+    assert few[0].followed == 99, "of hours around, where there are few"
+    assert CheckIndex(near).around(GATE, "car", now + REACH_S[-1] + 1e6, now + 2e6)[1] == ClusterSums()
+    assert CheckIndex(near).around(Place("line", "door"), "car", now, now)[1] == ClusterSums()

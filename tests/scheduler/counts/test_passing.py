@@ -1,0 +1,174 @@
+"""Objects at lines, in zones and from zone to zone: worked examples, and what holds on any way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.counts import Counted, CountLine, Place
+from edge.core.tracks import TrackedObject
+from edge.core.zones import Point, Zone, zones_at
+from scheduler.counts.passing import FORGET_S, CountingState, step
+
+#: From left to right across the middle: who goes down the picture crosses to its right.
+ACROSS = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
+LEFT = Zone("left", ((0.0, 0.0), (0.3, 0.0), (0.3, 1.0), (0.0, 1.0)))
+RIGHT = Zone("right", ((0.7, 0.0), (1.0, 0.0), (1.0, 1.0), (0.7, 1.0)))
+
+
+def thing(number: int, foot: Point, name: str = "car", zones: Sequence[Zone] = ()) -> TrackedObject:
+    """An object of a tenth of the picture that stands at `foot`."""
+    box = (foot[0] - 0.05, foot[1] - 0.1, foot[0] + 0.05, foot[1])
+    there = zones_at(zones, box, name)
+    return TrackedObject(number, "north", name, 0.9, box, 0.0, 0.0, 0.0, 3, zones=there, began_box=box)
+
+
+def walk(way: Sequence[Sequence[TrackedObject]], *lines: CountLine, every_s: float = 0.2) -> list[Counted]:
+    """What is counted over some answers."""
+    state, found = CountingState(), []
+    for n, objects in enumerate(way):
+        at_s = 1000.0 + n * every_s
+        state, counted = step(state, [replace(o, seen_utc_s=at_s) for o in objects], lines, at_s)
+        found += counted
+    return found
+
+
+def places(found: Sequence[Counted]) -> list[tuple[str, str, str, int]]:
+    return [(c.place.kind, c.place.name, c.place.way, c.object) for c in found]
+
+
+def down(number: int, *ys: float, x: float = 0.5, name: str = "car") -> list[list[TrackedObject]]:
+    return [[thing(number, (x, y), name)] for y in ys]
+
+
+def test_who_crosses_to_the_right_of_the_line_goes_forward() -> None:
+    assert places(walk(down(1, 0.3, 0.45, 0.55, 0.7), ACROSS)) == [("line", "gate", "forward", 1)]
+    assert places(walk(down(1, 0.7, 0.55, 0.45, 0.3), ACROSS)) == [("line", "gate", "backward", 1)]
+
+
+def test_a_foot_that_trembles_on_the_line_crosses_once() -> None:
+    assert places(walk(down(1, 0.4, 0.498, 0.502, 0.499, 0.503, 0.501, 0.6), ACROSS)) == [
+        ("line", "gate", "forward", 1)
+    ]
+    assert walk(down(1, 0.4, 0.502, 0.499, 0.503, 0.42), ACROSS) == [], "it turned back"
+
+
+def test_an_object_counts_once_in_each_direction() -> None:
+    there_and_back = down(1, 0.4, 0.6, 0.4, 0.6, 0.4)
+    assert places(walk(there_and_back, ACROSS)) == [("line", "gate", "forward", 1), ("line", "gate", "backward", 1)]
+
+
+def test_who_walks_around_the_end_of_a_line_does_not_cross_it() -> None:
+    around = [[thing(1, p)] for p in ((0.9, 0.4), (0.95, 0.5), (0.9, 0.6), (0.5, 0.7))]
+    assert walk(around, ACROSS) == []
+
+
+def test_an_object_that_crossed_before_it_was_sure_to_be_one_counts() -> None:
+    late = replace(thing(1, (0.5, 0.6)), began_box=thing(1, (0.5, 0.4)).box)
+    assert places(walk([[late]], ACROSS)) == [("line", "gate", "forward", 1)]
+    assert walk([[replace(late, began_box=None)]], ACROSS) == []
+
+
+def test_only_the_classes_of_a_line_count_at_it() -> None:
+    cars = CountLine("cars", ACROSS.start, ACROSS.end, ("car",))
+    assert walk(down(1, 0.4, 0.6, name="person"), cars) == []
+    assert [c.class_name for c in walk(down(1, 0.4, 0.6), cars, ACROSS)] == ["car", "car"]
+
+
+def test_a_movement_is_from_the_first_zone_to_the_last_and_counts_when_the_object_is_gone() -> None:
+    zones = (LEFT, RIGHT)
+    way = [[thing(1, (x, 0.5), zones=zones)] for x in (0.1, 0.2, 0.5, 0.8, 0.9)]
+    assert places(walk(way)) == [("zone", "left", "", 1), ("zone", "right", "", 1)]
+    assert places(walk([*way, []]))[-1] == ("movement", "left", "right", 1)
+    assert len(walk([*way, [], [], []])) == 3, "once"
+    back = [*way, [thing(1, (0.1, 0.5), zones=zones)], []]
+    assert [p for p in places(walk(back)) if p[0] == "movement"] == [], "it came back to where it came from"
+
+
+def test_an_object_that_is_lost_on_its_way_and_one_that_is_found_beyond_are_one_crossing() -> None:
+    lost = replace(thing(1, (0.5, 0.42)), velocity=(0.0, 0.4))
+    found = replace(thing(2, (0.5, 0.62)), velocity=(0.0, 0.4))
+
+    def counted(*answers: tuple[float, TrackedObject | None]) -> list[tuple[str, str, str, int]]:
+        state, out = CountingState(), []
+        for at_s, one in answers:
+            seen = [] if one is None else [replace(one, seen_utc_s=1000.0 + at_s)]
+            state, more = step(state, seen, [ACROSS], 1000.0 + at_s)
+            out += more
+        return places(out)
+
+    forward = [("line", "gate", "forward")]
+    assert [p[:3] for p in counted((0.0, lost), (0.5, None))] == [], "it may be seen again"
+    assert [p[:3] for p in counted((0.0, lost), (1.1, None), (2.0, None))] == forward
+    assert [p[:3] for p in counted((0.0, found), (0.5, found))] == forward
+    assert counted((0.0, lost), (0.6, found), (1.7, None)) == [("line", "gate", "forward", 2)]
+    assert counted((0.0, lost), (1.1, None), (1.8, found)) == [("line", "gate", "forward", 1)]
+    assert len(counted((0.0, lost), (1.1, None), (9.0, found))) == 2, "too late to be the same"
+    back = replace(lost, velocity=(0.0, -0.4))
+    assert counted((0.0, back), (1.1, None)) == [("line", "gate", "backward", 1)], "it came over the line"
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    state, _ = step(CountingState(), [replace(thing(1, (0.5, 0.4)), seen_utc_s=0.0)], [ACROSS], 0.0)
+    state, _ = step(state, [], [ACROSS], FORGET_S)
+    assert 1 in state.objects
+    state, _ = step(state, [], [ACROSS], FORGET_S + 0.1)
+    assert not state.objects
+
+
+points = st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+lines = st.tuples(points, points).filter(lambda ends: math.dist(*ends) > 0.05).map(lambda ends: CountLine("l", *ends))
+
+
+@given(lines, st.lists(points, min_size=2, max_size=12))
+def test_no_way_counts_more_than_once_in_a_direction_and_directions_take_turns(
+    line: CountLine, way: list[Point]
+) -> None:
+    found = walk([[thing(1, p)] for p in way], line)
+    assert len({c.place for c in found}) == len(found) <= 2
+
+
+@given(lines, st.lists(points, min_size=2, max_size=8))
+def test_the_other_way_round_counts_the_other_direction(line: CountLine, way: list[Point]) -> None:
+    """A line drawn from its other end has its directions exchanged."""
+    turned = CountLine("l", line.end, line.start)
+    other = {"forward": "backward", "backward": "forward"}
+    mine = [c.place.way for c in walk([[thing(1, p)] for p in way], line)]
+    assert [other[c.place.way] for c in walk([[thing(1, p)] for p in way], turned)] == mine
+
+
+@given(lines, st.lists(st.lists(points, min_size=3, max_size=3), min_size=2, max_size=6), st.randoms())
+def test_the_order_of_objects_does_not_matter(line: CountLine, ways: list[list[Point]], rng: object) -> None:
+    answers = [[thing(n, p) for n, p in enumerate(row)] for row in ways]
+    shuffled = [sorted(row, key=lambda o: (o.id * 7 + len(ways)) % 3) for row in answers]
+    assert walk(answers, line) == walk(shuffled, line)
+
+
+@given(lines, points, points)
+def test_a_straight_way_far_from_its_ends_counts_exactly_where_it_cuts(line: CountLine, a: Point, b: Point) -> None:
+    def side(p: Point) -> float:
+        ax, ay = line.end[0] - line.start[0], line.end[1] - line.start[1]
+        return (ax * (p[1] - line.start[1]) - ay * (p[0] - line.start[0])) / line.length
+
+    clear = min(abs(side(a)), abs(side(b))) > 0.02
+    where = [0.0, 0.0]
+    if clear and side(a) * side(b) < 0:
+        part = side(a) / (side(a) - side(b))
+        cut = (a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1]))
+        along = (line.end[0] - line.start[0], line.end[1] - line.start[1])
+        where[0] = sum((c - s) * d for c, s, d in zip(cut, line.start, along, strict=True)) / line.length**2
+        if not 0.01 < where[0] < 0.99 and -0.01 < where[0] < 1.01:
+            return  # too near an end to say
+        expected = 0.0 < where[0] < 1.0
+    elif clear:
+        expected = False
+    else:
+        return
+    found = walk([[thing(1, a)], [thing(1, b)]], line)
+    assert bool(found) == expected
+    if found:
+        assert found[0].place == Place("line", "l", "forward" if side(b) > 0 else "backward")

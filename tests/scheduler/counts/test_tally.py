@@ -1,0 +1,97 @@
+"""Buckets of minutes: nothing is lost or counted twice, and what was not watched is not zero."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.counts import Count, CountLine, Place, WatchedTime
+from edge.core.tracks import TrackedObject
+from scheduler.counts.tally import GAP_S, MinuteTally, answered, coarser, summed, taken, watched_coarser
+
+GATE = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
+MINUTE = 1_790_000_040 // 60 * 60
+
+
+def thing(number: int, y: float, still: bool = False) -> TrackedObject:
+    box = (0.45, y - 0.1, 0.55, y)
+    return TrackedObject(
+        number, "north", "car", 0.9, box, 0.0, 0.0, 0.0, 3, zones=("yard",), still=still, began_box=box
+    )
+
+
+def test_a_minute_has_what_was_counted_and_how_long_it_was_watched() -> None:
+    tally = MinuteTally("north")
+    for at, y in ((0.0, 0.4), (1.0, 0.45), (2.0, 0.6), (58.0, 0.7), (59.0, 0.7), (61.0, 0.7)):
+        tally, _ = answered(tally, [thing(1, y, still=at > 50)], [GATE], MINUTE + at)
+    tally, counts, watched = taken(tally, MINUTE + 61.0)
+    assert watched == (WatchedTime("north", MINUTE, 3.0, 5),), "not the 56 s without an answer"
+    by_place = {c.place: c for c in counts}
+    assert by_place[Place("line", "gate", "forward")].objects == 1
+    yard = by_place[Place("zone", "yard")]
+    assert (yard.objects, yard.seconds, yard.standing_s, yard.most) == (1, 3.0, 1.0, 1)
+    _, rest, after = taken(tally)
+    assert after == (WatchedTime("north", MINUTE + 60, 2.0, 1),)
+    assert [c.start_s for c in rest] == [MINUTE + 60]
+
+
+def test_a_clock_that_is_set_back_watches_nothing_twice() -> None:
+    tally = MinuteTally("north")
+    for at in (120.0, 121.0, 1.0, 2.0):
+        tally, _ = answered(tally, [], [GATE], MINUTE + at)
+    _, _, watched = taken(tally)
+    assert [(w.start_s - MINUTE, w.seconds, w.answers) for w in watched] == [(0, 1.0, 2), (120, 1.0, 2)]
+    left, _, over = taken(tally, MINUTE + 2.0)
+    assert [w.start_s - MINUTE for w in over] == [120], "a minute ahead of the clock is written, too"
+    assert [w.start_s - MINUTE for w in left.watched] == [0]
+
+
+times = st.lists(st.floats(0.0, 400.0), min_size=1, max_size=30).map(sorted)
+
+
+@given(times, st.lists(st.floats(0.1, 0.9), min_size=30, max_size=30))
+def test_taking_minutes_as_they_end_gives_the_same_as_taking_all_at_the_end(
+    times: list[float], ys: list[float]
+) -> None:
+    at_once = bit_by_bit = MinuteTally("north")
+    taken_counts: list[Count] = []
+    taken_watched: list[WatchedTime] = []
+    for at, y in zip(times, ys, strict=False):
+        at_once, _ = answered(at_once, [thing(1, y)], [GATE], MINUTE + at)
+        bit_by_bit, _ = answered(bit_by_bit, [thing(1, y)], [GATE], MINUTE + at)
+        bit_by_bit, counts, watched = taken(bit_by_bit, MINUTE + at)
+        taken_counts += counts
+        taken_watched += watched
+    _, counts, watched = taken(bit_by_bit)
+    _, all_counts, all_watched = taken(at_once)
+    assert summed([*taken_counts, *counts]) == all_counts
+    assert tuple(sorted([*taken_watched, *watched], key=lambda w: w.start_s)) == all_watched
+    assert sum(w.seconds for w in all_watched) <= times[-1] - times[0] + 1e-6
+    assert all(w.seconds <= 60.0 + GAP_S for w in all_watched)
+
+
+rows = st.builds(
+    Count,
+    st.sampled_from(["north", "south"]),
+    st.integers(0, 400).map(lambda n: MINUTE + 60 * n),
+    st.sampled_from([Place("line", "gate", "forward"), Place("zone", "yard"), Place("movement", "a", "b")]),
+    st.sampled_from(["car", "bus"]),
+    st.integers(0, 50),
+    st.integers(0, 100).map(float),
+)
+
+
+@given(st.lists(rows, max_size=30))
+def test_coarser_buckets_hold_the_same_sums(rows: list[Count]) -> None:
+    hours = coarser(rows, 3600)
+    assert sum(c.objects for c in hours) == sum(c.objects for c in rows)
+    assert sum(c.seconds for c in hours) == sum(c.seconds for c in rows)
+    assert all(c.start_s % 3600 == 0 for c in hours)
+    assert coarser(coarser(rows, 60), 3600) == hours
+    assert coarser(rows[::-1], 3600) == hours
+
+
+def test_the_watched_time_of_an_hour_is_that_of_its_minutes() -> None:
+    hour = MINUTE // 3600 * 3600
+    minutes = [WatchedTime("north", hour + 60 * n, 30.0, 60) for n in range(60)]
+    assert watched_coarser(minutes, 3600) == (WatchedTime("north", hour, 1800.0, 3600),)

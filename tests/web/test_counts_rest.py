@@ -1,0 +1,41 @@
+"""GET /cameras/ID/counts: who sees them, as JSON and as CSV, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import httpx
+from access_kit import Door
+from appliance_double import DictAppliance
+
+from web.app import create_app
+
+
+async def test_counts_as_json_and_as_a_table(tmp_path: Path, sqlite_template: Path) -> None:
+    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, door.access)
+    viewer, other = door.person("viewer"), door.person("viewer", {"south"})
+    asked = "/api/v1/cameras/north/counts?from=1790000000&to=1790007200"
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box") as client:
+        assert (await client.get(asked)).status_code == 401
+        assert (await client.get(asked, headers=other)).status_code == 404
+        found = (await client.get(asked, headers=viewer)).json()
+        assert found["camera"] == "north"
+        assert found["totals"][0]["class"] == "car"
+        table = await client.get(asked.replace("counts?", "counts.csv?"), headers=viewer)
+        assert table.headers["content-type"].startswith("text/csv")
+        assert "north-counts-" in table.headers["content-disposition"]
+        rows = list(csv.DictReader(io.StringIO(table.text)))
+        assert [r["objects"] for r in rows] == ["41", ""], "what was not watched is no zero"
+        assert rows[0]["low"] == "40.2"
+        assert rows[1]["watched"] == "0.0"
+        for bad, field in (
+            ("from=2&to=1", "to"),
+            ("from=x&to=1", "query.from"),
+            ("from=1&to=2&step=week", "query.step"),
+        ):
+            refused = await client.get(f"/api/v1/cameras/north/counts?{bad}", headers=viewer)
+            assert refused.status_code == 422, refused.text
+            assert refused.json()["error"]["problems"][0]["path"] == field

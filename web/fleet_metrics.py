@@ -1,0 +1,61 @@
+"""Metrics of the fleet: lending, and the jobs that its head keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import get_args
+
+from prometheus_client.metrics_core import Metric
+
+from edge.core.fleet_jobs import JobOutcome
+from web.metric_kinds import Json, counter, gauge
+
+
+def lending(s: Json) -> Iterator[Metric]:
+    """Retrainings that this box lends and borrows."""
+    told = s["lending"]
+    if not (told["lend"] or told["borrow"]):
+        return
+    ways = ("lent", "borrowed")
+    yield counter(
+        "magpie_lending_retrainings", "Retrainings between boxes of the fleet that ended well", ("way",),
+        [((way,), told[way]) for way in ways],
+    )  # fmt: skip
+    yield counter(
+        "magpie_lending_device_seconds", "Their work, in seconds of this box's device", ("way",),
+        [((way,), told[f"{way}_device_s"]) for way in ways],
+    )  # fmt: skip
+    yield counter(
+        "magpie_lending_failures", "Borrowed retrainings that did not come back", ("fault",),
+        [((fault,), count) for fault, count in sorted(told["failures"].items())],
+    )  # fmt: skip
+    yield gauge(
+        "magpie_lending_offered_share", "Part of this box's device that others may borrow now", (),
+        [((), told["offered_share"])],
+    )  # fmt: skip
+
+
+def fleet_jobs(s: Json) -> Iterator[Metric]:
+    """The jobs that this box keeps as the head."""
+    told = s["fleet_jobs"]
+    if told is None:
+        return
+    phases = Counter(job["phase"] for job in told["jobs"])
+    yield gauge(
+        "magpie_fleet_jobs", "Jobs that this box keeps as the head of its fleet", ("phase",),
+        [((phase,), phases[phase]) for phase in (*get_args(JobOutcome), "waiting", "running", "stopping")],
+    )  # fmt: skip
+    yield gauge(
+        "magpie_fleet_tasks_running", "Tasks of jobs that have a box", (),
+        [((), sum(job["running"] for job in told["jobs"]))],
+    )  # fmt: skip
+    yield gauge(
+        "magpie_fleet_engine_up", "1 while the engine runs jobs; local: 0 while there is no job", (),
+        [((), told["engine"]["phase"] == "up")],
+    )  # fmt: skip
+    yield gauge(
+        "magpie_fleet_tenant_amount", "Of the scarcest resource: wanted, fair share, used",
+        ("tenant", "resource", "of"),
+        [((t["tenant"], t["resource"], of), t[of]) for t in told["tenants"] for of in ("wanted", "share", "used")],
+    )  # fmt: skip

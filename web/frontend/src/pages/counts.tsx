@@ -1,0 +1,260 @@
+/** Counts: how many objects passed, by hour or day, each with how true it is; time that was not watched is shown. */
+
+import { useState } from "preact/hooks";
+
+import type { BucketAnswer, CountAnswer, CountsAnswer } from "../answers";
+import { PREFIX } from "../api";
+import { duration, percent } from "../format";
+import { useAsked } from "../parts/asking";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { Table } from "../parts/table";
+import { go, href, useRoute } from "../router";
+import type { PageProps } from "./index";
+import "../styles/counts.css";
+
+const EVERY_S = 60;
+const DAY_S = 86_400;
+const WEEK_S = 7 * DAY_S;
+
+type Span = "day" | "week";
+
+/** Midnight of this browser's day, UTC seconds. */
+function midnight(utc_s: number): number {
+  const day = new Date(1000 * utc_s);
+  day.setHours(0, 0, 0, 0);
+  return day.getTime() / 1000;
+}
+
+function dateText(utc_s: number): string {
+  const day = new Date(1000 * utc_s);
+  const two = (n: number): string => String(n).padStart(2, "0");
+  return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
+}
+
+function path(camera: string, from_s: number, to_s: number): string {
+  return `/cameras/${encodeURIComponent(camera)}/counts?from=${from_s}&to=${to_s}&step=hour`;
+}
+
+/** What is counted, in words. */
+function placeWords(row: CountAnswer): string {
+  if (row.kind === "line") return `${row.name}, ${row.way}`;
+  if (row.kind === "movement") return `${row.name} to ${row.way}`;
+  return row.name;
+}
+
+function rowKey(row: CountAnswer): string {
+  return [row.kind, row.name, row.way, row.class].join("/");
+}
+
+function trueWords(row: CountAnswer): string {
+  if (row.corrected === null) return "not known";
+  const { value, low, high } = row.corrected;
+  return `${Math.round(value)} (${Math.floor(low)} to ${Math.ceil(high)})`;
+}
+
+export function CountsPage({ known, now_s }: PageProps) {
+  const cameras = known.overview?.cameras ?? [];
+  const asked = useRoute().rest[0];
+  const camera = asked ?? cameras[0]?.id ?? null;
+  const [span, setSpan] = useState<Span>("day");
+  const [day, setDay] = useState<string | null>(null);
+  const today = midnight(now_s);
+  const last = day === null ? today : midnight(new Date(`${day}T00:00`).getTime() / 1000);
+  const first = span === "day" ? last : midnight(last - 6 * DAY_S + DAY_S / 2);
+  const end = midnight(last + DAY_S + DAY_S / 2);
+  const found = useAsked<CountsAnswer>(camera === null ? null : path(camera, first, end), null, EVERY_S);
+  const before = useAsked<CountsAnswer>(camera === null ? null : path(camera, midnight(first - WEEK_S + DAY_S / 2), midnight(end - WEEK_S + DAY_S / 2)), null, null);
+  return (
+    <>
+      <div class="page-head">
+        <h1>Counts</h1>
+        <p class="quiet">Objects over lines, in zones and from zone to zone; each once. Corrected by what the teacher sees near the place.</p>
+      </div>
+      <section class="card counts-asked" aria-label="What is shown">
+        <label>
+          Camera{" "}
+          <select value={camera ?? ""} onChange={(e) => go(href("counts", e.currentTarget.value))}>
+            {cameras.map((c) => (
+              <option key={c.id} value={c.id}>
+                {c.name || c.id}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {span === "day" ? "Day" : "Last day"}{" "}
+          <input type="date" value={dateText(last)} max={dateText(today)} onChange={(e) => setDay(e.currentTarget.value || null)} />
+        </label>
+        <label>
+          Shown{" "}
+          <select value={span} onChange={(e) => setSpan(e.currentTarget.value as Span)}>
+            <option value="day">one day</option>
+            <option value="week">seven days</option>
+          </select>
+        </label>
+        {camera !== null && (
+          <a href={`${PREFIX}${path(camera, first, end).replace("/counts?", "/counts.csv?")}`} download>
+            As CSV
+          </a>
+        )}
+      </section>
+      {camera === null ? (
+        <Empty title="No camera yet" level={2}>
+          Counts begin with the first camera that has a line or a zone.
+        </Empty>
+      ) : found.value !== null ? (
+        <Found found={found.value} before={before.value} span={span} now_s={now_s} camera={camera} />
+      ) : found.error !== null ? (
+        <ErrorBox what="The counts could not be loaded" error={found.error} onRetry={found.again} />
+      ) : (
+        <Loading what="Loading the counts" />
+      )}
+    </>
+  );
+}
+
+interface FoundProps {
+  found: CountsAnswer;
+  before: CountsAnswer | null;
+  span: Span;
+  now_s: number;
+  camera: string;
+}
+
+function Found({ found, before, span, now_s, camera }: FoundProps) {
+  const passed = found.totals.filter((t) => t.kind !== "zone");
+  const zones = found.totals.filter((t) => t.kind === "zone");
+  const elapsed = Math.min(now_s, found.to_utc_s) - found.from_utc_s;
+  const watched_s = found.watched * (found.to_utc_s - found.from_utc_s);
+  const missing_s = Math.max(0, elapsed - watched_s);
+  if (found.totals.length === 0) {
+    return (
+      <Empty title={watched_s > 0 ? "Nothing was counted" : "Nobody watched in this time"} level={2}>
+        {watched_s > 0
+          ? `The camera was watched for ${duration(watched_s)}, and nothing passed a line or was in a zone.`
+          : "Whether something passed is not known. A camera counts once it has a line or a zone: "}
+        {watched_s === 0 && <a href={href("settings", "cameras", camera, "lines")}>draw a line</a>}
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <p class="counts-missing" role="note">
+        A first version: on test streets these numbers are off by half, corrected ones too. Look at changes rather than at amounts.
+      </p>
+      {missing_s > 60 && (
+        <p class="counts-missing" role="note">
+          Not watched for {duration(missing_s)} of {duration(elapsed)}: what passed then is in no number here.
+        </p>
+      )}
+      {passed.length > 0 && (
+        <section class="card" aria-labelledby="counts-passed">
+          <h2 id="counts-passed">Passed</h2>
+          <Table
+            caption="Objects that passed, by place and class"
+            columns={[
+              { key: "place", title: "Place", cell: placeWords },
+              { key: "class", title: "Class", cell: (t) => t.class },
+              { key: "objects", title: "Counted", number: true, cell: (t) => t.objects },
+              { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
+              { key: "before", title: "A week before", number: true, cell: (t) => earlier(before, t) },
+            ]}
+            rows={passed}
+            rowKey={rowKey}
+          />
+        </section>
+      )}
+      <Hours found={found} span={span} now_s={now_s} />
+      {zones.length > 0 && (
+        <section class="card" aria-labelledby="counts-zones">
+          <h2 id="counts-zones">Zones</h2>
+          <Table
+            caption="Objects in zones"
+            columns={[
+              { key: "place", title: "Zone", cell: placeWords },
+              { key: "class", title: "Class", cell: (t) => t.class },
+              { key: "objects", title: "Came in", number: true, cell: (t) => t.objects },
+              { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
+              { key: "mean", title: "There, mean", number: true, cell: (t) => (watched_s > 0 ? (t.seconds / watched_s).toFixed(2) : "–") },
+              { key: "most", title: "At once, most", number: true, cell: (t) => t.most },
+              { key: "queue", title: "Standing, mean", number: true, cell: (t) => (watched_s > 0 ? (t.standing_s / watched_s).toFixed(2) : "–") },
+              { key: "stay", title: "Stay, mean", number: true, cell: (t) => (t.objects > 0 ? duration(t.seconds / t.objects) : "–") },
+            ]}
+            rows={zones}
+            rowKey={rowKey}
+          />
+        </section>
+      )}
+    </>
+  );
+}
+
+function earlier(before: CountsAnswer | null, row: CountAnswer): string {
+  if (before === null) return "–";
+  if (before.watched === 0) return "not watched";
+  const same = before.totals.find((t) => rowKey(t) === rowKey(row));
+  const part = before.watched < 0.9 ? ` (${percent(before.watched)} watched)` : "";
+  return `${same?.objects ?? 0}${part}`;
+}
+
+interface Bar {
+  key: number;
+  label: string;
+  objects: number;
+  watched: number;
+  /** It has begun. */
+  over: boolean;
+}
+
+/** A bar for each hour, or each day of a week; hatched where nobody watched. */
+function Hours({ found, span, now_s }: { found: CountsAnswer; span: Span; now_s: number }) {
+  const bars = span === "day" ? found.buckets.map((b) => hourBar(b, now_s)) : dayBars(found.buckets);
+  const most = Math.max(1, ...bars.map((b) => b.objects));
+  return (
+    <section class="card" aria-labelledby="counts-hours">
+      <h2 id="counts-hours">{span === "day" ? "By hour" : "By day"}</h2>
+      <p class="quiet small">Objects over lines, all classes, as counted. Hatched: the part of the time that nobody watched.</p>
+      <ol class="counts-bars">
+        {bars.map((b) => (
+          <li key={b.key} title={`${b.label}: ${barWords(b)}`}>
+            <span class="bar-box">
+              <span class="bar" style={{ height: `${(100 * b.objects) / most}%` }} />
+              {b.over && b.watched < 0.99 && <span class="unseen" style={{ height: `${100 * (1 - b.watched)}%` }} />}
+            </span>
+            <span class="bar-count">{b.watched > 0 ? b.objects : b.over ? "?" : "\u00a0"}</span>
+            <span class="bar-label">{b.label}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function barWords(bar: Bar): string {
+  if (!bar.over) return "to come";
+  return bar.watched > 0 ? String(bar.objects) : "not watched";
+}
+
+function overLines(bucket: BucketAnswer): number {
+  return bucket.counts.filter((c) => c.kind === "line").reduce((sum, c) => sum + c.objects, 0);
+}
+
+function hourBar(bucket: BucketAnswer, now_s: number): Bar {
+  const hour = new Date(1000 * bucket.start_utc_s).getHours();
+  return { key: bucket.start_utc_s, label: String(hour), objects: overLines(bucket), watched: bucket.watched, over: bucket.start_utc_s < now_s };
+}
+
+function dayBars(buckets: readonly BucketAnswer[]): Bar[] {
+  const days = new Map<number, BucketAnswer[]>();
+  for (const bucket of buckets) {
+    const day = midnight(bucket.start_utc_s);
+    days.set(day, [...(days.get(day) ?? []), bucket]);
+  }
+  return [...days].map(([day, hours]) => ({
+    key: day,
+    label: new Date(1000 * day).toLocaleDateString(undefined, { weekday: "short", day: "numeric" }),
+    objects: hours.reduce((sum, h) => sum + overLines(h), 0),
+    watched: hours.reduce((sum, h) => sum + h.watched, 0) / hours.length,
+    over: true,
+  }));
+}
