@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fleet_agents_kit import RULES, FleetOfAgents, until
 
-from edge.core.errors import Conflict, Forbidden, NotFound
+from edge.core.errors import Forbidden, InvalidValue, NotFound, NotUnderstood
 from edge.core.fleet_links import FleetMember, FleetOrder
 from edge.core.fleet_questions import (
     MOST_BYTES,
@@ -146,8 +146,10 @@ async def test_any_box_that_may_decide_has_the_head_make_a_join_code(tmp_path: P
         await until(lambda: len(fleet.status("b3").boxes) == 3, "all know each other")
         async with OwnAgent(fleet.folder("b2"), fleet.settings["b2"]) as agent:
             made = await agent.order(FleetOrder("invite", "b2", by="ann", hours=2.0))
-            with pytest.raises(Conflict, match="hours"):
+            with pytest.raises(InvalidValue, match="hours"):
                 await agent.order(FleetOrder("invite", "b2", hours=0.0))
+            with pytest.raises(NotUnderstood, match="upgrade it"):
+                await agent.ask("/of-a-later-version", FleetOrder("invite", "b2"), FleetTold)
         assert (made.box, made.hours) == ("b1", 2.0)
         settings = fleet.settings["b2"].model_copy(update={"name": "b4", "address": "https://127.0.0.1:9"})
         code = JoinCode.parse(made.code)
