@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +12,6 @@ import pytest
 import schemathesis
 from access_kit import Door
 from appliance_double import DictAppliance
-from examples_kit import THOROUGH
 from fuzz_kit import Client, ask_made_up, operations
 
 from edge.core.access import ROLES, Principal, Role, allows
@@ -38,20 +35,14 @@ schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", _APP, headers=_H
 
 @pytest.mark.parametrize("operation", operations(schema), ids=" ".join)
 def test_never_a_fault_and_never_more_than_the_role(operation: tuple[str, str]) -> None:
-    turns = cycle(role for role in _HEADERS if role != "admin")
-
-    def each_role(case: schemathesis.Case) -> None:
-        """The admin, who gets past every check, makes each request, and the other roles take turns; or all make it."""
-        answered_well(case, list(_HEADERS) if THOROUGH else [next(turns), "admin"])
-
     ask_made_up(schema, operation, each_role)
 
 
-def answered_well(case: schemathesis.Case, roles: Sequence[Role | None]) -> None:
+def each_role(case: schemathesis.Case) -> None:
     # It also tries methods that a path does not have.
     row = row_of(case.method.upper(), case.path)
-    answers = _CLIENT.each(case, [_HEADERS[role] for role in roles])
-    for role, (status, body) in zip(roles, answers, strict=True):
+    answers = _CLIENT.each(case, list(_HEADERS.values()))
+    for role, (status, body) in zip(_HEADERS, answers, strict=True):
         assert status < 500, (role, body)
         who = None if role is None else Principal("x", role, None, "token")
         if row is None:
