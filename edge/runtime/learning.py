@@ -214,9 +214,10 @@ class Learning:
         self.handed_in += done.handed_in
         if done.trials:
             self._profiled_in[done.camera] = done.window
-        if done.trials:
+        # Another box may be faster than its cores say.
+        if done.trials and not done.box:
             self._learned(trial_s=max(0.0, done.device_seconds - done.setup_s) / done.trials)
-        if done.setup_s > 0:
+        if done.setup_s > 0 and not done.box:
             self._learned(setup_s=done.setup_s)
         profiles: tuple[RetrainingProfile, ...] = done.profiles
         tried = {p.config.id: p for p in profiles if p.profiled}

@@ -97,7 +97,7 @@ class Retrainings:
         )
         self._record_start(order, camera, profile, job)
         if order.lender:
-            r.students.borrowing.ask(order, job)
+            r.students.borrowing.ask(order, job, profile.gpu_seconds.value)
             return
         r.supervisor.start(
             Worker.trainer_of(camera.id),

@@ -176,6 +176,7 @@ export type BorrowedAnswer = {
   camera: string;
   phase: "asked" | "fetching" | "running" | "done" | "failed";
   fraction: number;
+  profiling: boolean;
 };
 
 /** Whether the appliance does its work. */
@@ -670,7 +671,7 @@ export type FleetCameraAnswer = {
 
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
  * `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
- * well, with seconds of this box's device; borrowed ones that failed, by fault. */
+ * well, and profiles; their work in seconds of this box's device; borrowed ones that failed, by fault. */
 export type FleetLendingAnswer = {
   lend: boolean;
   borrow: boolean;
@@ -680,6 +681,8 @@ export type FleetLendingAnswer = {
   there: BorrowedAnswer[];
   lent: number;
   borrowed: number;
+  lent_profiles: number;
+  borrowed_profiles: number;
   lent_device_s: number;
   borrowed_device_s: number;
   failures: Record<string, number>;
@@ -966,6 +969,7 @@ export type LentHereAnswer = {
   camera: string;
   share: number;
   fraction: number;
+  profiling: boolean;
 };
 
 /** Records that are still in memory, newest first; `forgotten` gave way to newer ones. `level`: the least that is
