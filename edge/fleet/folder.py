@@ -10,6 +10,7 @@
     overlaps.json             when two boxes answered a camera
     status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
     students/SHA.safetensors  copies of students of cameras that other boxes answer
+    upgrade.json              how far the upgrade of this box is
     lending/                  retrainings that boxes do for each other (edge/runtime/lending_folder.py)
 
 Every file is written whole under another name, synced and renamed. Writing blocks.
