@@ -10,7 +10,7 @@ from edge.core import events as ev
 from edge.core.lending import Borrower, LendingOffer, LentRetraining
 from edge.core.plan_causes import PlanCauseCode
 from edge.core.window import WindowPlan, WindowProblem
-from scheduler.fleet.lending import GATE_S, lend_out, with_lent
+from scheduler.fleet.lending import lend_out, with_lent
 from scheduler.timeline import evaluate
 
 #: Causes of plans that may lend retrainings out: there is something new to lend, or to lend to.
@@ -89,7 +89,7 @@ class WindowLending:
         """An offer as it is at `at_s`, behind what this box has given to that lender."""
         given = [one for one in self.out.values() if one.lent.box == offer.box]
         unheard = sum(one.at_s > self.heard_s - HEARD_LATE_S for one in given)
-        until_s = max((one.lent.arrives_s - GATE_S - problem.label_delay_s for one in given), default=0.0)
+        until_s = max((one.lent.ends_s - problem.label_delay_s for one in given), default=0.0)
         now = offer.later(at_s - self.heard_s)
         return replace(now, room=max(0, offer.room - unheard), busy_s=max(now.busy_s, until_s))
 
@@ -123,15 +123,15 @@ class WindowLending:
             self.tried |= {camera}
         return one.lent.box
 
-    def leave(self, camera: str, reason: str) -> list[ev.Instruction]:
-        """A camera, or all that is lent, is waited for no longer."""
+    def leave(self, camera: str, reason: str, keep: bool = False) -> list[ev.Instruction]:
+        """A camera's lent retraining is waited for no longer; with `keep` a candidate that is here is still judged."""
         one = self.out.pop(camera, None)
-        return [] if one is None or not one.job else [ev.StopRetraining(camera, one.job, reason)]
+        return [] if one is None or not one.job else [ev.StopRetraining(camera, one.job, reason, keep)]
 
     def end(self, reason: str) -> list[ev.Instruction]:
-        """The window is over: nothing is waited for."""
+        """The window is over: nothing is waited for but the judgement of candidates that are here."""
         self.tried, self.due = frozenset(), False
-        return [order for camera in sorted(self.out) for order in self.leave(camera, reason)]
+        return [order for camera in sorted(self.out) for order in self.leave(camera, reason, keep=True)]
 
 
 def worth(problem: WindowProblem, plan: WindowPlan) -> float:

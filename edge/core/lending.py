@@ -23,6 +23,8 @@ MOST_OPEN: Final = 4
 _MOST_WINDOWS: Final = 4
 #: A retraining with more bytes of pictures and students is not lent, and not taken.
 LARGEST_WORK: Final = 512 << 20
+#: Seconds until a candidate that came back is judged, until it was measured.
+GATE_S: Final = 5.0
 #: Bytes a second between two boxes until it was measured: 10 MB/s, of a network of 100 Mbit/s.
 ASSUMED_RATE: Final = 10e6
 
@@ -110,20 +112,24 @@ class LendingOffer:
 
 @dataclass(frozen=True)
 class Borrower:
-    """The box that would lend out: its device, its cores (a GPU: 1), and the bytes of each camera's retraining."""
+    """The box that would lend out: its device, its cores (a GPU: 1), and the bytes of each camera's retraining.
+    `gate_s`: from the end of a retraining elsewhere until its candidate is judged here, in seconds."""
 
     device: Literal["cpu", "gpu"]
     units: float
     sizes: Mapping[str, int]
+    gate_s: float = GATE_S
 
     def __post_init__(self) -> None:
         checks.in_range("units", self.units, 0.0, 1e6, low_open=True)
+        checks.in_range("gate_s", self.gate_s, 0.0, 1e6)
 
 
 @dataclass(frozen=True)
 class LentRetraining:
     """A decision: the retraining `option` of a camera is done by `box` at `share` of its device. The camera's accuracy
-    is `accuracy` from `arrives_s` (seconds after the window's start) on; `device_seconds` are the lender's."""
+    is `accuracy` from `arrives_s` (seconds after the window's start) on; `device_seconds` are the lender's, which is
+    done at `ends_s`."""
 
     camera: str
     option: RetrainingOption
@@ -132,6 +138,7 @@ class LentRetraining:
     arrives_s: float
     accuracy: float
     device_seconds: float
+    ends_s: float
 
 
 @dataclass(frozen=True)

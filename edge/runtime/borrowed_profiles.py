@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edge.core.errors import MagpieError
@@ -38,11 +38,13 @@ _LEAST_LEFT_S: Final = 2.0
 
 @dataclass
 class _AskedTrials:
-    """Trials that another box was asked for, and will have done at `ends_s` as far as this one knows."""
+    """Trials that another box was asked for, and will have done at `ends_s` as far as this one knows. `no_time`: here
+    they are not run."""
 
     job: m.Profile
     followed: Followed
     ends_s: float
+    no_time: bool = False
 
 
 class BorrowedProfiles:
@@ -55,6 +57,8 @@ class BorrowedProfiles:
         self._asked: dict[str, _AskedTrials] = {}
         #: The window, and its cameras whose trials did not come back: they are not lent again.
         self._tried: tuple[int, frozenset[str]] = (0, frozenset())
+        self._offers: Sequence[LendingOffer] = ()
+        self._me: Borrower | None = None
 
     def there(self) -> tuple[BorrowedThere, ...]:
         """The trials that other boxes run for this one now."""
@@ -62,6 +66,18 @@ class BorrowedProfiles:
             BorrowedThere(a.followed.box, a.job.data.camera, a.followed.phase, a.followed.fraction, profiling=True)
             for a in self._asked.values()
         )
+
+    def give(self, job: m.Profile) -> bool:
+        """Have another box run trials for which this one has no time; False: no box has them done in time."""
+        left_s, me = self._left_s(), self._me
+        if me is None or job.data.camera in self._not_again(job.data.window):
+            return False
+        # Here they would never be done.
+        chosen = profiles_out([job.data.camera], 0.0, job.budget_s, 0.0, self._offered(), me)
+        if not chosen or (left_s is not None and chosen[0].ends_s > left_s):
+            return False
+        self._ask(job, chosen[0], left_s, no_time=True)
+        return True
 
     def take_back(self) -> list[m.Profile]:
         """Nobody waits for the profiles of others any more: their jobs."""
@@ -79,25 +95,31 @@ class BorrowedProfiles:
             asked = self._asked.get(name)
             if asked is not None:
                 await self._step(name, asked, told_ns, state)
+        self._offers, self._me = offers, me
         if me is not None and offers:
-            self._lend(offers, me)
+            self._lend(me)
 
-    def _lend(self, offers: Sequence[LendingOffer], me: Borrower) -> None:
+    def _offered(self) -> list[LendingOffer]:
+        return [self._behind(o) for o in self._offers if o.share >= LEAST_SHARE]
+
+    def _not_again(self, window: int) -> frozenset[str]:
+        """Cameras whose trials did not come back in a window."""
+        return self._tried[1] if self._tried[0] == window else frozenset()
+
+    def _lend(self, me: Borrower) -> None:
         r = self._r
         number = r.controller.state.window - 1
-        if self._tried[0] != number:
-            self._tried = (number, frozenset())
         waiting = [job for job in r.profilers.waiting() if job.data.window == number]
         hand_in_s = self._left_s()
         if not waiting or (hand_in_s is not None and hand_in_s < _LEAST_LEFT_S):
             return
-        sizes = {c: n for c, n in me.sizes.items() if c not in self._tried[1]}
+        sizes = {c: n for c, n in me.sizes.items() if c not in self._not_again(number)}
         budget_s = max(job.budget_s for job in waiting)
         # Of trials that run half is taken to be done.
         begun_s = budget_s * r.profilers.profiling() / 2
         chosen = profiles_out(
             [job.data.camera for job in waiting], begun_s, budget_s, r.profilers.speed(r.preparation.thread),
-            [self._behind(o) for o in offers if o.share >= LEAST_SHARE], Borrower(me.device, me.units, sizes),
+            self._offered(), replace(me, sizes=sizes),
         )  # fmt: skip
         for choice in chosen:
             job = next(j for j in waiting if j.data.camera == choice.camera)
@@ -122,11 +144,11 @@ class BorrowedProfiles:
             max(offer.busy_s, until_s), max(0, offer.room - len(given)),
         )  # fmt: skip
 
-    def _ask(self, job: m.Profile, choice: LentProfiles, hand_in_s: float | None) -> None:
+    def _ask(self, job: m.Profile, choice: LentProfiles, hand_in_s: float | None, no_time: bool = False) -> None:
         name = f"profiles-{job.data.window}-{job.data.camera}"
         place = sum(a.followed.box == choice.box for a in self._asked.values())
         now_s = self._r.clock.monotonic()
-        self._asked[name] = _AskedTrials(job, Followed(choice.box, now_s), now_s + choice.ends_s - BACK_S)
+        self._asked[name] = _AskedTrials(job, Followed(choice.box, now_s), now_s + choice.ends_s - BACK_S, no_time)
         self._spawn(self._hand_over(name, job, choice, place, hand_in_s), f"lend {name}")
 
     async def _hand_over(
@@ -176,15 +198,16 @@ class BorrowedProfiles:
             self._r.preparation.hand_in()
 
     def _failed(self, name: str, fault: LentFault, why: str) -> None:
-        """The trials are run here after all."""
+        """The trials are run here after all, where there is time."""
         asked = self._asked.get(name)
         if asked is None:
             return
         self._drop(name)
-        self._tried = (self._tried[0], self._tried[1] | {asked.job.data.camera})
+        number = asked.job.data.window
+        self._tried = (number, self._not_again(number) | {asked.job.data.camera})
         self._counts.failures[fault] = self._counts.failures.get(fault, 0) + 1
         log.warning("%s lent to %s: %s", name, asked.followed.box, LENT_FAULTS[fault] + (f": {why}" if why else ""))
-        if self._r.controller.state.handed_in and self._r.preparation.knows():
+        if asked.no_time or (self._r.controller.state.handed_in and self._r.preparation.knows()):
             self._r.preparation.from_history(asked.job.data)
         else:
             self._r.profilers.ask(asked.job)

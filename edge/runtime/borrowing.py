@@ -8,11 +8,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
 from edge.core.lending import (
+    GATE_S,
     LENT_FAULTS,
     BorrowedThere,
     Borrower,
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+#: From the end on a lender until it is seen here, in seconds: half of the looks of both agents and of both appliances.
+_UNSEEN_S: Final = 2.0
+
+
 @dataclass
 class _Borrowed:
-    """A retraining that another box was asked for; `judging`: its candidate is here."""
+    """A retraining that another box was asked for; its candidate is here since `judged_since_s` (None: it is not)."""
 
     order: ev.StartRetraining
     job: m.RetrainingJob
     followed: Followed
-    judging: bool = False
+    judged_since_s: float | None = None
 
 
 class Borrowing:
@@ -56,6 +61,8 @@ class Borrowing:
         self.profiles = BorrowedProfiles(runtime, folder, spawn, self.counts)
         self._offers: tuple[LendingOffer, ...] = ()
         self._borrower: Borrower | None = None
+        #: Of the last candidates, the seconds until each was judged.
+        self._gates_s: list[float] = []
         # Works go to a lender in the order in which they were given to it.
         self._in_turn = asyncio.Lock()
 
@@ -79,6 +86,11 @@ class Borrowing:
         """Whether a retraining is done elsewhere."""
         return job in self._asked
 
+    def judges(self, job: str) -> bool:
+        """Whether the candidate of a retraining is here, and is judged."""
+        asked = self._asked.get(job)
+        return asked is not None and asked.judged_since_s is not None
+
     def drop(self, job: str) -> None:
         """A retraining is waited for no longer."""
         if self._asked.pop(job, None) is not None:
@@ -92,7 +104,7 @@ class Borrowing:
         for name in list(self._asked):
             told_ns, state = await asyncio.to_thread(self._read, name)
             asked = self._asked.get(name)
-            if asked is not None and not asked.judging:
+            if asked is not None and asked.judged_since_s is None:
                 self._step(name, asked, told_ns, state)
         await self.profiles.look(self._offers, self._borrower)
 
@@ -110,7 +122,8 @@ class Borrowing:
         elif state.phase == "failed":
             self._failed(name, asked, state.fault or "failed", state.why)
         else:
-            asked.judging, asked.followed.phase, asked.followed.fraction = True, "done", state.fraction
+            asked.judged_since_s = self._r.clock.monotonic()
+            asked.followed.phase, asked.followed.fraction = "done", state.fraction
             self._spawn(self._judge(name, asked, state), f"judge {name}")
 
     def _progressed(self, name: str, asked: _Borrowed, state: LentState) -> None:
@@ -170,6 +183,8 @@ class Borrowing:
         done.path.with_suffix(".lent").unlink(missing_ok=True)
         asked = self._asked.pop(done.job, None)
         if asked is not None:
+            since_s = asked.judged_since_s or 0.0
+            self._gates_s = [*self._gates_s[-2:], _UNSEEN_S + self._r.clock.monotonic() - since_s]
             self.counts.borrowed += 1
             self.counts.borrowed_device_s += done.device_seconds
         self._r.students.retrainings.received("" if asked is None else asked.order.camera, done)
@@ -189,7 +204,8 @@ class Borrowing:
         offers = tuple(o for o in await asyncio.to_thread(self._folder.offers) if o.box != me and o.share > 0.0)
         sizes = await self._measured_sizes() if offers else {}
         device = "cpu" if r.shares.partitioner.caps.device == "cpu" else "gpu"
-        borrower = Borrower("cpu" if device == "cpu" else "gpu", r.shares.cores, sizes)
+        gate_s = sum(self._gates_s) / len(self._gates_s) if self._gates_s else GATE_S
+        borrower = Borrower("cpu" if device == "cpu" else "gpu", r.shares.cores, sizes, gate_s)
         now_s = r.clock.monotonic()
         self._offers, self._borrower = offers, borrower
         key = tuple((o.box, o.share, *_coarse(o, now_s)) for o in offers)

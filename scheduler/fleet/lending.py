@@ -26,8 +26,8 @@ PARTS: Final = (1.0, 0.8, 0.6, 0.4, 0.25, 0.15)
 LEAST_SHARE: Final = 0.05
 #: Cameras whose retrainings are tried in plans, those with the largest gain of their own first.
 MOST_TRIED: Final = 4
-#: From the transfer's end to the training's begin, and from the candidate's arrival to the gate's verdict, in seconds.
-START_S, GATE_S = 3.0, 5.0
+#: From the transfer's end to the work's begin, in seconds.
+START_S: Final = 3.0
 #: From the end of trials elsewhere until their profiles are here, in seconds.
 BACK_S: Final = 2.0
 #: Trials are run elsewhere where their profiles are here so many seconds sooner: pictures leave the box.
@@ -72,7 +72,7 @@ def lend_out(
         problem = with_lent(problem, (chosen,))
         offer = left[chosen.box]
         if offer.room > 1:
-            free_in_s = chosen.arrives_s - GATE_S - problem.label_delay_s
+            free_in_s = chosen.ends_s - problem.label_delay_s
             left[chosen.box] = replace(offer, room=offer.room - 1, busy_s=max(offer.busy_s, free_in_s))
         else:
             del left[chosen.box]
@@ -167,9 +167,10 @@ def _lent(
     ends_in_s = offer.ends_in(begins_in_s, lambda s: _useful(option, s * faster)[1], option.gpu_seconds)
     if ends_in_s is None:
         return None
+    ends_s = problem.label_delay_s + ends_in_s
     return LentRetraining(
-        stream.id, option, offer.box, min(offer.share, share / faster), problem.label_delay_s + ends_in_s + GATE_S,
-        option.end_accuracy, option.gpu_seconds / faster,
+        stream.id, option, offer.box, min(offer.share, share / faster), ends_s + borrower.gate_s, option.end_accuracy,
+        option.gpu_seconds / faster, ends_s,
     )  # fmt: skip
 
 

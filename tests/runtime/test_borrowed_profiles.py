@@ -144,6 +144,27 @@ async def test_what_does_not_come_back_is_tried_here_and_not_lent_again(
     assert box.waiting() == [], "in the next window it may be lent again"
 
 
+async def test_trials_for_which_there_is_no_time_here_run_elsewhere_or_not_at_all(
+    tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+) -> None:
+    box = Box(tmp_path, window, student)
+    job = box.queue.jobs.pop()
+    box.queue.jobs = []
+    assert not box.borrowed.give(job), "no box offers anything"
+    await box.look(replace(IDLE, busy_s=4.0))
+    assert not box.borrowed.give(job), "they would not be done in time"
+    await box.look(replace(IDLE, share=0.2))
+    assert not box.borrowed.give(job), "nor there"
+    await box.look(replace(IDLE, share=0.8))
+    assert box.borrowed.give(job)
+    await box.look()
+    assert box.folder.asked.ids() == ["profiles-1-d"]
+    box.folder.asked.tell("profiles-1-d", LentState("failed", "refused"))
+    await box.look(IDLE)
+    assert (box.waiting(), [data.camera for data in box.from_history]) == ([], ["d"])
+    assert not box.borrowed.give(job), "not again in this window"
+
+
 async def test_profiles_that_are_wanted_now_are_not_waited_for(
     tmp_path: Path, window: LabelledWindow, student: m.StudentFile
 ) -> None:

@@ -313,9 +313,17 @@ class TestBorrower:
         assert box.folder.asked.marked(job.job, "cancel"), "its agent may clear up"
         nothing = Accuracy(0.5, 1, 1)
         done = m.TrainingDone(job.job, job.output, nothing, nothing, 5.0, 1.0, 6, job.spec, trained_on="idle")
+        assert borrowing.judges(job.job), "at the end of the window it is waited for"
+        box.clock.advance(7.0)
         borrowing.judged(done)
         assert box.received[-1] == ("a", done)
         assert (borrowing.counts.borrowed, borrowing.counts.borrowed_device_s) == (1, 5.0)
+        assert not borrowing.judges(job.job)
+        box.folder.write_offers(LendingOffers((LendingOffer("idle", 0.5, "cpu", 2.0),)))
+        await borrowing.look("crowded")
+        (told,) = (e for e in box.dispatched if isinstance(e, ev.LendersOffered))
+        assert told.me is not None
+        assert told.me.gate_s == pytest.approx(9.0), "the gate takes so long here"
         assert not judge.candidate.exists()
         assert borrowing.there() == ()
 

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_problems import problems
 
-from edge.core.lending import Borrower, LendingOffer
+from edge.core.lending import GATE_S, Borrower, LendingOffer
 from edge.core.profiles import InferenceProfile
 from edge.core.window import Arrival, RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.fleet.lending import (
     AS_GOOD,
     BACK_S,
-    GATE_S,
     LEAST_GAIN,
     SOONER_S,
     START_S,
