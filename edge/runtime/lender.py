@@ -1,7 +1,7 @@
 """Retrainings and trials that this box does for others, at a share that its own plan does not miss.
 
 One at a time; others wait for it. The offer is the share that the box's own planner has no use for; while its own
-labels and profiles are made lent work has next to nothing, and work for which no share is left is given up.
+labels and profiles are made lent work has what these cannot use, and work for which no share is left is given up.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_profiles import packed_profiles, unpacked_profiling
 from edge.runtime.lent_work import digest_of, unpacked
 from edge.runtime.mains import lent_profiler, training_worker
+from scheduler.controller import waiting_shares
+from scheduler.controller_state import ControllerState
 from scheduler.fleet.lending import LEAST_SHARE, START_S, share_to_lend
 from scheduler.fleet.lent_windows import LentWindows
 from scheduler.window_lending import worth
@@ -167,12 +169,14 @@ class Lender:
         return self._asked_for is not None or not self._r.controller.state.cameras
 
     async def _find_spare(self) -> None:
-        """The share that the plan in force has no use for, once for each plan."""
+        """The share that the plan in force has no use for, once for each plan; or the preparation of one."""
         s = self._r.controller.state
         if s.phase != "running" or s.plan is None or s.budgets or not s.cameras:
-            # Tenants share what is there among themselves. A box that is preparing does not know yet.
+            # Tenants share what is there among themselves.
             free = min(self._most, max(0.0, s.num_gpus + self._r.shares.lent - 0.05))
-            self._spare = 0.0 if s.cameras else free
+            if s.cameras:
+                free = self._while_preparing(s) if s.phase == "preparing" and not s.budgets else 0.0
+            self._spare = free
             self._asked_for = (s.window, s.plan_number) if s.budgets else None
             return
         key = (s.window, s.plan_number)
@@ -199,6 +203,20 @@ class Lender:
         self._asked_for = key
         self._windows = self._windows.planned(state.window, now_s - state.window_start_s, self._spare)
 
+    def _while_preparing(self, s: ControllerState) -> float:
+        """The share that the preparation of a window cannot use: the golden model and the profilers have a thread
+        each."""
+        r = self._r
+        whole, cameras = s.num_gpus + r.shares.lent, {c: v.inference for c, v in s.cameras.items()}
+        inference = waiting_shares(whole, cameras)
+        least = sum(inference.values()) + (len(r.profilers.names) + 1) / r.shares.cores
+
+        def without(share: float) -> float:
+            fits = whole - share >= least and waiting_shares(whole - share, cameras) == inference
+            return 0.0 if fits or share == 0.0 else -1.0
+
+        return share_to_lend(without, min(self._most, whole - 0.05))
+
     def _starved(self) -> bool:
         """Whether nothing was left to lend for `PATIENCE_S`: other than while a window is prepared, or a plan made."""
         now_s = self._r.clock.monotonic()
@@ -218,7 +236,7 @@ class Lender:
             return
         if r.controller.state.phase != "preparing" and not self._knows:
             return  # a plan is being made
-        waits = not self._knows or self._spare < LEAST_SHARE
+        waits = self._spare < LEAST_SHARE
         share = r.shares.partitioner.caps.min_share if waits else min(one.work.share, self._spare)
         if abs(share - one.share) > SAME_SHARE or (waits and share < one.share):
             one.share = share

@@ -83,7 +83,7 @@ class Box:
         self.runtime: Any = SimpleNamespace(
             clock=self.clock, controller=self.controller, shares=self.shares, supervisor=self.workers,
             dispatch=self._dispatch, cameras={}, students=SimpleNamespace(retrainings=retrainings),
-            profilers=SimpleNamespace(ask=self.judging.append, waiting=list),
+            profilers=SimpleNamespace(ask=self.judging.append, waiting=list, names=("profiler-0", "profiler-1")),
         )  # fmt: skip
         self._dispatch(ev.CameraJoined(0.0, "own", 0.7, profile))
         self._dispatch(ev.BoundaryReached(0.0))
@@ -213,6 +213,23 @@ class TestLender:
         await box.settle()
         await lender.look("idle")
         assert [job.job for _, job in box.workers.started] == [first, second]
+
+    async def test_a_box_of_many_cores_lends_what_its_preparation_cannot_use(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        box.shares.cores = 16.0
+        lender = box.lender()
+        await lender.look("idle")
+        box.clock.advance(100.0)
+        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        await lender.look("idle")
+        # Its camera has 0.24 of the device, three threads have 0.1875.
+        assert share_offered(box) == pytest.approx(0.48), "in steps of 0.6"
+        asked_for(box, job_of(window, student, tmp_path))
+        await lender.look("idle")
+        assert box.workers.started[0][0] == pytest.approx(0.48)
+        assert sum(box.controller.state.shares.values()) == pytest.approx(0.24), "its camera has as much as before"
 
     async def test_an_offer_says_how_its_last_boundaries_went(self, tmp_path: Path) -> None:
         box = Box(tmp_path)
