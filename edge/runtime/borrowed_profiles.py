@@ -24,6 +24,7 @@ from edge.runtime import messages as m
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_profiles import packed_profiling, unpacked_profiles
+from microprofiler.trials import families
 from scheduler.controller import LAST_PART
 from scheduler.fleet.lending import BACK_S, LEAST_SHARE, profiles_out
 
@@ -72,12 +73,14 @@ class BorrowedProfiles:
         left_s, me = self._left_s(), self._me
         if me is None or job.data.camera in self._not_again(job.data.window):
             return False
-        # Here they would never be done.
-        chosen = profiles_out([job.data.camera], 0.0, job.budget_s, 0.0, self._offered(), me)
-        if not chosen or (left_s is not None and chosen[0].ends_s > left_s):
-            return False
-        self._ask(job, chosen[0], left_s, no_time=True)
-        return True
+        for trials in (len(families(job.space)), 1):
+            wanted = replace(job, budget_s=self._r.learning.trials_s(trials))
+            # Here they would never be done.
+            chosen = profiles_out([job.data.camera], 0.0, wanted.budget_s, 0.0, self._offered(), me)
+            if chosen and (left_s is None or chosen[0].ends_s - BACK_S <= left_s):
+                self._ask(wanted, chosen[0], left_s, no_time=True)
+                return True
+        return False
 
     def take_back(self) -> list[m.Profile]:
         """Nobody waits for the profiles of others any more: their jobs."""

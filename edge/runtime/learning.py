@@ -192,6 +192,12 @@ class Learning:
         self._followed_s, self._golden = now_s, wanted
         return wanted
 
+    def trials_s(self, trials: int) -> float:
+        """Device seconds of so many trials of a camera, wherever they run; at least as many as this box has for them."""
+        f = self.facts
+        setup, trial = (0.0 if cost is None else cost.value for cost in (f.setup_s, f.trial_s))
+        return max(self.profiling_s(), setup + trials * trial)
+
     # -- what was measured
 
     def labelled(self, device_s: float, shared_s: float | None = None) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lent_kit import done_of, profile_of
+from lent_kit import SPACE, done_of, profile_of
 from test_worker_mains import student, window
 
 from edge.core.clock import ManualClock
+from edge.core.configs import RetrainingConfig
 from edge.core.labels import LabelledWindow
 from edge.core.lending import Borrower, LendingCounts, LendingOffer, LentState
 from edge.runtime import messages as m
@@ -70,6 +71,7 @@ class Box:
         self.runtime: Any = SimpleNamespace(
             clock=self.clock, controller=SimpleNamespace(state=self.state), profilers=self.queue,
             preparation=preparation, shares=SimpleNamespace(cores=4.0),
+            learning=SimpleNamespace(trials_s=lambda trials: 0.5 + 0.5 * trials),
         )  # fmt: skip
         self._tasks: list[Any] = []
         self.borrowed = BorrowedProfiles(
@@ -148,16 +150,20 @@ async def test_trials_for_which_there_is_no_time_here_run_elsewhere_or_not_at_al
     tmp_path: Path, window: LabelledWindow, student: m.StudentFile
 ) -> None:
     box = Box(tmp_path, window, student)
-    job = box.queue.jobs.pop()
+    job = replace(box.queue.jobs.pop(), space=(SPACE[0], RetrainingConfig(2, 8, "last_stage")))
     box.queue.jobs = []
     assert not box.borrowed.give(job), "no box offers anything"
     await box.look(replace(IDLE, busy_s=4.0))
     assert not box.borrowed.give(job), "they would not be done in time"
     await box.look(replace(IDLE, share=0.2))
     assert not box.borrowed.give(job), "nor there"
-    await box.look(replace(IDLE, share=0.8))
+    await box.look(replace(IDLE, share=0.3))
     assert box.borrowed.give(job)
     await box.look()
+    work = box.folder.asked.work("profiles-1-d")
+    assert work is not None
+    assert work.profiling is not None
+    assert work.profiling.budget_s == 1.0, "one trial: two would end too late"
     assert box.folder.asked.ids() == ["profiles-1-d"]
     box.folder.asked.tell("profiles-1-d", LentState("failed", "refused"))
     await box.look(IDLE)
