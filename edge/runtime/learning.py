@@ -193,7 +193,7 @@ class Learning:
         return wanted
 
     def trials_s(self, trials: int) -> float:
-        """Device seconds of so many trials of a camera, wherever they run; at least as many as this box has for them."""
+        """Device seconds of so many trials of a camera, wherever they run; at least those of its budget."""
         f = self.facts
         setup, trial = (0.0 if cost is None else cost.value for cost in (f.setup_s, f.trial_s))
         return max(self.profiling_s(), setup + trials * trial)
