@@ -227,7 +227,7 @@ class Lender:
         return self._none_since_s is not None and now_s - self._none_since_s >= PATIENCE_S
 
     def _fit(self, starved: bool) -> None:
-        """The lent work has what is spare now, at most what was agreed."""
+        """The lent work has what is spare now, as far as it can use that."""
         one, r = self._lent, self._r
         if one is None:
             return
@@ -237,11 +237,15 @@ class Lender:
         if r.controller.state.phase != "preparing" and not self._knows:
             return  # a plan is being made
         waits = self._spare < LEAST_SHARE
-        share = r.shares.partitioner.caps.min_share if waits else min(one.work.share, self._spare)
+        share = r.shares.partitioner.caps.min_share if waits else min(self._most_useful(one.work), self._spare)
         if abs(share - one.share) > SAME_SHARE or (waits and share < one.share):
             one.share = share
             self._hold(0.0 if waits else share)
             r.supervisor.resize(LENT.name, self._granted(share))
+
+    def _most_useful(self, work: LentWork) -> float:
+        """The share that was agreed, or that of a thread where that is more: a work has no more than one."""
+        return max(work.share, min(1.0, 1.0 / self._r.shares.cores))
 
     def _granted(self, share: float) -> float:
         return max(self._r.shares.quantized(share), self._r.shares.partitioner.caps.min_share)
@@ -261,7 +265,7 @@ class Lender:
         given = await asyncio.to_thread(folders.given, name)
         if work is None or given is None or r.supervisor.has(LENT.name):
             return
-        share = min(work.share, self._spare)
+        share = min(self._most_useful(work), self._spare)
         job: m.RetrainingJob | m.LentProfile
         try:
             if work.profiling is None:

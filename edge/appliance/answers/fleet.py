@@ -52,7 +52,8 @@ class CameraOverlapAnswer:
 
 @answer
 class LentHereAnswer:
-    """A retraining that this box does for `box`, at `share` of its device; `fraction` of it is done (0-1)."""
+    """A retraining that this box does for `box`, or the trials of a camera (`profiling`), at `share` of its device;
+    `fraction` of it is done (0-1; of trials it is not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]
@@ -63,7 +64,8 @@ class LentHereAnswer:
 
 @answer
 class BorrowedAnswer:
-    """A retraining of this box's `camera` that `box` does; `fraction` of it is done (0-1)."""
+    """A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1; of trials
+    it is not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]

@@ -170,7 +170,8 @@ export type BatchAnswer = {
   queue: number;
 };
 
-/** A retraining of this box's `camera` that `box` does; `fraction` of it is done (0-1). */
+/** A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1; of trials
+ * it is not known). */
 export type BorrowedAnswer = {
   box: string;
   camera: string;
@@ -963,7 +964,8 @@ export type LearningAnswer = {
   handed_in: number;
 };
 
-/** A retraining that this box does for `box`, at `share` of its device; `fraction` of it is done (0-1). */
+/** A retraining that this box does for `box`, or the trials of a camera (`profiling`), at `share` of its device;
+ * `fraction` of it is done (0-1; of trials it is not known). */
 export type LentHereAnswer = {
   box: string;
   camera: string;

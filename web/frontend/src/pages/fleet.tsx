@@ -146,12 +146,13 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
           {told.here.map((h) => (
             <li key={`${h.box} ${h.camera}`}>
               This box {h.profiling ? "tries configurations of" : "trains"} {h.camera} of {h.box} on {percent(h.share)} of its
-              device: {percent(h.fraction)} done
+              device{h.profiling ? "" : `: ${percent(h.fraction)} done`}
             </li>
           ))}
           {told.there.map((b) => (
             <li key={`${b.box} ${b.camera}`}>
-              {b.box} has {b.camera} of this box{b.profiling ? " (trials)" : ""}: {PHASES[b.phase]}, {percent(b.fraction)} done
+              {b.box} has {b.camera} of this box{b.profiling ? " (trials)" : ""}: {PHASES[b.phase]}
+              {b.profiling ? "" : `, ${percent(b.fraction)} done`}
             </li>
           ))}
         </ul>
