@@ -32,7 +32,7 @@ from edge.runtime.lent_work import digest_of, unpacked
 from edge.runtime.mains import lent_profiler, training_worker
 from scheduler.controller import waiting_shares
 from scheduler.controller_state import ControllerState
-from scheduler.fleet.lending import LEAST_SHARE, START_S, share_to_lend
+from scheduler.fleet.lending import LEAST_SHARE, START_S, retrained_until, share_to_lend
 from scheduler.fleet.lent_windows import LentWindows
 from scheduler.window_lending import worth
 from scheduler.window_planning import PlanFunction
@@ -93,6 +93,8 @@ class Lender:
         self._asked_for: tuple[int, int] | None = None
         self._windows = LentWindows()
         self._none_since_s: float | None = None
+        #: The share that there will be, and when, once the retrainings of the plan in force are over.
+        self._later: tuple[float, float] = (0.0, 0.0)
 
     def here(self) -> tuple[LentHere, ...]:
         """The work that this box does for another now."""
@@ -126,8 +128,12 @@ class Lender:
         caps, s = self._r.shares.partitioner.caps, self._r.controller.state
         device: Literal["cpu", "gpu"] = "cpu" if caps.device == "cpu" else "gpu"
         left_s = s.window_start_s + s.settings.window_s - self._r.clock.monotonic() if s.cameras else None
+        share, busy_s = self._spare, self._busy_s(works)
+        later, at_s = self._later
+        if self._asked_for is not None and later > 2 * share:
+            share, busy_s = later, max(busy_s, at_s - self._r.clock.monotonic(), 0.0)
         return LendingOffer(
-            me, self._spare, device, self._r.shares.cores, left_s=left_s, busy_s=self._busy_s(works),
+            me, share, device, self._r.shares.cores, left_s=left_s, busy_s=busy_s,
             room=max(0, MOST_OPEN - len(works)), again=self._windows.share, pause_s=self._windows.pause_s,
             window_s=s.settings.window_s,
         )  # fmt: skip
@@ -176,15 +182,15 @@ class Lender:
             free = min(self._most, max(0.0, s.num_gpus + self._r.shares.lent - 0.05))
             if s.cameras:
                 free = self._while_preparing(s) if s.phase == "preparing" and not s.budgets else 0.0
-            self._spare = free
+            self._spare, self._later = free, (0.0, 0.0)
             self._asked_for = (s.window, s.plan_number) if s.budgets else None
             return
         key = (s.window, s.plan_number)
         if key == self._asked_for or s.planning.asked is not None:
             return
-        state, now_s, lent = s.copy(), self._r.clock.monotonic(), self._r.shares.lent
+        plan, state, now_s, lent = s.plan, s.copy(), self._r.clock.monotonic(), self._r.shares.lent
 
-        def spare() -> float:
+        def spare() -> tuple[float, float]:
             problem = state.problem(now_s)
             whole = problem.num_gpus + lent
 
@@ -192,14 +198,19 @@ class Lender:
                 asked = replace(problem, num_gpus=max(0.05, whole - share))
                 return worth(asked, self._plan(PlanRequest(state.settings.policy, asked)))
 
-            return share_to_lend(without, min(self._most, whole - 0.05))
+            now = share_to_lend(without, min(self._most, whole - 0.05))
+            # What its cameras can use when nothing is retrained any more is all that it needs then.
+            problem = replace(problem, streams=tuple(replace(s, options=(), running=None) for s in problem.streams))
+            return now, share_to_lend(without, min(self._most, whole - 0.05))
 
         try:
-            self._spare = await asyncio.to_thread(spare)
+            self._spare, later = await asyncio.to_thread(spare)
+            until_s = retrained_until(plan)
+            self._later = (0.0, 0.0) if until_s is None else (later, state.window_start_s + until_s)
         except Exception:
             # A policy that fails must not end what runs.
             log.exception("nothing is lent: the plan for lending failed")
-            self._spare = 0.0
+            self._spare, self._later = 0.0, (0.0, 0.0)
         self._asked_for = key
         self._windows = self._windows.planned(state.window, now_s - state.window_start_s, self._spare)
 
@@ -218,9 +229,11 @@ class Lender:
         return share_to_lend(without, min(self._most, whole - 0.05))
 
     def _starved(self) -> bool:
-        """Whether nothing was left to lend for `PATIENCE_S`: other than while a window is prepared, or a plan made."""
+        """Whether nothing was left to lend for `PATIENCE_S`, and nothing will be by the plan in force."""
         now_s = self._r.clock.monotonic()
-        if not self._knows or self._spare >= LEAST_SHARE:
+        share, at_s = self._later
+        comes = share >= LEAST_SHARE and now_s < at_s
+        if not self._knows or self._spare >= LEAST_SHARE or comes:
             self._none_since_s = None
         elif self._none_since_s is None:
             self._none_since_s = now_s

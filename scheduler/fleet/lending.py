@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from edge.core.lending import Borrower, LendingOffer, LentProfiles, LentRetraining
-from edge.core.window import Arrival, RetrainingOption, StreamProblem, WindowProblem
+from edge.core.window import Arrival, RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 
 #: A plan that is worth so much less is as good: a tenth of a point.
 AS_GOOD: Final = 0.001
@@ -47,6 +47,15 @@ def share_to_lend(worth: Callable[[float], float], most: float) -> float:
         if share >= LEAST_SHARE and worth(share) >= whole - AS_GOOD:
             return share
     return 0.0
+
+
+def retrained_until(plan: WindowPlan) -> float | None:
+    """Seconds from the window's start until no retraining runs any more by a plan; None: one runs to its end."""
+    busy = [any(a.retraining_share > 0 for a in segment.streams.values()) for segment in plan.segments]
+    if not any(busy):
+        return 0.0
+    last = max(n for n, one in enumerate(busy) if one)
+    return plan.segments[last + 1].start_s if last + 1 < len(busy) else None
 
 
 def lend_out(

@@ -16,9 +16,10 @@ from test_worker_mains import job_of, student, window
 
 from edge.core import events as ev
 from edge.core.clock import ManualClock
+from edge.core.configs import RetrainingConfig
 from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentProfiles, LentState
-from edge.core.profiles import InferenceProfile
+from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.shares import ideal_caps
 from edge.runtime import messages as m
 from edge.runtime.borrowing import Borrowing
@@ -230,6 +231,32 @@ class TestLender:
         await lender.look("idle")
         assert box.workers.started[0][0] == pytest.approx(0.48)
         assert sum(box.controller.state.shares.values()) == pytest.approx(0.24), "its camera has as much as before"
+
+    async def test_a_box_that_retrains_its_own_camera_first_offers_what_there_is_then(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        box.clock.advance(100.0)
+        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        box.runtime.dispatch(ev.SampleLabelled(101.0, "own", 1, 30, 10, 0.5))
+        better = RetrainingProfile(RetrainingConfig(5), 0.5, Estimate.exact(0.9), Estimate.exact(20.0))
+        box.runtime.dispatch(ev.Profiled(102.0, "own", 1, (better,), 0.5))
+        box.clock.advance(2.0)
+        lender = box.lender()
+        await lender.look("idle")
+        offer = box.folder.offer()
+        assert offer is not None
+        assert offer.share == 0.6
+        assert 20.0 < offer.busy_s < 60.0, "its own takes 20 device seconds"
+        asked_for(box, job_of(window, student, tmp_path))
+        box.clock.advance(PATIENCE_S + 1.0)
+        await lender.look("idle")
+        assert box.workers.started == [], "it waits"
+        assert box.folder.lent.state("crowded.w2-a") is None
+        job = box.controller.state.jobs["own"]
+        box.runtime.dispatch(ev.RetrainingCompleted(125.0, "own", job.id, True, 0.9))
+        await lender.look("idle")
+        assert box.workers.started
 
     async def test_an_offer_says_how_its_last_boundaries_went(self, tmp_path: Path) -> None:
         box = Box(tmp_path)

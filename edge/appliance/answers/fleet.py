@@ -64,8 +64,8 @@ class LentHereAnswer:
 
 @answer
 class BorrowedAnswer:
-    """A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1; of trials
-    it is not known)."""
+    """A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1;
+    of trials it is not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]

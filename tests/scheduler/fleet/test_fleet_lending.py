@@ -20,6 +20,7 @@ from scheduler.fleet.lending import (
     START_S,
     lend_out,
     profiles_out,
+    retrained_until,
     share_to_lend,
     with_lent,
 )
@@ -233,3 +234,14 @@ class TestArrival:
         (one,) = lend_out(problem, (offer("idle"),), replace(ME, sizes={"a": 1000}), value)
         late = with_lent(replace(problem, label_delay_s=95.0), (one,), late_s=3.0)
         assert late.streams[0].arrival == Arrival(98.0, 0.85, "idle")
+
+
+def test_the_end_of_a_plans_last_retraining() -> None:
+    (alone,) = crowded("a").streams
+    done = WindowProblem("w", 1.0, 100.0, (replace(alone, options=(RetrainingOption("short", 0.9, 8.0),)),), 0.05)
+    until_s = retrained_until(plan(done))
+    assert until_s is not None
+    assert 8.0 <= until_s < 20.0
+    assert retrained_until(plan(replace(done, streams=(replace(alone, options=()),)))) == 0.0
+    cut = plan(done)
+    assert retrained_until(replace(cut, segments=cut.segments[:1])) is None, "it runs to the window's end"

@@ -170,8 +170,8 @@ export type BatchAnswer = {
   queue: number;
 };
 
-/** A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1; of trials
- * it is not known). */
+/** A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1;
+ * of trials it is not known). */
 export type BorrowedAnswer = {
   box: string;
   camera: string;
