@@ -46,7 +46,9 @@ def test_a_camera_without_a_box_says_why() -> None:
     st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.floats(0.1, 1.0), min_size=1, max_size=4),
 )
 @settings(max_examples=40)
-def test_all_are_tried_where_they_are_few_and_the_search_ends_where_no_move_helps(capacity: dict[str, float], value: dict[str, float]) -> None:
+def test_few_are_all_tried_and_a_search_ends_where_no_move_helps(
+    capacity: dict[str, float], value: dict[str, float]
+) -> None:
     ask, reach = shared(capacity, value), {camera: sorted(capacity) for camera in value}
 
     def worth(placed: dict[str, str]) -> float | None:
