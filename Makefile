@@ -37,7 +37,8 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 	@bash .ci/system-packages
 
 # Tests that measure shares have the machine to themselves at the end. Before them three things run side by side: the
-# browser's tests and the whole appliances, which both mostly wait, and at the lowest priority, two at once, all others.
+# browser's tests and the whole appliances, which both mostly wait, and at the lowest priority, two at once, all others:
+# each with one thread, for two processes of two threads would get in each other's way.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance commands \
 	contracts core demo detectors engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
@@ -50,7 +51,7 @@ test test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
-	nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
+	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
 	$(BIN)/python -m pytest tests/browser > $$said/browser 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
 	wait $$browser || failed=1; cat $$said/browser; \
@@ -60,6 +61,9 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
+
+test-all: ## run `make test` with every example, seed and row of its dear searches (tests/examples_kit.py)
+	MAGPIE_THOROUGH=1 $(MAKE) test
 
 test-engines: $(DEV_STAMP) ## run the engine `ray` on a real cluster of Ray, which `make test` leaves out
 	$(BIN)/python -m pytest tests/clusters $(ARGS)

@@ -419,6 +419,7 @@ class WindowController:
             return []
         if s.phase == "preparing":
             return self._serve_only(at_s)
+        s.lending.asked_for(cause.code)
         s.planning.questions += 1
         s.planning.asked = s.planning.questions
         return [MakePlan(PlanQuestion(s.planning.asked, at_s, cause, s.copy()))]
@@ -432,7 +433,7 @@ class WindowController:
         s.group = replace(made.group, alike=s.group.alike, kept=s.group.kept)
         s.options.update(made.options)
         now = s.lending
-        s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s)
+        s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s, due=False)
         s.plan, s.plan_number = made.plan, s.plan_number + 1
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, made.problem, made.plan, made.cause, made.request)]
         out += [ev.Complain("floor_unreachable", fault.what, fault.camera) for fault in made.plan.faults]

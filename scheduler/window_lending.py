@@ -4,37 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from edge.core import events as ev
 from edge.core.lending import Borrower, LendingOffer, LentRetraining
+from edge.core.plan_causes import PlanCauseCode
 from edge.core.window import WindowPlan, WindowProblem
 from scheduler.fleet.lending import lend_out, with_lent
 from scheduler.timeline import evaluate
 
+#: Causes of plans that may lend retrainings out: there is something new to lend, or to lend to.
+LENDING_CAUSES: Final[frozenset[PlanCauseCode]] = frozenset(
+    {"prepared", "profiles_late", "lenders_offered", "retraining_completed", "lender_failed", "group_over"}
+)
 #: A lent retraining that is later than thought is taken to come after this part of a window.
 LATE_PART = 0.05
 #: An offer that is larger by less is no news.
 MORE_SHARE = 0.05
+#: An offer may be so old when it is heard, in seconds: works of that time are not in it.
+HEARD_LATE_S = 5.0
 
 
 @dataclass(frozen=True)
 class LentJob:
-    """A lent retraining; `job` is empty until it has begun."""
+    """A retraining that was lent at `at_s`; `job` is empty until it has begun."""
 
     lent: LentRetraining
     job: str = ""
+    at_s: float = 0.0
 
 
 @dataclass
 class WindowLending:
     """`offers` of other boxes to the box `me`, as of `heard_s`; `out` is all that is lent, by camera; `tried` are
-    cameras whose lent retraining did not come back: they are not lent again in this window."""
+    cameras whose lent retraining did not come back: they are not lent again in this window. `due`: the next plan may
+    lend out, also where another one is asked for before it is made."""
 
     offers: tuple[LendingOffer, ...] = ()
     me: Borrower | None = None
     heard_s: float = 0.0
     out: dict[str, LentJob] = field(default_factory=dict)
     tried: frozenset[str] = frozenset()
+    due: bool = False
 
     def copy(self) -> WindowLending:
         """A copy that may be changed."""
@@ -52,6 +63,10 @@ class WindowLending:
         """The problem with what is lent."""
         return with_lent(problem, self.lent(), LATE_PART * problem.window_s) if self.out else problem
 
+    def asked_for(self, cause: PlanCauseCode) -> None:
+        """A plan is asked for."""
+        self.due = self.due or cause in LENDING_CAUSES
+
     def choose(
         self,
         problem: WindowProblem,
@@ -61,25 +76,28 @@ class WindowLending:
     ) -> bool:
         """Lend out what pays at `at_s`, of cameras that are not `busy`; whether there is more now. `problem` has all
         that is lent already."""
-        taken = {one.box for one in self.lent()}
-        age_s = at_s - self.heard_s
-        offers = [
-            o if o.left_s is None else replace(o, left_s=o.left_s - age_s) for o in self.offers if o.box not in taken
-        ]
-        if self.me is None or not offers:
+        offers = [self._now(o, problem, at_s) for o in self.offers]
+        if self.me is None or not any(o.room > 0 for o in offers):
             return False
         never = self.tried | set(busy)
         me = replace(self.me, sizes={c: n for c, n in self.me.sizes.items() if c not in never})
         found = lend_out(problem, offers, me, lambda p: worth(p, plan(p)))
-        self.out |= {one.camera: LentJob(one) for one in found}
+        self.out |= {one.camera: LentJob(one, at_s=at_s) for one in found}
         return bool(found)
+
+    def _now(self, offer: LendingOffer, problem: WindowProblem, at_s: float) -> LendingOffer:
+        """An offer as it is at `at_s`, behind what this box has given to that lender."""
+        given = [one for one in self.out.values() if one.lent.box == offer.box]
+        unheard = sum(one.at_s > self.heard_s - HEARD_LATE_S for one in given)
+        until_s = max((one.lent.ends_s - problem.label_delay_s for one in given), default=0.0)
+        now = offer.later(at_s - self.heard_s)
+        return replace(now, room=max(0, offer.room - unheard), busy_s=max(now.busy_s, until_s))
 
     def could_help(self, event: ev.LendersOffered) -> bool:
         """Take offers in; whether there is more than before, so that a new plan could lend more."""
-        before = {o.box: o.share for o in self.offers}
+        before = {o.box: o.share if o.room > 0 else 0.0 for o in self.offers}
         self.offers, self.me, self.heard_s = event.offers, event.me, event.at_s
-        taken = {one.box for one in self.lent()}
-        return any(o.share > before.get(o.box, 0.0) + MORE_SHARE and o.box not in taken for o in self.offers)
+        return any(o.room > 0 and o.share > before.get(o.box, 0.0) + MORE_SHARE for o in self.offers)
 
     def begin(self, window: int, plan_number: int) -> list[ev.Instruction]:
         """Orders to begin what was chosen."""
@@ -105,15 +123,15 @@ class WindowLending:
             self.tried |= {camera}
         return one.lent.box
 
-    def leave(self, camera: str, reason: str) -> list[ev.Instruction]:
-        """A camera, or all that is lent, is waited for no longer."""
+    def leave(self, camera: str, reason: str, keep: bool = False) -> list[ev.Instruction]:
+        """A camera's lent retraining is waited for no longer; with `keep` a candidate that is here is still judged."""
         one = self.out.pop(camera, None)
-        return [] if one is None or not one.job else [ev.StopRetraining(camera, one.job, reason)]
+        return [] if one is None or not one.job else [ev.StopRetraining(camera, one.job, reason, keep)]
 
     def end(self, reason: str) -> list[ev.Instruction]:
-        """The window is over: nothing is waited for."""
-        self.tried = frozenset()
-        return [order for camera in sorted(self.out) for order in self.leave(camera, reason)]
+        """The window is over: nothing is waited for but the judgement of candidates that are here."""
+        self.tried, self.due = frozenset(), False
+        return [order for camera in sorted(self.out) for order in self.leave(camera, reason, keep=True)]
 
 
 def worth(problem: WindowProblem, plan: WindowPlan) -> float:

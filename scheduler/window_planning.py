@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from edge.core import events as ev
 from edge.core.plan_basis import PlanRequest
-from edge.core.plan_causes import PlanCause, PlanCauseCode
+from edge.core.plan_causes import PlanCause
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
 from scheduler.controller_state import ControllerState
 from scheduler.window_group import WindowGroup
 from scheduler.window_lending import WindowLending
 
-#: Causes of plans that may lend retrainings out: there is something new to lend, or to lend to.
-LENDING_CAUSES: Final[frozenset[PlanCauseCode]] = frozenset({"prepared", "profiles_late", "lenders_offered"})
 #: A planner's problem -> the plan to follow. Pure.
 PlanFunction = Callable[[PlanRequest], WindowPlan]
 
@@ -86,7 +83,7 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
     if s.group.unpaid(found):
         s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
         problem, request, found = _planned(s, question.at_s, plan)
-    lends = s.group.group is None and question.cause.code in LENDING_CAUSES
+    lends = s.group.group is None and s.lending.due
     if lends and s.lending.choose(problem, s.jobs, trial, question.at_s):
         problem, request, found = _planned(s, question.at_s, plan)
     changed = {c: o for c, o in s.options.items() if o is not before[c]}

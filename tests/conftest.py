@@ -24,6 +24,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and their modules stay to the end: the garbage collector need not look at them each time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_sessionfinish() -> None:

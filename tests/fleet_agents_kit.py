@@ -66,11 +66,13 @@ class StandInAppliance:
         #: The answer to a question of another box's user; None: an appliance that does not know the question.
         self.found: dict[str, Any] | None = None
         self.questions: list[dict[str, Any]] = []
+        self.version, self.started_utc_s = "1", 1_000_000.0
         self.port = free_port()
         self._models = models
         models.mkdir(parents=True)
         app = web.Application(middlewares=[self._noted])
         app.router.add_get("/api/v1/cameras", self._list)
+        app.router.add_get("/api/v1/system", self._system)
         app.router.add_post("/api/v1/cameras", self._add)
         app.router.add_delete("/api/v1/cameras/{id}", self._remove)
         app.router.add_get("/api/v1/cameras/{id}/models", self._versions)
@@ -111,6 +113,9 @@ class StandInAppliance:
             for n, s in sorted(self.cameras.items())
         ]
         return web.json_response(rows)
+
+    async def _system(self, _: web.Request) -> web.Response:
+        return web.json_response({"started_utc_s": self.started_utc_s, "versions": {"magpie": self.version}})
 
     async def _add(self, request: web.Request) -> web.Response:
         settings = await request.json()

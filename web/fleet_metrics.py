@@ -13,7 +13,7 @@ from web.metric_kinds import Json, counter, gauge
 
 
 def lending(s: Json) -> Iterator[Metric]:
-    """Retrainings that this box lends and borrows."""
+    """Retrainings and trials that this box lends and borrows."""
     told = s["lending"]
     if not (told["lend"] or told["borrow"]):
         return
@@ -23,11 +23,15 @@ def lending(s: Json) -> Iterator[Metric]:
         [((way,), told[way]) for way in ways],
     )  # fmt: skip
     yield counter(
+        "magpie_lending_profiles", "Cameras whose trials ran on another box of the fleet and ended well", ("way",),
+        [((way,), told[f"{way}_profiles"]) for way in ways],
+    )  # fmt: skip
+    yield counter(
         "magpie_lending_device_seconds", "Their work, in seconds of this box's device", ("way",),
         [((way,), told[f"{way}_device_s"]) for way in ways],
     )  # fmt: skip
     yield counter(
-        "magpie_lending_failures", "Borrowed retrainings that did not come back", ("fault",),
+        "magpie_lending_failures", "Borrowed retrainings and trials that did not come back", ("fault",),
         [((fault,), count) for fault, count in sorted(told["failures"].items())],
     )  # fmt: skip
     yield gauge(

@@ -1,7 +1,8 @@
-"""`magpie fleet start | invite | join | status | drain | undrain | move | leave | revoke SITE ...`: the fleet's life.
+"""`magpie fleet start | invite | join | status | drain | undrain | move | leave | revoke | upgrade SITE ...`.
 Its jobs (`submit`, `jobs`, `cancel`) are in edge.commands.fleet_jobs.
 
-`start`, `invite` and `join` change this box's own files; the others ask the agent that runs beside the appliance.
+`start`, `invite` and `join` change this box's own files; the others ask the agent that runs beside the appliance, and
+`upgrade` runs a command of the operator between a drain and an undrain.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ import asyncio
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from edge.commands.fleet_jobs import JOB_ACTIONS, jobs_in_words
+from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.fleet_jobs import JobsAsk, JobsTold
 from edge.core.fleet_links import HOURS, MOST_HOURS, FleetOrder, FleetOrderKind, FleetStatus, OrderAnswer
+from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.codes import JoinCode
 from edge.fleet.folder import FleetFolder
 from edge.fleet.joining import found_fleet, invite, join_fleet
 from edge.fleet.own_agent import OwnAgent, ask_own_agent
+from edge.fleet.upgrading import Upgrade
 from edge.fleet.wire import encoded
 from edge.ingest.secrets import resolve_secret
 from edge.logs import log_in_worker
@@ -64,6 +68,10 @@ def add_life_arguments(actions: Any) -> None:
     action("cancel", "withdraw a job: what runs of it is stopped").add_argument("job", metavar="ID", help="its id")
     left = action("leave", "leave the fleet; the cameras of this box stay on it")
     left.add_argument("--force", action="store_true", help="also where no head can be asked: only this box's files go")
+    upgraded = action("upgrade", "drain this box, run a command that upgrades it, wait until it is back, undrain it")
+    upgraded.add_argument("--expect", default="", metavar="VERSION", help="the version that has to run then")
+    upgraded.add_argument("--minutes", type=float, default=15.0, help="the longest that a step may last (default 15)")
+    upgraded.add_argument("command", nargs="*", metavar="COMMAND", help="after --; none: go on with a cut one")
     agent = action("agent", "be the agent of this box (magpie run starts it)")
     agent.add_argument("--with-input", action="store_true", help="end when standard input ends")
 
@@ -194,6 +202,35 @@ def _leave(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -
     return 0
 
 
+def _upgrade(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
+    folder = FleetFolder(Path(site.data_dir))
+    if not folder.joined:
+        raise NotFound("this box is in no fleet", "magpie fleet start, or join")
+    if not 0 < args.minutes <= 24 * 60:
+        raise InvalidValue("--minutes", args.minutes, "a number above 0 to 1440")
+    return 0 if asyncio.run(_upgraded(args, site, fleet, folder)) else 1
+
+
+async def _upgraded(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings, folder: FleetFolder) -> bool:
+    async def give(kind: Literal["drain", "undrain"]) -> None:
+        await _ask_agent(folder, fleet, FleetOrder(kind, fleet.name))
+
+    async def run_it(command: Sequence[str]) -> int:
+        try:
+            process = await asyncio.create_subprocess_exec(*command)
+        except OSError as error:
+            _print(f"{command[0]}: {error.strerror}")
+            return 127
+        return await process.wait()
+
+    token = resolve_secret(fleet.token, "fleet.token")
+    async with ApplianceClient(site.web.page(), token) as appliance:
+        upgrade = Upgrade(
+            fleet.name, folder, appliance, give, run_it, _print, SystemClock(), 60.0 * args.minutes, args.expect
+        )
+        return await upgrade.carry_out(args.command)
+
+
 def _order(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
     folder = FleetFolder(Path(site.data_dir))
     box = fleet.name if args.action == "leave" else args.box
@@ -226,5 +263,6 @@ def _print(text: str) -> None:
 
 
 _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, SiteSettings, FleetSettings], int]]] = {
-    "start": _start, "invite": _invite, "join": _join, "status": _status, "leave": _leave, **JOB_ACTIONS,
+    "start": _start, "invite": _invite, "join": _join, "status": _status, "leave": _leave, "upgrade": _upgrade,
+    **JOB_ACTIONS,
 }  # fmt: skip

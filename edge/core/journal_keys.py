@@ -108,7 +108,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "output.up": _of_the_box("destination"),
     "outputs.settings": _of_the_box("by", "output", "fields", "added", "removed"),
     "plan": _of_the_box("policy", "cause", "cause_camera", "objective", "decision_s", "reasons"),
-    "profiled": _keys("configs", "trials", "handed_in", "pruned", "gpu_s", "note"),
+    "profiled": _keys("configs", "trials", "handed_in", "pruned", "gpu_s", "note", "measured_on"),
     "region.changed": _keys("region"),
     "retention": _of_the_box(
         "events", "windows", "picture_sets", "versions", "blobs", "bytes_freed", "bytes_kept", "bytes_over", "failures"

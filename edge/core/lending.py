@@ -1,4 +1,5 @@
-"""Retrainings that one box of a fleet does for another: offers, the work that is handed over, and what came of it.
+"""Work that one box of a fleet does for another: offers, the retraining or the profiles that are handed over, and what
+came of it.
 
 Shares are parts of a box's device, 0-1. Files are named by their SHA-256 (64 hexadecimal digits); no file is used
 before its content was checked against its name. No time here is a time of day: durations are in seconds.
@@ -7,8 +8,8 @@ before its content was checked against its name. No time here is a time of day: 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from edge.core import checks
@@ -16,26 +17,32 @@ from edge.core.configs import Region
 from edge.core.errors import InvalidValue
 from edge.core.window import RetrainingOption
 
+#: Works that a lender takes at once: one runs, the others wait for it.
+MOST_OPEN: Final = 4
+#: A work is not lent that would end after so many windows of its lender.
+_MOST_WINDOWS: Final = 4
 #: A retraining with more bytes of pictures and students is not lent, and not taken.
 LARGEST_WORK: Final = 512 << 20
+#: Seconds until a candidate that came back is judged, until it was measured.
+GATE_S: Final = 5.0
 #: Bytes a second between two boxes until it was measured: 10 MB/s, of a network of 100 Mbit/s.
 ASSUMED_RATE: Final = 10e6
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
-#: asked: nobody has answered yet. fetching: the lender copies its input. running: it trains. done: the candidate is
-#: there. failed: nothing will come, `why` says so.
+#: asked: nobody has answered yet. fetching: the lender copies its input, or has other work before it. running: it
+#: trains. done: the result is there. failed: nothing will come, `why` says so.
 LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
 #: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
-#: failed: the training failed there; damaged: what came is not what was announced, or no student of the camera.
+#: failed: it failed there; damaged: what came is not what was announced, or no student or profiles of the camera.
 LentFault = Literal["refused", "withdrawn", "unreachable", "failed", "damaged"]
 LENT_FAULTS: Final[Mapping[LentFault, str]] = {
     "refused": "the lender has no share left for it",
     "withdrawn": "the lender needs its share itself",
     "unreachable": "the lender does not answer",
-    "failed": "the training failed there",
-    "damaged": "what came back is not a student of this camera",
+    "failed": "the work failed there",
+    "damaged": "what came back is not what was asked for",
 }
 
 
@@ -54,8 +61,11 @@ def check_work_id(path: str, name: object) -> None:
 @dataclass(frozen=True)
 class LendingOffer:
     """A box lends `share` of its device now (0: nothing). `device` "cpu" or "gpu"; `units` cores are behind share 1.0
-    (a GPU: 1). `rate`: bytes a second that reach it from here. `left_s`: seconds until its own window is over, after
-    which it may need its share itself (None: it never does)."""
+    (a GPU: 1). `rate`: bytes a second that reach it from here. `left_s`: seconds until its own window is over (None: it
+    has none). `room` more works are taken; the next one begins in `busy_s` seconds, when those before it are done.
+
+    Over its window's end a work goes on at the share `again` (0: not known, or none), after `pause_s` seconds in which
+    the box prepares its next window, of `window_s`: as it was at its last windows."""
 
     box: str
     share: float
@@ -63,6 +73,11 @@ class LendingOffer:
     units: float
     rate: float = ASSUMED_RATE
     left_s: float | None = None
+    busy_s: float = 0.0
+    room: int = 1
+    again: float = 0.0
+    pause_s: float = 0.0
+    window_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.left_s is not None:
@@ -70,24 +85,51 @@ class LendingOffer:
         checks.in_range("share", self.share, 0.0, 1.0)
         checks.in_range("units", self.units, 0.0, 1e6, low_open=True)
         checks.in_range("rate", self.rate, 0.0, 1e15, low_open=True)
+        for name in ("busy_s", "pause_s", "window_s"):
+            checks.in_range(name, getattr(self, name), 0.0, 1e9)
+        checks.in_range("room", self.room, 0, 1000)
+        checks.in_range("again", self.again, 0.0, 1.0)
+
+    def later(self, seconds: float) -> LendingOffer:
+        """The same offer so many seconds after it was made."""
+        left_s = None if self.left_s is None else self.left_s - seconds
+        return replace(self, left_s=left_s, busy_s=max(0.0, self.busy_s - seconds))
+
+    def ends_in(self, start_s: float, speed: Callable[[float], float], work_s: float) -> float | None:
+        """Seconds from now until `work_s` device seconds are done that begin in `start_s` seconds; `speed(share)` is
+        that of the work, in device seconds a second. None: they may never be."""
+        now, again = speed(self.share), speed(min(self.share, self.again))
+        at_s, end_s = start_s, self.left_s
+        for _ in range(_MOST_WINDOWS):
+            if end_s is None or (now > 0.0 and at_s + work_s / now <= end_s):
+                return at_s + work_s / now if now > 0.0 else None
+            if again <= 0.0 or self.pause_s >= self.window_s:
+                return None
+            work_s -= now * max(0.0, end_s - at_s)
+            at_s, end_s, now = max(at_s, end_s + self.pause_s), end_s + self.window_s, again
+        return None
 
 
 @dataclass(frozen=True)
 class Borrower:
-    """The box that would lend out: its device, its cores (a GPU: 1), and the bytes of each camera's retraining."""
+    """The box that would lend out: its device, its cores (a GPU: 1), and the bytes of each camera's retraining.
+    `gate_s`: from the end of a retraining elsewhere until its candidate is judged here, in seconds."""
 
     device: Literal["cpu", "gpu"]
     units: float
     sizes: Mapping[str, int]
+    gate_s: float = GATE_S
 
     def __post_init__(self) -> None:
         checks.in_range("units", self.units, 0.0, 1e6, low_open=True)
+        checks.in_range("gate_s", self.gate_s, 0.0, 1e6)
 
 
 @dataclass(frozen=True)
 class LentRetraining:
     """A decision: the retraining `option` of a camera is done by `box` at `share` of its device. The camera's accuracy
-    is `accuracy` from `arrives_s` (seconds after the window's start) on; `device_seconds` are the lender's."""
+    is `accuracy` from `arrives_s` (seconds after the window's start) on; `device_seconds` are the lender's, which is
+    done at `ends_s`."""
 
     camera: str
     option: RetrainingOption
@@ -96,12 +138,45 @@ class LentRetraining:
     arrives_s: float
     accuracy: float
     device_seconds: float
+    ends_s: float
+
+
+@dataclass(frozen=True)
+class LentProfiles:
+    """A decision: a camera's configurations are tried by `box` at `share` of its device, and the profiles are here in
+    `ends_s` seconds."""
+
+    camera: str
+    box: str
+    share: float
+    ends_s: float
+
+
+@dataclass(frozen=True)
+class LentProfiling:
+    """The trials of a camera that a lender runs: configurations of `space` and the camera's profiler `history`, as
+    JSON. `budget_s` are device seconds of the borrower's device, whose CPU seconds are `cores` times as many. After
+    `hand_in_s` seconds what is done is handed in (None: all is done)."""
+
+    space: tuple[Mapping[str, Any], ...]
+    budget_s: float
+    cores: float
+    history: Mapping[str, Any] | None = None
+    hand_in_s: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.not_empty("space", self.space)
+        checks.in_range("budget_s", self.budget_s, 0.0, 1e6, low_open=True)
+        checks.in_range("cores", self.cores, 0.0, 1e6, low_open=True)
 
 
 @dataclass(frozen=True)
 class LentWork:
     """All that a lender needs. `data` is the labelled window as JSON, whose pictures' paths are their SHA-256; `parent`
-    and `download` are students by their SHA-256 (empty: there is no download); `blobs` all files with their bytes."""
+    and `download` are students by their SHA-256 (empty: there is no download); `blobs` all files with their bytes.
+    With `profiling` the camera's configurations are tried, without it `config` is retrained. `cpu_s` is the work that
+    is expected (device seconds times the borrower's `units`; 0: not known), `place` the number of the borrower's works
+    at this lender that come before it."""
 
     id: str
     camera: str
@@ -114,10 +189,15 @@ class LentWork:
     region: Region
     seed: int
     blobs: Mapping[str, int]
+    profiling: LentProfiling | None = None
+    cpu_s: float = 0.0
+    place: int = 0
 
     def __post_init__(self) -> None:
         check_work_id("id", self.id)
         checks.in_range("share", self.share, 0.0, 1.0, low_open=True)
+        checks.in_range("cpu_s", self.cpu_s, 0.0, 1e9)
+        checks.in_range("place", self.place, 0, 1000)
         for digest, size in self.blobs.items():
             check_digest("blobs", digest)
             checks.in_range(f"blobs.{digest}", size, 0, LARGEST_WORK)
@@ -151,31 +231,38 @@ class LendingOffers:
 
 @dataclass(frozen=True)
 class LentHere:
-    """A retraining that this box does for `box`: its camera there, the share that it has now, the part that is done."""
+    """A retraining that this box does for `box`: its camera there, the share that it has now, the part that is done.
+    `profiling`: trials of its configurations, in place of a retraining."""
 
     box: str
     camera: str
     share: float
     fraction: float
+    profiling: bool = False
 
 
 @dataclass(frozen=True)
 class BorrowedThere:
-    """A retraining of this box's camera that `box` does, and the part that is done (0-1)."""
+    """A retraining of this box's camera that `box` does, and the part that is done (0-1). `profiling`: trials of its
+    configurations, in place of a retraining."""
 
     box: str
     camera: str
     phase: LentPhase
     fraction: float
+    profiling: bool = False
 
 
 @dataclass
 class LendingCounts:
-    """Since the appliance's start: retrainings lent and borrowed that ended well, device seconds of this box's work for
-    others and of others for this box (in seconds of this box's device), borrowed ones that failed by fault."""
+    """Since the appliance's start: retrainings lent and borrowed that ended well, and profiles; device seconds of this
+    box's work for others and of others for this box (in seconds of this box's device), borrowed ones that failed by
+    fault."""
 
     lent: int = 0
     borrowed: int = 0
+    lent_profiles: int = 0
+    borrowed_profiles: int = 0
     lent_device_s: float = 0.0
     borrowed_device_s: float = 0.0
     failures: dict[LentFault, int] = field(default_factory=dict)

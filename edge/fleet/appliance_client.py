@@ -43,6 +43,11 @@ class ApplianceClient:
         found: list[dict[str, Any]] = await self._ask("GET", "/cameras", timeout_s=3.0)
         return found
 
+    async def running(self) -> tuple[str, float]:
+        """The version that runs, and when it began (UTC). Raises Unavailable, MagpieError."""
+        found = await self._ask("GET", "/system", timeout_s=3.0)
+        return str(found["versions"]["magpie"]), float(found["started_utc_s"])
+
     async def student(self, camera: str) -> str:
         """The SHA-256 of a camera's student in force; empty: none is known."""
         versions = await self._ask("GET", f"/cameras/{quote(camera)}/models")

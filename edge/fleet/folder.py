@@ -14,6 +14,7 @@
     jobs_told.json            the jobs, their waits and shares as the head tells them, for the appliance beside it
     engine_cost.json          what the engine of this box costs while it runs no task, for `magpie doctor`
     engine.log                errors of the engine's process
+    upgrade.json              how far the upgrade of this box is
     lending/                  retrainings that boxes do for each other (edge/runtime/lending_folder.py)
 
 Every file is written whole under another name, synced and renamed. Writing blocks.

@@ -26,7 +26,7 @@ from edge.core.fleet_links import (
     LentAsk,
     LentQuery,
 )
-from edge.core.lending import LARGEST_WORK, LendingOffers, LentState, LentWork, check_digest, check_work_id
+from edge.core.lending import LARGEST_WORK, MOST_OPEN, LendingOffers, LentState, LentWork, check_digest, check_work_id
 from edge.fleet.links import Links
 from edge.runtime.lending_folder import LendingFolder, WorkInput
 from edge.settings import LendingSettings
@@ -175,17 +175,21 @@ class AgentLending:
         return LendingAnswer(self._folder.offer() if self._settings.lend else None)
 
     def take(self, work: LentWork, sender: str) -> LentState:
-        """Take a retraining on. Raises Conflict where nothing is lent, InvalidValue for work that is none."""
+        """Take a retraining or trials on. Raises Conflict where nothing is lent, InvalidValue for work that is none."""
         name, folders = _name_of(sender, work.id), self._folder.lent
         self._heard_s[name] = self._clock.monotonic()
         known = folders.state(name)
         if known is not None:  # the answer was lost
             return known
         offer = self.offered().offer
-        if offer is None or offer.share <= 0.0 or any(self._open(other) for other in folders.ids()):
+        # A box that prepares its window lends again when it is done.
+        share = 0.0 if offer is None else max(offer.share, offer.again)
+        if share <= 0.0:
             raise Conflict(f"{self._me} lends nothing now")
-        if work.share > offer.share + 1e-6:
-            raise Conflict(f"{self._me} lends a share of {offer.share:g}, not {work.share:g}")
+        if sum(self._open(other) for other in folders.ids()) >= MOST_OPEN:
+            raise Conflict(f"{self._me} has {MOST_OPEN} works of other boxes already")
+        if work.share > share + 1e-6:
+            raise Conflict(f"{self._me} lends a share of {share:g}, not {work.share:g}")
         state = LentState("fetching")
         folders.begin(replace(work, id=name), WorkInput(sender, {}))
         folders.tell(name, state)

@@ -1,4 +1,5 @@
-"""Retrainings of this box's cameras that other boxes do: handed to the fleet's agent, followed, and judged here."""
+"""Retrainings of this box's cameras that other boxes do: handed to the fleet's agent, followed, and judged here; and
+the offers of other boxes, which also run trials (edge/runtime/borrowed_profiles.py)."""
 
 from __future__ import annotations
 
@@ -12,17 +13,19 @@ from typing import TYPE_CHECKING, Final
 from edge.core import events as ev
 from edge.core.errors import MagpieError
 from edge.core.lending import (
+    GATE_S,
     LENT_FAULTS,
     BorrowedThere,
     Borrower,
     LendingCounts,
     LendingOffer,
     LentFault,
-    LentPhase,
     LentState,
 )
 from edge.runtime import messages as m
+from edge.runtime.borrowed_profiles import BorrowedProfiles
 from edge.runtime.lending_folder import LendingFolder
+from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_work import bytes_of, packed
 
 if TYPE_CHECKING:
@@ -30,21 +33,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A lender of which nothing was heard for so long is given up, in seconds: the retraining may still be done here.
-SILENT_S: Final = 20.0
+
+#: From the end on a lender until it is seen here, in seconds: half of the looks of both agents and of both appliances.
+_UNSEEN_S: Final = 2.0
 
 
 @dataclass
 class _Borrowed:
-    """A retraining that another box was asked for; `judging`: its candidate is here."""
+    """A retraining that another box was asked for; its candidate is here since `judged_since_s` (None: it is not)."""
 
     order: ev.StartRetraining
     job: m.RetrainingJob
-    heard_s: float
-    told_ns: int = 0
-    phase: LentPhase = "asked"
-    fraction: float = 0.0
-    judging: bool = False
+    followed: Followed
+    judged_since_s: float | None = None
 
 
 class Borrowing:
@@ -57,21 +58,38 @@ class Borrowing:
         self._sizes: dict[str, tuple[int, int]] = {}
         self._told: tuple[object, object] = ((), {})
         self.counts = LendingCounts()
+        self.profiles = BorrowedProfiles(runtime, folder, spawn, self.counts)
+        self._offers: tuple[LendingOffer, ...] = ()
+        self._borrower: Borrower | None = None
+        #: Of the last candidates, the seconds until each was judged.
+        self._gates_s: list[float] = []
+        # Works go to a lender in the order in which they were given to it.
+        self._in_turn = asyncio.Lock()
 
     def there(self) -> tuple[BorrowedThere, ...]:
-        """The retrainings that other boxes do for this one now."""
-        return tuple(BorrowedThere(a.order.lender, a.order.camera, a.phase, a.fraction) for a in self._asked.values())
+        """The retrainings and trials that other boxes do for this one now."""
+        retrainings = (
+            BorrowedThere(a.order.lender, a.order.camera, a.followed.phase, a.followed.fraction)
+            for a in self._asked.values()
+        )
+        return (*self.profiles.there(), *retrainings)
 
     # -- the runtime's orders
 
-    def ask(self, order: ev.StartRetraining, job: m.RetrainingJob) -> None:
-        """Have another box do a retraining."""
-        self._asked[order.job] = _Borrowed(order, job, self._r.clock.monotonic())
-        self._spawn(self._hand_over(order, job), f"lend {order.job}")
+    def ask(self, order: ev.StartRetraining, job: m.RetrainingJob, work_s: float) -> None:
+        """Have another box do a retraining of about `work_s` seconds of this box's device."""
+        place = sum(a.order.lender == order.lender for a in self._asked.values())
+        self._asked[order.job] = _Borrowed(order, job, Followed(order.lender, self._r.clock.monotonic()))
+        self._spawn(self._hand_over(order, job, work_s, place), f"lend {order.job}")
 
     def has(self, job: str) -> bool:
         """Whether a retraining is done elsewhere."""
         return job in self._asked
+
+    def judges(self, job: str) -> bool:
+        """Whether the candidate of a retraining is here, and is judged."""
+        asked = self._asked.get(job)
+        return asked is not None and asked.judged_since_s is not None
 
     def drop(self, job: str) -> None:
         """A retraining is waited for no longer."""
@@ -86,31 +104,30 @@ class Borrowing:
         for name in list(self._asked):
             told_ns, state = await asyncio.to_thread(self._read, name)
             asked = self._asked.get(name)
-            if asked is not None and not asked.judging:
+            if asked is not None and asked.judged_since_s is None:
                 self._step(name, asked, told_ns, state)
+        await self.profiles.look(self._offers, self._borrower)
 
     def _read(self, name: str) -> tuple[int, LentState | None]:
         return self._folder.asked.told_ns(name), self._folder.asked.state(name)
 
     def _step(self, name: str, asked: _Borrowed, told_ns: int, state: LentState | None) -> None:
-        now_s = self._r.clock.monotonic()
-        if told_ns != asked.told_ns:
-            asked.told_ns, asked.heard_s = told_ns, now_s
-        if state is None or state.phase in ("asked", "fetching", "running"):
-            if now_s - asked.heard_s > SILENT_S:
-                self._failed(name, asked, "unreachable", "")
-            elif state is not None:
-                self._progressed(name, asked, state)
+        heard = asked.followed.heard(self._r.clock.monotonic(), told_ns, state)
+        if heard == "silent":
+            self._failed(name, asked, "unreachable", "")
+        elif state is None or not heard:
+            return
+        elif heard == "changed":
+            self._progressed(name, asked, state)
         elif state.phase == "failed":
             self._failed(name, asked, state.fault or "failed", state.why)
         else:
-            asked.judging, asked.phase, asked.fraction = True, "done", state.fraction
+            asked.judged_since_s = self._r.clock.monotonic()
+            asked.followed.phase, asked.followed.fraction = "done", state.fraction
             self._spawn(self._judge(name, asked, state), f"judge {name}")
 
     def _progressed(self, name: str, asked: _Borrowed, state: LentState) -> None:
-        changed = (state.phase, state.fraction) != (asked.phase, asked.fraction)
-        asked.phase, asked.fraction = state.phase, state.fraction
-        if changed and state.phase == "running":
+        if state.phase == "running":
             self._r.students.retrainings.received(
                 asked.order.camera,
                 m.TrainingProgress(name, self._device_s(state), state.fraction, 0, 0.0, None),
@@ -121,10 +138,11 @@ class Borrowing:
 
     # -- handing over
 
-    async def _hand_over(self, order: ev.StartRetraining, job: m.RetrainingJob) -> None:
+    async def _hand_over(self, order: ev.StartRetraining, job: m.RetrainingJob, work_s: float, place: int) -> None:
         try:
-            work, given = await asyncio.to_thread(packed, job, order.lender, order.share)
-            await asyncio.to_thread(self._folder.asked.begin, work, given)
+            async with self._in_turn:
+                work, given = await asyncio.to_thread(packed, job, order.lender, order.share, work_s, place)
+                await asyncio.to_thread(self._folder.asked.begin, work, given)
             if order.job not in self._asked:  # dropped meanwhile
                 self._folder.asked.mark(order.job, "cancel")
         except (MagpieError, OSError) as error:
@@ -165,6 +183,8 @@ class Borrowing:
         done.path.with_suffix(".lent").unlink(missing_ok=True)
         asked = self._asked.pop(done.job, None)
         if asked is not None:
+            since_s = asked.judged_since_s or 0.0
+            self._gates_s = [*self._gates_s[-2:], _UNSEEN_S + self._r.clock.monotonic() - since_s]
             self.counts.borrowed += 1
             self.counts.borrowed_device_s += done.device_seconds
         self._r.students.retrainings.received("" if asked is None else asked.order.camera, done)
@@ -184,8 +204,10 @@ class Borrowing:
         offers = tuple(o for o in await asyncio.to_thread(self._folder.offers) if o.box != me and o.share > 0.0)
         sizes = await self._measured_sizes() if offers else {}
         device = "cpu" if r.shares.partitioner.caps.device == "cpu" else "gpu"
-        borrower = Borrower("cpu" if device == "cpu" else "gpu", r.shares.cores, sizes)
+        gate_s = sum(self._gates_s) / len(self._gates_s) if self._gates_s else GATE_S
+        borrower = Borrower("cpu" if device == "cpu" else "gpu", r.shares.cores, sizes, gate_s)
         now_s = r.clock.monotonic()
+        self._offers, self._borrower = offers, borrower
         key = tuple((o.box, o.share, *_coarse(o, now_s)) for o in offers)
         if (key, sizes) != self._told:
             self._told = (key, sizes)
@@ -199,10 +221,14 @@ class Borrowing:
         return {c: size for c, (_, size) in self._sizes.items() if c in self._r.cameras}
 
 
-def _coarse(offer: LendingOffer, now_s: float) -> tuple[int, int]:
-    """The rate and the end of the lender's window, so coarse that they rarely change."""
+def _coarse(offer: LendingOffer, now_s: float) -> tuple[float, ...]:
+    """The rest of an offer, so coarse that it rarely changes."""
     ends_s = 0.0 if offer.left_s is None else now_s + offer.left_s
-    return int(offer.rate).bit_length(), round(ends_s / 10.0)
+    free_s = now_s + offer.busy_s if offer.busy_s else 0.0
+    return (
+        int(offer.rate).bit_length(), round(ends_s / 10.0), round(free_s / 10.0), offer.room, round(offer.again, 1),
+        round(offer.pause_s / 5.0),
+    )  # fmt: skip
 
 
 def _moved(source: Path, target: Path) -> None:

@@ -140,7 +140,7 @@ class Instructions:
         if camera is None or data is None:
             r.dispatch(ev.Profiled(r.clock.monotonic(), order.camera, order.window, ()))
             return
-        if (order.hurry and r.preparation.knows()) or not r.preparation.tries(camera):
+        if order.hurry and r.preparation.knows():
             asyncio.get_running_loop().call_soon(r.preparation.from_history, data)
             return
         seed = sum(map(ord, order.camera)) * 1000 + order.window
@@ -155,6 +155,10 @@ class Instructions:
             r.download(camera),
             camera.region,
         )
+        if not r.preparation.tries(camera):
+            if not r.students.borrowing.profiles.give(job):
+                asyncio.get_running_loop().call_soon(r.preparation.from_history, data)
+            return
         r.preparation.share(order.share)
         r.profilers.ask(job)
 

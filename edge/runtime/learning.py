@@ -192,6 +192,12 @@ class Learning:
         self._followed_s, self._golden = now_s, wanted
         return wanted
 
+    def trials_s(self, trials: int) -> float:
+        """Device seconds of so many trials of a camera, wherever they run; at least those of its budget."""
+        f = self.facts
+        setup, trial = (0.0 if cost is None else cost.value for cost in (f.setup_s, f.trial_s))
+        return max(self.profiling_s(), setup + trials * trial)
+
     # -- what was measured
 
     def labelled(self, device_s: float, shared_s: float | None = None) -> None:
@@ -214,9 +220,10 @@ class Learning:
         self.handed_in += done.handed_in
         if done.trials:
             self._profiled_in[done.camera] = done.window
-        if done.trials:
+        # Another box may be faster than its cores say.
+        if done.trials and not done.box:
             self._learned(trial_s=max(0.0, done.device_seconds - done.setup_s) / done.trials)
-        if done.setup_s > 0:
+        if done.setup_s > 0 and not done.box:
             self._learned(setup_s=done.setup_s)
         profiles: tuple[RetrainingProfile, ...] = done.profiles
         tried = {p.config.id: p for p in profiles if p.profiled}

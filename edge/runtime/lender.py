@@ -1,7 +1,7 @@
-"""Retrainings that this box does for others, at a share that its own plan does not miss.
+"""Retrainings and trials that this box does for others, at a share that its own plan does not miss.
 
-One at a time. The offer is the share that the box's own planner has no use for; while its own labels and profiles are
-made a lent retraining has next to nothing, and one for which no share is left is given up.
+One at a time; others wait for it. The offer is the share that the box's own planner has no use for; while its own
+labels and profiles are made lent work has what these cannot use, and work for which no share is left is given up.
 """
 
 from __future__ import annotations
@@ -9,19 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
-from edge.core.lending import LendingCounts, LendingOffer, LentFault, LentHere, LentState, LentWork
+from edge.core.lending import (
+    MOST_OPEN,
+    LendingCounts,
+    LendingOffer,
+    LentFault,
+    LentHere,
+    LentState,
+    LentWork,
+)
 from edge.core.plan_basis import PlanRequest
 from edge.core.workers import LENT
 from edge.runtime import messages as m
 from edge.runtime.lending_folder import LendingFolder
+from edge.runtime.lent_profiles import packed_profiles, unpacked_profiling
 from edge.runtime.lent_work import digest_of, unpacked
-from edge.runtime.mains import training_worker
-from scheduler.fleet.lending import LEAST_SHARE, share_to_lend
+from edge.runtime.mains import lent_profiler, training_worker
+from scheduler.controller import waiting_shares
+from scheduler.controller_state import ControllerState
+from scheduler.fleet.lending import LEAST_SHARE, START_S, retrained_until, share_to_lend
+from scheduler.fleet.lent_windows import LentWindows
 from scheduler.window_lending import worth
 from scheduler.window_planning import PlanFunction
 
@@ -32,11 +44,15 @@ log = logging.getLogger(__name__)
 
 #: A share that differs by less stays as it is.
 SAME_SHARE: Final = 0.03
+#: Where nothing was left to lend for so long, in seconds, lent work is given up.
+PATIENCE_S: Final = 15.0
+#: The work of a retraining whose borrower does not say so, in device seconds.
+USUAL_WORK_S: Final = 10.0
 
 
 @dataclass
 class _Lent:
-    """A retraining that runs here, at `share` now, of at most `work.share`."""
+    """Work that runs here, at `share` now, of at most `work.share`. `device_s` of it are done."""
 
     name: str
     box: str
@@ -44,6 +60,16 @@ class _Lent:
     share: float
     state: LentState
     device_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The lent works on disk: those that nobody waits for any more, those that may begin, in their order, and all that
+    are not done, with the work of each."""
+
+    cancelled: tuple[str, ...] = ()
+    ready: tuple[str, ...] = ()
+    open: dict[str, LentWork] = field(default_factory=dict)
 
 
 class Lender:
@@ -63,68 +89,108 @@ class Lender:
         self._plan, self._spawn, self.counts = plan, spawn, counts
         self._lent: _Lent | None = None
         self._spare = 0.0
-        self._asked_for: tuple[int, int] = (-1, -1)
+        #: The window and the plan that `_spare` is of; None: it is not known yet.
+        self._asked_for: tuple[int, int] | None = None
+        self._windows = LentWindows()
+        self._none_since_s: float | None = None
+        #: The share that there will be, and when, once the retrainings of the plan in force are over.
+        self._later: tuple[float, float] = (0.0, 0.0)
 
     def here(self) -> tuple[LentHere, ...]:
-        """The retraining that this box does for another now."""
+        """The work that this box does for another now."""
         one = self._lent
-        return () if one is None else (LentHere(one.box, one.work.camera, one.share, one.state.fraction),)
+        if one is None:
+            return ()
+        return (LentHere(one.box, one.work.camera, one.share, one.state.fraction, one.work.profiling is not None),)
 
     @property
     def offered(self) -> float:
         """The share that this box offers now."""
-        return self._spare if self._lent is None else 0.0
+        return self._spare
 
     async def look(self, me: str) -> None:
         """Once a second: begin, resize and end; `me` is this box's name."""
-        folders = self._folder.lent
         found = await asyncio.to_thread(self._found)
-        for name, wanted in found.items():
-            if wanted == "cancel":
-                self._drop(name)
-                await asyncio.to_thread(folders.remove, name)
+        for name in found.cancelled:
+            self._drop(name)
+            await asyncio.to_thread(self._folder.lent.remove, name)
         await self._find_spare()
-        for name, wanted in found.items():
-            if wanted == "begin" and self._lent is None:
+        starved = self._starved()
+        self._fit(starved)
+        for name in found.ready:
+            if starved:
+                await asyncio.to_thread(self._folder.lent.tell, name, LentState("failed", "refused"))
+            elif self._lent is None and self._spare >= LEAST_SHARE:
                 await self._begin(name)
-        self._fit()
-        caps = self._r.shares.partitioner.caps
+        await asyncio.to_thread(self._folder.write_offer, self._offer(me, found.open))
+
+    def _offer(self, me: str, works: dict[str, LentWork]) -> LendingOffer:
+        caps, s = self._r.shares.partitioner.caps, self._r.controller.state
         device: Literal["cpu", "gpu"] = "cpu" if caps.device == "cpu" else "gpu"
-        offer = LendingOffer(me, self.offered, device, self._r.shares.cores, left_s=self._left_s())
-        await asyncio.to_thread(self._folder.write_offer, offer)
+        left_s = s.window_start_s + s.settings.window_s - self._r.clock.monotonic() if s.cameras else None
+        share, busy_s = self._spare, self._busy_s(works)
+        later, at_s = self._later
+        if self._asked_for is not None and later > 2 * share:
+            share, busy_s = later, max(busy_s, at_s - self._r.clock.monotonic(), 0.0)
+        return LendingOffer(
+            me, share, device, self._r.shares.cores, left_s=left_s, busy_s=busy_s,
+            room=max(0, MOST_OPEN - len(works)), again=self._windows.share, pause_s=self._windows.pause_s,
+            window_s=s.settings.window_s,
+        )  # fmt: skip
 
-    def _left_s(self) -> float | None:
-        """Until the box's own window is over."""
-        s = self._r.controller.state
-        return s.window_start_s + s.settings.window_s - self._r.clock.monotonic() if s.cameras else None
+    def _busy_s(self, works: dict[str, LentWork]) -> float:
+        """Seconds until the lent works are done, as far as their borrowers say how much they are."""
+        seconds = 0.0
+        for name, work in works.items():
+            total_s, start_s = (work.cpu_s / self._r.shares.cores or USUAL_WORK_S), START_S
+            share = min(work.share, self._spare) or work.share
+            one = self._lent
+            if one is not None and one.name == name:
+                start_s = 0.0 if one.device_s > 0.0 else START_S
+                if one.state.fraction > 0.05:
+                    total_s = one.device_s / one.state.fraction
+                total_s = max(0.0, total_s - one.device_s)
+            seconds += start_s + total_s / max(share, LEAST_SHARE)
+        return seconds
 
-    def _found(self) -> dict[str, Literal["cancel", "begin", ""]]:
-        """The retrainings of others on disk, and what is to be done with each. Blocks."""
+    def _found(self) -> _Found:
+        """The works of others on disk. Blocks."""
         folders = self._folder.lent
-        found: dict[str, Literal["cancel", "begin", ""]] = {}
+        cancelled, ready, works = [], [], {}
         for name in folders.ids():
-            state = folders.state(name)
-            new = folders.marked(name, "ready") and (state is None or state.phase == "fetching")
-            found[name] = "cancel" if folders.marked(name, "cancel") else "begin" if new else ""
-        return found
+            state, work = folders.state(name), folders.work(name)
+            if work is None or folders.marked(name, "cancel"):
+                cancelled.append(name)
+            elif state is None or state.phase in ("fetching", "running"):
+                works[name] = work
+                if folders.marked(name, "ready") and (state is None or state.phase == "fetching"):
+                    ready.append((work.profiling is None, work.place, folders.begun_ns(name), name))
+        return _Found(tuple(cancelled), tuple(name for *_, name in sorted(ready)), works)
 
     # -- how much
 
+    @property
+    def _knows(self) -> bool:
+        """Whether the plan in force said what is spare; without cameras nothing is planned."""
+        return self._asked_for is not None or not self._r.controller.state.cameras
+
     async def _find_spare(self) -> None:
-        """The share that the plan in force has no use for, once for each plan."""
+        """The share that the plan in force has no use for, once for each plan; or the preparation of one."""
         s = self._r.controller.state
         if s.phase != "running" or s.plan is None or s.budgets or not s.cameras:
-            # Tenants share what is there among themselves. A box that is preparing does not know yet.
+            # Tenants share what is there among themselves.
             free = min(self._most, max(0.0, s.num_gpus + self._r.shares.lent - 0.05))
-            self._spare, self._asked_for = (0.0 if s.cameras else free), (-1, -1)
+            if s.cameras:
+                free = self._while_preparing(s) if s.phase == "preparing" and not s.budgets else 0.0
+            self._spare, self._later = free, (0.0, 0.0)
+            self._asked_for = (s.window, s.plan_number) if s.budgets else None
             return
         key = (s.window, s.plan_number)
         if key == self._asked_for or s.planning.asked is not None:
             return
-        self._asked_for = key
-        state, now_s, lent = s.copy(), self._r.clock.monotonic(), self._r.shares.lent
+        plan, state, now_s, lent = s.plan, s.copy(), self._r.clock.monotonic(), self._r.shares.lent
 
-        def spare() -> float:
+        def spare() -> tuple[float, float]:
             problem = state.problem(now_s)
             whole = problem.num_gpus + lent
 
@@ -132,29 +198,67 @@ class Lender:
                 asked = replace(problem, num_gpus=max(0.05, whole - share))
                 return worth(asked, self._plan(PlanRequest(state.settings.policy, asked)))
 
-            return share_to_lend(without, min(self._most, whole - 0.05))
+            now = share_to_lend(without, min(self._most, whole - 0.05))
+            # What its cameras can use when nothing is retrained any more is all that it needs then.
+            problem = replace(problem, streams=tuple(replace(s, options=(), running=None) for s in problem.streams))
+            return now, share_to_lend(without, min(self._most, whole - 0.05))
 
         try:
-            self._spare = await asyncio.to_thread(spare)
+            self._spare, later = await asyncio.to_thread(spare)
+            until_s = retrained_until(plan)
+            self._later = (0.0, 0.0) if until_s is None else (later, state.window_start_s + until_s)
         except Exception:
             # A policy that fails must not end what runs.
             log.exception("nothing is lent: the plan for lending failed")
-            self._spare = 0.0
+            self._spare, self._later = 0.0, (0.0, 0.0)
+        self._asked_for = key
+        self._windows = self._windows.planned(state.window, now_s - state.window_start_s, self._spare)
 
-    def _fit(self) -> None:
-        """The lent retraining has what is spare now, at most what was agreed."""
+    def _while_preparing(self, s: ControllerState) -> float:
+        """The share that the preparation of a window cannot use: the golden model and the profilers have a thread
+        each."""
+        r = self._r
+        whole, cameras = s.num_gpus + r.shares.lent, {c: v.inference for c, v in s.cameras.items()}
+        inference = waiting_shares(whole, cameras)
+        least = sum(inference.values()) + (len(r.profilers.names) + 1) / r.shares.cores
+
+        def without(share: float) -> float:
+            fits = whole - share >= least and waiting_shares(whole - share, cameras) == inference
+            return 0.0 if fits or share == 0.0 else -1.0
+
+        return share_to_lend(without, min(self._most, whole - 0.05))
+
+    def _starved(self) -> bool:
+        """Whether nothing was left to lend for `PATIENCE_S`, and nothing will be by the plan in force."""
+        now_s = self._r.clock.monotonic()
+        share, at_s = self._later
+        comes = share >= LEAST_SHARE and now_s < at_s
+        if not self._knows or self._spare >= LEAST_SHARE or comes:
+            self._none_since_s = None
+        elif self._none_since_s is None:
+            self._none_since_s = now_s
+        return self._none_since_s is not None and now_s - self._none_since_s >= PATIENCE_S
+
+    def _fit(self, starved: bool) -> None:
+        """The lent work has what is spare now, as far as it can use that."""
         one, r = self._lent, self._r
         if one is None:
             return
-        preparing = r.controller.state.phase == "preparing"
-        if not preparing and self._spare < LEAST_SHARE and r.controller.state.planning.asked is None:
+        if starved:
             self._give_up("withdrawn", "")
             return
-        share = r.shares.partitioner.caps.min_share if preparing else min(one.work.share, self._spare)
-        if abs(share - one.share) > SAME_SHARE or (preparing and share < one.share):
+        if r.controller.state.phase != "preparing" and not self._knows:
+            return  # a plan is being made
+        waits = self._spare < LEAST_SHARE
+        share = r.shares.partitioner.caps.min_share if waits else min(self._most_useful(one.work), self._spare)
+        if abs(share - one.share) > SAME_SHARE or (waits and share < one.share):
             one.share = share
-            self._hold(0.0 if preparing else share)
+            self._hold(0.0 if waits else share)
             r.supervisor.resize(LENT.name, self._granted(share))
+
+    def _most_useful(self, work: LentWork) -> float:
+        """The share that was agreed, or that of a thread where that is more: a work has no more than one."""
+        return max(work.share, min(1.0, 1.0 / self._r.shares.cores))
 
     def _granted(self, share: float) -> float:
         return max(self._r.shares.quantized(share), self._r.shares.partitioner.caps.min_share)
@@ -174,23 +278,26 @@ class Lender:
         given = await asyncio.to_thread(folders.given, name)
         if work is None or given is None or r.supervisor.has(LENT.name):
             return
-        share = min(work.share, self._spare)
+        share = min(self._most_useful(work), self._spare)
+        job: m.RetrainingJob | m.LentProfile
         try:
-            job = unpacked(work, name, folders, r.shares.cores)
+            if work.profiling is None:
+                job = unpacked(work, name, folders, r.shares.cores)
+            else:
+                job = unpacked_profiling(work, name, folders, await asyncio.to_thread(folders.age_s, name))
         except MagpieError as error:
             folders.tell(name, LentState("failed", "failed", str(error)))
-            return
-        if share < LEAST_SHARE:
-            folders.tell(name, LentState("failed", "refused"))
             return
         self._lent = _Lent(name, given.box, work, share, LentState("running"))
         self._hold(share)
         r.supervisor.start(
-            LENT, self._granted(share), training_worker, job, self._received,
-            on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True, finishes=True,
+            LENT, self._granted(share), training_worker if work.profiling is None else lent_profiler, job,
+            self._received, on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True,
+            finishes=True,
         )  # fmt: skip
         folders.tell(name, self._lent.state)
-        log.info("a retraining of %s for %s begins at a share of %.2f", work.camera, given.box, share)
+        what = "a retraining" if work.profiling is None else "trials"
+        log.info("%s of %s for %s: begun at a share of %.2f", what, work.camera, given.box, share)
 
     def _received(self, message: Any) -> None:
         one = self._lent
@@ -203,27 +310,38 @@ class Lender:
             self._folder.lent.tell(one.name, one.state)
         elif isinstance(message, m.TrainingDone):
             self._count(one, message.device_seconds)
-            self._spawn(self._done(one, message), f"lent {one.name}")
-        elif isinstance(message, m.TrainingDropped):
-            self._give_up("failed", "it ended without a result")
+            done = LentState(
+                "done", fraction=message.fraction, cpu_s=message.device_seconds * self._r.shares.cores,
+                train_frames=message.train_frames,
+            )  # fmt: skip
+            self._spawn(self._done(one, done), f"lent {one.name}")
+        elif isinstance(message, m.LentProfileDone):
+            cpu_s = message.done.device_seconds * message.cores
+            self._count(one, cpu_s / self._r.shares.cores)
+            self._spawn(self._done(one, LentState("done", fraction=1.0, cpu_s=cpu_s), message.done), f"lent {one.name}")
+        elif isinstance(message, m.TrainingDropped | m.LentProfileFailed):
+            why = message.reason if isinstance(message, m.LentProfileFailed) else "it ended without a result"
+            self._give_up("failed", why)
 
     def _count(self, one: _Lent, device_s: float) -> None:
         self.counts.lent_device_s += max(0.0, device_s - one.device_s)
         one.device_s = max(one.device_s, device_s)
 
-    async def _done(self, one: _Lent, done: m.TrainingDone) -> None:
+    async def _done(self, one: _Lent, state: LentState, profiles: m.ProfileDone | None = None) -> None:
+        result = self._folder.lent.candidate(one.name)
         try:
-            digest, size = await asyncio.to_thread(digest_of, done.path)
+            if profiles is not None:
+                await asyncio.to_thread(result.write_bytes, packed_profiles(profiles))
+            digest, size = await asyncio.to_thread(digest_of, result)
         except OSError as error:
             self._give_up("failed", str(error))
             return
-        state = LentState(
-            "done", fraction=done.fraction, cpu_s=done.device_seconds * self._r.shares.cores, digest=digest, size=size,
-            train_frames=done.train_frames,
-        )  # fmt: skip
-        self._folder.lent.tell(one.name, state)
+        self._folder.lent.tell(one.name, replace(state, digest=digest, size=size))
         if self._lent is one:
-            self.counts.lent += 1
+            if profiles is None:
+                self.counts.lent += 1
+            else:
+                self.counts.lent_profiles += 1
             self._free()
 
     def _drop(self, name: str) -> None:
@@ -233,7 +351,7 @@ class Lender:
 
     def _give_up(self, fault: LentFault, why: str) -> None:
         if self._lent is not None:
-            log.info("the retraining of %s for %s ends: %s %s", self._lent.work.camera, self._lent.box, fault, why)
+            log.info("the work on %s for %s ends: %s %s", self._lent.work.camera, self._lent.box, fault, why)
             self._folder.lent.tell(self._lent.name, LentState("failed", fault, why))
             self._stop()
 

@@ -1,13 +1,14 @@
-"""Lent retrainings on disk: how the appliance and the fleet's agent beside it hand them to each other.
+"""Lent work on disk: how the appliance and the fleet's agent beside it hand them to each other.
 
     DATA/fleet/lending/offer.json      what this box lends, by the appliance
     DATA/fleet/lending/offers.json     what others lend, by the agent
-    DATA/fleet/lending/asked/ID/       retrainings that others do for this box
-    DATA/fleet/lending/lent/ID/        retrainings that this box does for others
+    DATA/fleet/lending/asked/ID/       retrainings and trials that others do for this box
+    DATA/fleet/lending/lent/ID/        those that this box does for others
 
 In a folder: `work.json`; `input.json` (asked: the box, and where the files are); `blobs/SHA` (lent: its files); `ready`
-(lent: all files are there); `state.json`, by who does the work or copies it; `candidate.safetensors`; `cancel`: nobody
-waits for it any more. Files are written whole under another name and renamed. Everything here blocks.
+(lent: all files are there); `state.json`, by who does the work or copies it; `candidate.safetensors`,
+the result (also of trials); `cancel`: nobody waits for it any more. Files are written whole under another name and
+renamed. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class WorkInput:
 
 
 class WorkFolders:
-    """One folder for each lent retraining, by its id. Raises StoreError where nothing can be written."""
+    """One folder for each lent work, by its id. Raises StoreError where nothing can be written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,6 +92,17 @@ class WorkFolders:
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             self._in(name, what).touch()
 
+    def begun_ns(self, name: str) -> int:
+        """When it was kept, in the file system's nanoseconds; 0: there is none."""
+        try:
+            return self._in(name, "work.json").stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def age_s(self, name: str) -> float:
+        """Seconds since it was kept."""
+        return max(0.0, time.time() - self.begun_ns(name) / 1e9)
+
     def marked(self, name: str, what: str) -> bool:
         """Whether it is `ready`, or `cancel`led."""
         return self._in(name, what).exists()
@@ -101,7 +113,7 @@ class WorkFolders:
         return self._in(name, "blobs") / digest
 
     def candidate(self, name: str) -> Path:
-        """The student that came out."""
+        """The result: a student, or the profiles of trials."""
         return self._in(name, "candidate.safetensors")
 
     def remove(self, name: str) -> None:

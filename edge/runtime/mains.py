@@ -28,3 +28,10 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     from edge.runtime import training_worker as worker
 
     worker.training_worker(channel, job)
+
+
+def lent_profiler(channel: Channel, asked: m.LentProfile) -> None:
+    """edge/runtime/lent_profiler_worker.py"""
+    from edge.runtime import lent_profiler_worker as worker
+
+    worker.lent_profiler_worker(channel, asked)

@@ -306,7 +306,8 @@ class HandInProfile:
 @dataclass(frozen=True)
 class ProfileDone:
     """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `device_seconds` less
-    `setup_s` device seconds; `handed_in`: before all that should have been tried was."""
+    `setup_s` device seconds; `handed_in`: before all that should have been tried was. `box` ran them (empty: this
+    one)."""
 
     camera: str
     window: int
@@ -319,6 +320,34 @@ class ProfileDone:
     trials: int = 0
     setup_s: float = 0.0
     handed_in: bool = False
+    box: str = ""
+
+
+@dataclass(frozen=True)
+class LentProfile:
+    """`profile` for another box, in seconds of whose device its budget and costs are. It is handed in after
+    `hand_in_s` seconds, with the trials that are done (None: with all)."""
+
+    job: str
+    profile: Profile
+    hand_in_s: float | None
+
+
+@dataclass(frozen=True)
+class LentProfileDone:
+    """Trials for another box are done; CPU seconds are its `cores` times `done.device_seconds`."""
+
+    job: str
+    done: ProfileDone
+    cores: float
+
+
+@dataclass(frozen=True)
+class LentProfileFailed:
+    """Trials for another box came to nothing."""
+
+    job: str
+    reason: str
 
 
 @dataclass(frozen=True)

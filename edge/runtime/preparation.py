@@ -149,7 +149,7 @@ class Preparation:
         r.dispatch(ev.Profiled(r.clock.monotonic(), data.camera, data.window, profiles))
 
     def profiled(self, done: m.ProfileDone) -> None:
-        """A profiler handed a camera's profiles in."""
+        """A profiler, here or of another box, handed a camera's profiles in."""
         r = self._r
         camera = r.cameras.get(done.camera)
         if camera is None:
@@ -160,7 +160,8 @@ class Preparation:
         window = r.controller.state.window
         self._keep_history(camera)
         self._write(r.store.add_profiles, window, done.camera, done.profiles)
-        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.device_seconds)
+        here_s = 0.0 if done.box else done.device_seconds
+        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=here_s)
         facts = {
             "configs": len(done.profiles),
             "trials": done.trials,
@@ -168,6 +169,7 @@ class Preparation:
             "pruned": done.pruned,
             "gpu_s": done.device_seconds,
             "note": done.note,
+            "measured_on": done.box,
         }
         self._note("profiled", camera=done.camera, window=window, data=facts)
         r.dispatch(
@@ -182,13 +184,14 @@ class Preparation:
         )
 
     def hand_in(self, last: bool = False) -> None:
-        """Profilers answer with what they have; profiles not begun (or, at last, not handed in) are answered from past
-        windows. While no camera knows anything, profiles not begun wait for the first that does.
+        """Profilers answer with what they have; profiles not begun (or, at last, not handed in, here or elsewhere) are
+        answered from past windows. While no camera knows anything, profiles not begun wait for the first that does.
         """
         r, knows = self._r, self.knows()
         left = r.profilers.withdraw(lambda job: isinstance(job, m.Profile)) if knows else []
         at_work = r.profilers.hand_in()
-        for job in [*left, *(at_work if last and knows else ())]:
+        lent = r.students.borrowing.profiles.take_back() if last and knows else []
+        for job in [*left, *(at_work if last and knows else ()), *lent]:
             if isinstance(job, m.Profile):
                 asyncio.get_running_loop().call_soon(self.from_history, job.data)
 

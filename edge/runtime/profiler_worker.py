@@ -51,7 +51,7 @@ def profiler_worker(channel: Channel, cores: float) -> None:
     orders = _Orders(channel)
     work: dict[type, Callable[[Any, WorkerShare, Channel], Any]] = {
         m.Evaluate: _evaluate,
-        m.Profile: lambda job, own, to: _profile(job, own, to, partial(orders.handed_in, job)),
+        m.Profile: lambda job, own, to: profile_camera(job, own, to, partial(orders.handed_in, job)),
         m.Remember: _remember,
         m.Look: look,
         m.JudgeCandidate: judge_candidate,
@@ -266,7 +266,10 @@ def _trials(job: m.Profile, share: WorkerShare, handed_in: Callable[[], bool]) -
     return PublishedTrials(parent, examples, job.cores, kept, handed_in=handed_in)
 
 
-def _profile(job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Callable[[], bool]) -> m.ProfileDone:
+def profile_camera(
+    job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Callable[[], bool]
+) -> m.ProfileDone:
+    """A camera's micro-profile; with what there is, once `handed_in`."""
     history = ProfilerHistory() if job.history is None else ProfilerHistory.from_json(job.history)
 
     def between_epochs() -> bool:

@@ -85,6 +85,19 @@ class Profilers:
         self._queue = [j for j in self._queue if not wanted(j)]
         return taken
 
+    def waiting(self) -> list[m.Profile]:
+        """Profiles that have not begun, in their order."""
+        return [j for j in self._queue if isinstance(j, m.Profile)]
+
+    def profiling(self) -> int:
+        """Workers that make a profile now."""
+        return sum(isinstance(j, m.Profile) for j in self._with.values())
+
+    def speed(self, thread: float) -> float:
+        """Device seconds that all workers do in a second, at their shares now; one uses at most `thread`."""
+        shares = {w["name"]: w["share"] for w in self._supervisor.workers()}
+        return float(sum(min(thread, shares.get(name, 0.0)) for name in self.names))
+
     def hand_in(self) -> list[m.Profile]:
         """Have those that profile answer with what they have; their jobs."""
         at_work = []

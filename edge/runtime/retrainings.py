@@ -97,7 +97,7 @@ class Retrainings:
         )
         self._record_start(order, camera, profile, job)
         if order.lender:
-            r.students.borrowing.ask(order, job)
+            r.students.borrowing.ask(order, job, profile.gpu_seconds.value)
             return
         r.supervisor.start(
             Worker.trainer_of(camera.id),
@@ -119,6 +119,8 @@ class Retrainings:
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
         r.fact(RetrainingStepped(order.camera, "stopped"))
+        if order.keep and r.students.borrowing.judges(order.job):
+            return
         if r.students.borrowing.has(order.job):
             r.students.borrowing.drop(order.job)
             self._end(order.camera, "stopped", order.reason)

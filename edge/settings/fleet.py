@@ -41,10 +41,16 @@ def _address_or_none(text: str) -> str:
 
 
 class LendingSettings(Settings):
-    """Retrainings that boxes of a fleet do for each other: labelled pictures and students go to the other box."""
+    """Retrainings and trials that boxes of a fleet do for each other: labelled pictures and students go to the other
+    box."""
 
-    lend: bool = Field(False, description="do retrainings of other boxes with what this box's own plan has no use for")
-    borrow: bool = Field(False, description="have retrainings done by other boxes where the plan gains by it")
+    lend: bool = Field(
+        False, description="do retrainings and trials of other boxes with what this box's own plan has no use for"
+    )
+    borrow: bool = Field(
+        False,
+        description="have retrainings done by other boxes where the plan gains by it, and trials where they end sooner",
+    )
     most_share: Fraction = Field(0.5, description="the most of its device that this box lends")
 
 

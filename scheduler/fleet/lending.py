@@ -1,8 +1,10 @@
-"""Which retraining of a crowded box is done by which other box, and how much a box may lend without losing by it.
+"""Which retraining and which trials of a crowded box are done by which other box, and how much a box may lend without
+losing by it.
 
 Both ask the box's own planner: `worth` is what a plan is worth (mean accuracy, 0-1). A lender lends no share that its
 own plan would be worse without; a borrower lends out a retraining only where its plan is worth more with it, the time
-of the transfer and of the gate counted. Pure; the same answer for the same question.
+of the transfer and of the gate counted. Trials are lent where their profiles are there sooner. Pure; the same answer
+for the same question.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from edge.core.lending import Borrower, LendingOffer, LentRetraining
-from edge.core.window import Arrival, RetrainingOption, StreamProblem, WindowProblem
+from edge.core.lending import Borrower, LendingOffer, LentProfiles, LentRetraining
+from edge.core.window import Arrival, RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 
 #: A plan that is worth so much less is as good: a tenth of a point.
 AS_GOOD: Final = 0.001
@@ -24,8 +26,12 @@ PARTS: Final = (1.0, 0.8, 0.6, 0.4, 0.25, 0.15)
 LEAST_SHARE: Final = 0.05
 #: Cameras whose retrainings are tried in plans, those with the largest gain of their own first.
 MOST_TRIED: Final = 4
-#: From the transfer's end to the training's begin, and from the candidate's arrival to the gate's verdict, in seconds.
-START_S, GATE_S = 3.0, 5.0
+#: From the transfer's end to the work's begin, in seconds.
+START_S: Final = 3.0
+#: From the end of trials elsewhere until their profiles are here, in seconds.
+BACK_S: Final = 2.0
+#: Trials are run elsewhere where their profiles are here so many seconds sooner: pictures leave the box.
+SOONER_S: Final = 2.0
 #: Of gains that differ by less the smaller offer is taken.
 SAME_GAIN: Final = 0.0005
 
@@ -43,14 +49,23 @@ def share_to_lend(worth: Callable[[float], float], most: float) -> float:
     return 0.0
 
 
+def retrained_until(plan: WindowPlan) -> float | None:
+    """Seconds from the window's start until no retraining runs any more by a plan; None: one runs to its end."""
+    busy = [any(a.retraining_share > 0 for a in segment.streams.values()) for segment in plan.segments]
+    if not any(busy):
+        return 0.0
+    last = max(n for n, one in enumerate(busy) if one)
+    return plan.segments[last + 1].start_s if last + 1 < len(busy) else None
+
+
 def lend_out(
     problem: WindowProblem,
     offers: Sequence[LendingOffer],
     borrower: Borrower,
     worth: Callable[[WindowProblem], float],
 ) -> tuple[LentRetraining, ...]:
-    """The retrainings that other boxes shall do, at most one for each offer: each time the one with which the plan is
-    worth most, as long as it is worth `LEAST_GAIN` more."""
+    """The retrainings that other boxes shall do, at most the `room` of each offer and there one after the other: each
+    time the one with which the plan is worth most, as long as it is worth `LEAST_GAIN` more."""
     left = {o.box: o for o in sorted(offers, key=lambda o: (o.share, o.box)) if _usable(o, borrower)}
     lent: list[LentRetraining] = []
     value = worth(problem) if left else 0.0
@@ -64,8 +79,52 @@ def lend_out(
         value, chosen = best
         lent.append(chosen)
         problem = with_lent(problem, (chosen,))
-        del left[chosen.box]
+        offer = left[chosen.box]
+        if offer.room > 1:
+            free_in_s = chosen.ends_s - problem.label_delay_s
+            left[chosen.box] = replace(offer, room=offer.room - 1, busy_s=max(offer.busy_s, free_in_s))
+        else:
+            del left[chosen.box]
     return tuple(lent)
+
+
+def profiles_out(
+    waiting: Sequence[str],
+    begun_s: float,
+    budget_s: float,
+    speed: float,
+    offers: Sequence[LendingOffer],
+    borrower: Borrower,
+) -> tuple[LentProfiles, ...]:
+    """The cameras whose configurations other boxes shall try, of those that wait for a profiler here, in their order.
+    Here `begun_s` device seconds of trials come before them, each takes `budget_s` of them, and `speed` are done in a
+    second. From the last on a camera is given to the box that is done first, where that is `SOONER_S` before it would
+    be done here."""
+    left = {o.box: o for o in sorted(offers, key=lambda o: o.box) if _usable(o, borrower)}
+    lent: list[LentProfiles] = []
+    thread = 1.0 / borrower.units if borrower.device == "cpu" else 1.0
+    for number in range(len(waiting), 0, -1):
+        camera = waiting[number - 1]
+        found = [
+            (ends_s + BACK_S, o.box)
+            for o in left.values()
+            if camera in borrower.sizes and (ends_s := _trials_end(o, camera, budget_s, thread, borrower)) is not None
+        ]
+        here_s = (begun_s + number * budget_s) / max(speed, 1e-9)
+        if not found or min(found)[0] + SOONER_S >= here_s:
+            continue
+        ends_s, box = min(found)
+        lent.append(LentProfiles(camera, box, left[box].share, ends_s))
+        left[box] = replace(left[box], room=left[box].room - 1, busy_s=max(left[box].busy_s, ends_s - BACK_S))
+        left = {b: o for b, o in left.items() if o.room > 0}
+    return tuple(lent)
+
+
+def _trials_end(offer: LendingOffer, camera: str, budget_s: float, thread: float, borrower: Borrower) -> float | None:
+    """Seconds from now until the trials of a camera are done at an offer; None: it is not known."""
+    faster = offer.units / borrower.units
+    begins_in_s = max(borrower.sizes[camera] / offer.rate, offer.busy_s) + START_S
+    return offer.ends_in(begins_in_s, lambda share: min(thread, share * faster), budget_s)
 
 
 def with_lent(problem: WindowProblem, lent: Sequence[LentRetraining], late_s: float = 0.0) -> WindowProblem:
@@ -85,7 +144,7 @@ def with_lent(problem: WindowProblem, lent: Sequence[LentRetraining], late_s: fl
 
 def _usable(offer: LendingOffer, borrower: Borrower) -> bool:
     # Nobody knows how a GPU's seconds compare with a CPU's before it was tried.
-    return offer.share >= LEAST_SHARE and offer.device == borrower.device
+    return offer.share >= LEAST_SHARE and offer.room > 0 and offer.device == borrower.device
 
 
 def _best(
@@ -98,7 +157,7 @@ def _best(
     for offer in offers:
         for option in stream.options:
             one = _lent(stream, option, offer, problem, borrower)
-            if offer.left_s is not None and one.arrives_s - GATE_S - problem.label_delay_s > offer.left_s:
+            if one is None:
                 continue
             gain = (option.end_accuracy - stream.start_accuracy) * (problem.window_s - one.arrives_s) / problem.window_s
             if gain > 0 and (best is None or gain > best[0] + SAME_GAIN):
@@ -108,15 +167,19 @@ def _best(
 
 def _lent(
     stream: StreamProblem, option: RetrainingOption, offer: LendingOffer, problem: WindowProblem, borrower: Borrower
-) -> LentRetraining:
-    """A retraining at an offer. Nothing that began here goes on there: all of its work is left."""
+) -> LentRetraining | None:
+    """A retraining at an offer, after those that the lender does before it; None: it may never end. Nothing that began
+    here goes on there: all of its work is left."""
     faster = offer.units / borrower.units
-    share, speed = _useful(option, offer.share * faster)
-    transfer_s = borrower.sizes[stream.id] / offer.rate
-    arrives_s = problem.label_delay_s + transfer_s + START_S + option.gpu_seconds / max(speed, 1e-9) + GATE_S
+    share, _ = _useful(option, offer.share * faster)
+    begins_in_s = max(borrower.sizes[stream.id] / offer.rate, offer.busy_s) + START_S
+    ends_in_s = offer.ends_in(begins_in_s, lambda s: _useful(option, s * faster)[1], option.gpu_seconds)
+    if ends_in_s is None:
+        return None
+    ends_s = problem.label_delay_s + ends_in_s
     return LentRetraining(
-        stream.id, option, offer.box, min(offer.share, share / faster), arrives_s, option.end_accuracy,
-        option.gpu_seconds / faster,
+        stream.id, option, offer.box, min(offer.share, share / faster), ends_s + borrower.gate_s, option.end_accuracy,
+        option.gpu_seconds / faster, ends_s,
     )  # fmt: skip
 
 

@@ -66,6 +66,8 @@ def test_a_box_founds_a_fleet_once_and_makes_codes(
         (["status", "SITE"], "this box is in no fleet"),
         (["leave", "SITE"], "this box is in no fleet"),
         (["invite", "SITE"], "this box lets no others into a fleet"),
+        (["upgrade", "SITE", "--", "true"], "this box is in no fleet"),
+        (["upgrade", "--minutes", "5", "SITE", "--", "true", "--minutes"], "this box is in no fleet"),
         (["start", "SITE", "--hours", "0"], "a number above 0 to 720"),
         (["join", "SITE", "https://127.0.0.1:1"], "--code, --code-from"),
         (["join", "SITE", "http://127.0.0.1:1", "--code", "x"], "https://HOST or https://HOST:PORT"),
@@ -189,3 +191,17 @@ def test_a_job_that_cannot_be_is_refused_before_anybody_is_asked(
     for command in (["submit", given, str(file)], ["jobs", given], ["cancel", given, "x"]):
         assert main(["fleet", *command]) == 1
         assert "no box answers" in capsys.readouterr().err
+
+
+def test_an_upgrade_asks_for_a_command_and_for_minutes_that_there_are(
+    site: Callable[[str], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = site("b1")
+    monkeypatch.setenv("FLEET_TOKEN", "a token")
+    assert main(["fleet", "start", given]) == 0
+    assert main(["fleet", "upgrade", "--minutes", "0", given, "--", "true"]) == 1
+    assert "a number above 0 to 1440" in capsys.readouterr().err
+    assert main(["fleet", "upgrade", given]) == 1
+    assert "the command that upgrades this box, after --" in capsys.readouterr().err
+    assert main(["fleet", "upgrade", "--minutes", "0.001", given, "--", "false", "--not-run"]) == 1
+    assert "given up: the agent of b1 tells nothing, or there is no head" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from fleet_agents_kit import FleetOfAgents, until
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound
 from edge.core.fleet_links import FleetMember, LentAnswer, LentAsk
-from edge.core.lending import LendingOffer, LentState, LentWork
+from edge.core.lending import MOST_OPEN, LendingOffer, LentState, LentWork
 from edge.fleet.links import Links
 from edge.runtime.lending_folder import WorkFolders, WorkInput
 
@@ -84,12 +84,13 @@ async def test_what_is_not_offered_is_refused(tmp_path: Path) -> None:
         asked.begin(work, given)
         state = await until(in_phase(asked, work.id, "failed"), "more than was offered")
         assert (state.fault, lent.ids()) == ("refused", [])
-        first, given = work_of(tmp_path, "w2-a-p1")
-        asked.begin(first, given)
-        await until(lambda: lent.ids(), "the first is taken")
-        second, given = work_of(tmp_path, "w2-b-p1")
-        asked.begin(second, given)
-        assert (await until(in_phase(asked, second.id, "failed"), "one at a time")).fault == "refused"
+        for number in range(MOST_OPEN):
+            more, given = work_of(tmp_path, f"w2-{number}-p1")
+            asked.begin(more, given)
+        await until(lambda: len(lent.ids()) == MOST_OPEN, "so many are taken, and wait for each other")
+        last, given = work_of(tmp_path, "w2-z-p1")
+        asked.begin(last, given)
+        assert (await until(in_phase(asked, last.id, "failed"), "no more")).fault == "refused"
 
 
 async def test_another_file_than_was_announced_is_damaged(tmp_path: Path) -> None:

@@ -11,20 +11,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lent_kit import done_of, profile_of
 from test_worker_mains import job_of, student, window
 
 from edge.core import events as ev
 from edge.core.clock import ManualClock
+from edge.core.configs import RetrainingConfig
 from edge.core.labels import Accuracy, LabelledWindow
-from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentState
-from edge.core.profiles import InferenceProfile
+from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentProfiles, LentState
+from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.shares import ideal_caps
 from edge.runtime import messages as m
-from edge.runtime.borrowing import SILENT_S, Borrowing
-from edge.runtime.lender import Lender
+from edge.runtime.borrowing import Borrowing
+from edge.runtime.lender import PATIENCE_S, Lender
 from edge.runtime.lending_folder import LendingFolder, WorkInput
+from edge.runtime.lent_followed import SILENT_S
+from edge.runtime.lent_profiles import packed_profiling, unpacked_profiles
 from edge.runtime.lent_work import packed
 from scheduler.controller import WindowController
+from scheduler.fleet.lending import START_S
 from scheduler.follow import planner
 
 __all__ = ["student", "window"]
@@ -39,11 +44,11 @@ class Workers:
     def __init__(self) -> None:
         self.started: list[tuple[float, m.RetrainingJob]] = []
         self.shares: list[float] = []
-        self.stopped = 0
+        self.stopped = self.ended = 0
         self.say: Any = None
 
     def has(self, name: str) -> bool:
-        return len(self.started) > self.stopped
+        return len(self.started) > self.stopped + self.ended
 
     def start(self, worker: Any, share: float, main: Any, job: m.RetrainingJob, say: Any, **more: Any) -> None:
         self.started.append((share, job))
@@ -79,7 +84,7 @@ class Box:
         self.runtime: Any = SimpleNamespace(
             clock=self.clock, controller=self.controller, shares=self.shares, supervisor=self.workers,
             dispatch=self._dispatch, cameras={}, students=SimpleNamespace(retrainings=retrainings),
-            profilers=SimpleNamespace(ask=self.judging.append),
+            profilers=SimpleNamespace(ask=self.judging.append, waiting=list, names=("profiler-0", "profiler-1")),
         )  # fmt: skip
         self._dispatch(ev.CameraJoined(0.0, "own", 0.7, profile))
         self._dispatch(ev.BoundaryReached(0.0))
@@ -109,9 +114,9 @@ def share_offered(box: Box) -> float:
     return offer.share
 
 
-def asked_for(box: Box, job: m.RetrainingJob, share: float = 0.5, name: str = "crowded.w2-a") -> str:
+def asked_for(box: Box, job: m.RetrainingJob, share: float = 0.5, name: str = "crowded.w2-a", place: int = 0) -> str:
     """A retraining of another box, whose files are all there."""
-    work, _ = packed(replace(job, job=name), "idle", share)
+    work, _ = packed(replace(job, job=name), "idle", share, 10.0, place)
     box.folder.lent.begin(work, WorkInput("crowded", {}))
     box.folder.lent.mark(name, "ready")
     return name
@@ -124,13 +129,16 @@ class TestLender:
         box = Box(tmp_path)
         lender = box.lender()
         await lender.look("idle")
-        assert box.folder.offer() == LendingOffer("idle", 0.6, "cpu", 2.0, left_s=100.0)
+        assert box.folder.offer() == LendingOffer("idle", 0.6, "cpu", 2.0, left_s=100.0, room=4, window_s=100.0)
         name = asked_for(box, job_of(window, student, tmp_path))
         await lender.look("idle")
         ((share, job),) = box.workers.started
         assert (share, job.job, job.cores) == (0.5, name, 2.0)
         assert box.controller.state.num_gpus == pytest.approx(0.5), "its own plan does without"
-        assert share_offered(box) == 0.0, "one at a time"
+        offer = box.folder.offer()
+        assert offer is not None
+        assert (offer.share, offer.room) == (0.6, 3)
+        assert offer.busy_s == pytest.approx(START_S + 10.0 / 0.5), "others wait for it"
         (here,) = lender.here()
         assert (here.box, here.camera, here.share) == ("crowded", "a", 0.5)
         box.workers.say(m.TrainingProgress(name, 2.0, 0.5, 1, 0.1, None))
@@ -174,12 +182,126 @@ class TestLender:
         await lender.look("idle")
         box.runtime.dispatch(ev.CameraJoined(10.0, "new", 0.7, ALL))
         await lender.look("idle")
+        assert box.workers.shares == [CAPS.min_share], "for a while it waits"
+        assert box.controller.state.num_gpus == pytest.approx(1.0)
+        box.clock.advance(PATIENCE_S)
+        await lender.look("idle")
         await box.settle()
         state = box.folder.lent.state(name)
         assert state is not None
         assert (state.phase, state.fault) == ("failed", "withdrawn")
         assert box.workers.stopped == 1
         assert box.controller.state.num_gpus == pytest.approx(1.0)
+
+    async def test_others_wait_in_the_order_in_which_they_were_given(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box, job = Box(tmp_path), job_of(window, student, tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        second = asked_for(box, job, name="crowded.w2-a", place=1)
+        first = asked_for(box, job, name="crowded.w2-b", place=0)
+        await lender.look("idle")
+        await lender.look("idle")
+        assert [job.job for _, job in box.workers.started] == [first], "one at a time"
+        offer = box.folder.offer()
+        assert offer is not None
+        assert (offer.room, offer.busy_s) == (2, pytest.approx(2 * (START_S + 10.0 / 0.5)))
+        nothing, ((_, begun),) = Accuracy(0.5, 1, 1), box.workers.started
+        begun.output.write_bytes(b"candidate")
+        box.workers.ended += 1
+        box.workers.say(m.TrainingDone(first, begun.output, nothing, nothing, 3.0, 1.0, 6, begun.spec))
+        await box.settle()
+        await lender.look("idle")
+        assert [job.job for _, job in box.workers.started] == [first, second]
+
+    async def test_a_box_of_many_cores_lends_what_its_preparation_cannot_use(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        box.shares.cores = 16.0
+        lender = box.lender()
+        await lender.look("idle")
+        box.clock.advance(100.0)
+        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        await lender.look("idle")
+        # Its camera has 0.24 of the device, three threads have 0.1875.
+        assert share_offered(box) == pytest.approx(0.48), "in steps of 0.6"
+        asked_for(box, job_of(window, student, tmp_path))
+        await lender.look("idle")
+        assert box.workers.started[0][0] == pytest.approx(0.48)
+        assert sum(box.controller.state.shares.values()) == pytest.approx(0.24), "its camera has as much as before"
+
+    async def test_a_box_that_retrains_its_own_camera_first_offers_what_there_is_then(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        box.clock.advance(100.0)
+        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        box.runtime.dispatch(ev.SampleLabelled(101.0, "own", 1, 30, 10, 0.5))
+        better = RetrainingProfile(RetrainingConfig(5), 0.5, Estimate.exact(0.9), Estimate.exact(20.0))
+        box.runtime.dispatch(ev.Profiled(102.0, "own", 1, (better,), 0.5))
+        box.clock.advance(2.0)
+        lender = box.lender()
+        await lender.look("idle")
+        offer = box.folder.offer()
+        assert offer is not None
+        assert offer.share == 0.6
+        assert 20.0 < offer.busy_s < 60.0, "its own takes 20 device seconds"
+        asked_for(box, job_of(window, student, tmp_path))
+        box.clock.advance(PATIENCE_S + 1.0)
+        await lender.look("idle")
+        assert box.workers.started == [], "it waits"
+        assert box.folder.lent.state("crowded.w2-a") is None
+        job = box.controller.state.jobs["own"]
+        box.runtime.dispatch(ev.RetrainingCompleted(125.0, "own", job.id, True, 0.9))
+        await lender.look("idle")
+        assert box.workers.started
+
+    async def test_an_offer_says_how_its_last_boundaries_went(self, tmp_path: Path) -> None:
+        box = Box(tmp_path)
+        lender = box.lender()
+        for number in (1, 2):
+            await lender.look("idle")
+            box.clock.advance(100.0 if number == 1 else 93.0)
+            box.runtime.dispatch(ev.BoundaryReached(100.0 * number))
+            await lender.look("idle")
+            assert share_offered(box) == 0.0
+            box.clock.advance(7.0)
+            box.runtime.dispatch(ev.SampleLabelled(100.0 * number + 7.0, "own", number, 0, 0, 0.7))
+            await lender.look("idle")
+        offer = box.folder.offer()
+        assert offer is not None
+        assert (offer.again, offer.pause_s, offer.window_s) == (0.6, 7.0, 100.0)
+
+    async def test_trials_run_before_retrainings_and_are_handed_back(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box, job = Box(tmp_path), job_of(window, student, tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        asked_for(box, job)
+        trials = profile_of(window, student)
+        work, _ = packed_profiling("profiles-1-b", trials, LentProfiles("a", "idle", 0.5, 9.0), 0, 60.0)
+        name = "crowded.profiles-1-b"
+        box.folder.lent.begin(replace(work, id=name), WorkInput("crowded", {}))
+        box.folder.lent.mark(name, "ready")
+        await lender.look("idle")
+        ((share, begun),) = box.workers.started
+        assert isinstance(begun, m.LentProfile)
+        assert (share, begun.job, begun.profile.cores) == (0.5, name, 4.0), "costs are of the borrower's device"
+        assert begun.hand_in_s == pytest.approx(60.0, abs=30.0)
+        assert lender.here()[0].profiling
+        done = done_of(trials, 3.0)
+        box.workers.say(m.LentProfileDone(name, done, 4.0))
+        await box.settle()
+        state = box.folder.lent.state(name)
+        assert state is not None
+        assert (state.phase, state.cpu_s) == ("done", 12.0)
+        assert unpacked_profiles(box.folder.lent.candidate(name).read_bytes(), trials, "idle") == replace(
+            done, box="idle"
+        )
+        assert (lender.counts.lent_profiles, lender.counts.lent, lender.counts.lent_device_s) == (1, 0, 6.0)
 
     async def test_nobody_waits_for_it_any_more(
         self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
@@ -210,7 +332,7 @@ class TestBorrower:
     ) -> tuple[Box, Borrowing, m.RetrainingJob]:
         box, job = Box(tmp_path), job_of(window, student, tmp_path / "jobs")
         borrowing = box.borrowing()
-        borrowing.ask(self.order(job), job)
+        borrowing.ask(self.order(job), job, 10.0)
         await box.settle()
         assert box.folder.asked.ids() == [job.job]
         given = box.folder.asked.given(job.job)
@@ -235,9 +357,17 @@ class TestBorrower:
         assert box.folder.asked.marked(job.job, "cancel"), "its agent may clear up"
         nothing = Accuracy(0.5, 1, 1)
         done = m.TrainingDone(job.job, job.output, nothing, nothing, 5.0, 1.0, 6, job.spec, trained_on="idle")
+        assert borrowing.judges(job.job), "at the end of the window it is waited for"
+        box.clock.advance(7.0)
         borrowing.judged(done)
         assert box.received[-1] == ("a", done)
         assert (borrowing.counts.borrowed, borrowing.counts.borrowed_device_s) == (1, 5.0)
+        assert not borrowing.judges(job.job)
+        box.folder.write_offers(LendingOffers((LendingOffer("idle", 0.5, "cpu", 2.0),)))
+        await borrowing.look("crowded")
+        (told,) = (e for e in box.dispatched if isinstance(e, ev.LendersOffered))
+        assert told.me is not None
+        assert told.me.gate_s == pytest.approx(9.0), "the gate takes so long here"
         assert not judge.candidate.exists()
         assert borrowing.there() == ()
 
@@ -260,7 +390,7 @@ class TestBorrower:
         box.folder.asked.tell(job.job, LentState("failed", "withdrawn"))
         await borrowing.look("crowded")
         assert box.given_up[0][2] == "the lender needs its share itself"
-        borrowing.ask(self.order(job), job)
+        borrowing.ask(self.order(job), job, 10.0)
         await box.settle()
         box.folder.asked.tell(job.job, LentState("running"))
         await borrowing.look("crowded")

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lent_kit import SPACE, done_of, profile_of
 from runtime_kit import until
 from test_worker_mains import Make, job_of, of, one_thread, student, window
 
 from edge.core.errors import InvalidValue
 from edge.core.labels import LabelledWindow
-from edge.core.lending import LentState, LentWork
+from edge.core.lending import LentProfiles, LentState, LentWork
 from edge.core.workers import LENT
 from edge.runtime import messages as m
 from edge.runtime.lending_folder import LendingFolder, WorkFolders, WorkInput
+from edge.runtime.lent_profiler_worker import lent_profiler_worker
+from edge.runtime.lent_profiles import packed_profiles, packed_profiling, unpacked_profiles, unpacked_profiling
 from edge.runtime.lent_work import bytes_of, digest_of, packed, unpacked
 from edge.runtime.process import Ready
 from edge.runtime.profiler_worker import profiler_worker
@@ -29,13 +32,18 @@ __all__ = ["one_thread", "student", "window"]
 def carried(job: m.RetrainingJob, folder: Path) -> tuple[LentWork, WorkFolders]:
     """The work with all its files on the lender, as its agent leaves them."""
     work, given = packed(job, "idle", 0.5)
+    return work, placed(work, given, folder)
+
+
+def placed(work: LentWork, given: WorkInput, folder: Path) -> WorkFolders:
+    """The folders of a lender with all files of the work."""
     folders = LendingFolder(folder).lent
     folders.begin(work, WorkInput("crowded", {}))
     for digest, path in given.paths.items():
         target = folders.blob(work.id, digest)
         target.parent.mkdir(exist_ok=True)
         shutil.copyfile(path, target)
-    return work, folders
+    return folders
 
 
 async def test_a_lender_trains_and_the_borrower_judges_itself(
@@ -66,6 +74,63 @@ async def test_a_lender_trains_and_the_borrower_judges_itself(
     lie.write_bytes(b"no student")
     assert b.supervisor.send("profiler-0", replace(ask, candidate=lie))
     await until(lambda: of(b, m.JobFailed), "what is no student is refused")
+
+
+async def test_a_lender_tries_configurations_as_the_borrower_would(
+    bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
+) -> None:
+    job = replace(profile_of(window, student), cores=2.0)
+    work, given = packed_profiling("profiles-1-a", job, LentProfiles("a", "idle", 1.0, 9.0), 0, None)
+    there = unpacked_profiling(work, work.id, placed(work, given, tmp_path / "lender"), 1.0)
+    assert (there.profile.space, there.hand_in_s) == (SPACE, None)
+    b = bench()
+    b.supervisor.start(
+        LENT, 1.0, lent_profiler_worker, there, b.said.append, on_given_up=b.given_up.append, killable=True,
+        finishes=True,
+    )  # fmt: skip
+    b.start("profiler-0", profiler_worker, 2.0, share=1.0)
+    await until(lambda: of(b, Ready))
+    assert b.supervisor.send("profiler-0", job)
+    await until(lambda: of(b, m.LentProfileDone) and of(b, m.ProfileDone), "both are done")
+    (lent,), (own,) = of(b, m.LentProfileDone), of(b, m.ProfileDone)
+    back = unpacked_profiles(packed_profiles(lent.done), job, "idle")
+    assert (back.box, back.trials, back.start_accuracy) == ("idle", own.trials, own.start_accuracy)
+    assert [(p.config, p.end_accuracy, p.throughput) for p in back.profiles] == [
+        (p.config, p.end_accuracy, p.throughput) for p in own.profiles
+    ], "the same trials of the same pictures"
+    assert b.given_up == []
+
+
+async def test_trials_that_are_wanted_at_once_are_handed_in(
+    bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
+) -> None:
+    """The share is so small that the trials would take minutes: nobody could wait for them."""
+    job = profile_of(window, student)
+    work, given = packed_profiling("profiles-1-a", job, LentProfiles("a", "idle", 0.01, 9.0), 0, 5.0)
+    there = unpacked_profiling(work, work.id, placed(work, given, tmp_path / "lender"), 60.0)
+    assert there.hand_in_s == 0.0
+    b = bench()
+    b.supervisor.start(
+        LENT, 0.01, lent_profiler_worker, there, b.said.append, on_given_up=b.given_up.append, killable=True,
+        finishes=True,
+    )  # fmt: skip
+    await until(lambda: of(b, m.LentProfileDone))
+    assert of(b, m.LentProfileDone)[0].done.handed_in
+
+
+def test_profiles_of_other_configurations_or_none_are_refused(window: LabelledWindow, student: m.StudentFile) -> None:
+    job = profile_of(window, student)
+    content = packed_profiles(done_of(job, 2.0))
+    assert unpacked_profiles(content, job, "idle").trials == 1
+    for bad in (b"", b"[]", b"{}", content.replace(b'"history"', b'"story"')):
+        with pytest.raises(InvalidValue):
+            unpacked_profiles(bad, job, "idle")
+    with pytest.raises(InvalidValue, match="config"):
+        unpacked_profiles(content, replace(job, space=SPACE[:1]), "idle")
+    with pytest.raises(InvalidValue):
+        unpacked_profiles(
+            content.replace(b'"start_accuracy": 0.4, "device', b'"start_accuracy": 7, "device'), job, "idle"
+        )
 
 
 def test_what_is_packed_comes_out_as_it_was(window: LabelledWindow, student: m.StudentFile, tmp_path: Path) -> None:

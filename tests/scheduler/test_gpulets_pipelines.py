@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reorganiser_world import by_load, one_each, table, version
@@ -73,7 +74,7 @@ def test_what_the_even_split_has_to_cap_may_fit() -> None:
     application = chain("d", "c", slo_ms=60.0, rate=20.0)
     even, own = asked(application, 20.0)
     found = {}
-    for room in range(30, 101, 5):
+    for room in range(30, 101, tried(10, 5)):
         capacity = Capacity(room / 100, room / 100)
         demands = [PipelineDemand(application, 20.0)]
         evenly = fit_evenly(even, own, demands, table(), capacity, one_each).fitted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ problems = st.builds(
 
 
 @given(problems)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tried(60, 200), deadline=None)
 def test_no_budget_takes_more_than_there_is(problem: BudgetProblem) -> None:
     b = decide(problem)
     assert 0 < b.golden_share <= max(0.02, 0.6 * problem.capacity) + 1e-4

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,9 +133,9 @@ def test_every_question_answered_is_the_truth_itself() -> None:
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_the_interval_covers_whether_predictions_are_good_or_bad(wrong: bool) -> None:
-    """200 towns, 30 answers each; with `wrong`, what the predictor expects is far off."""
+    """100 towns or more, 30 answers each; with `wrong`, what the predictor expects is far off."""
     inside, errors = [], []
-    for seed in range(200):
+    for seed in range(tried(100, 200)):
         frames, truth = town(seed, real=0.25 if wrong else 0.6, missed=3.0 if wrong else 0.8)
         asked = population(frames, Predictor.prior())
         found = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30))
@@ -187,7 +188,7 @@ def test_few_answers_say_nothing_and_equal_answers_are_not_certain() -> None:
 def test_imported_answers_stand_for_themselves_only() -> None:
     """Labels of some pictures that somebody picked: the rest is not taken to be like them."""
     inside = []
-    for seed in range(100):
+    for seed in range(tried(50, 100)):
         frames, truth, asked = asked_town(seed)
         known = {q for q in asked.questions if q.key.frame < 6}
         drawn = [n.question for n in next_questions(asked, seed, (), known, 30)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from controller_kit import controller, joined, of, prepared
+from controller_kit import SETTINGS, Answered, controller, joined, of, prepared, profile
 
 from edge.core import events as ev
 from edge.core.lending import Borrower, LendingOffer
@@ -71,7 +73,7 @@ def test_at_the_boundary_nobody_waits_for_it() -> None:
     start = lent(out)
     out = c.handle(ev.BoundaryReached(200.0))
     stop = next(o for o in of(ev.StopRetraining, out) if o.job == start.job)
-    assert not stop.keep
+    assert stop.keep, "a candidate that is here is still judged"
     assert c.state.lending.out == {}
 
 
@@ -96,3 +98,45 @@ def test_a_reader_of_the_state_has_a_copy_of_its_own() -> None:
     c, _ = crowded()
     c.state.copy().lending.out.clear()
     assert c.state.lending.out
+
+
+def test_a_lender_that_is_done_gets_the_next_one() -> None:
+    c, out = crowded()
+    start = lent(out)
+    out = c.handle(ev.RetrainingCompleted(115.0, start.camera, start.job, True, 0.8))
+    assert lent(out).camera != start.camera
+    c.check()
+
+
+def test_a_lender_with_room_gets_several_at_once() -> None:
+    _, out = crowded((replace(OFFERS[0], room=3),))
+    starts = [o for o in of(ev.StartRetraining, out) if isinstance(o, ev.StartRetraining) and o.lender]
+    assert len(starts) > 1
+    stream = {s.id: s for s in of(ev.RecordPlan, out)[-1].problem.streams}
+    arrivals = [stream[o.camera].arrival.at_s for o in starts]
+    assert arrivals == sorted(set(arrivals)), "one after the other"
+
+
+def test_what_was_given_to_a_lender_counts_before_it_says_so() -> None:
+    c, out = crowded((replace(OFFERS[0], room=2),))
+    first = [o.camera for o in of(ev.StartRetraining, out) if isinstance(o, ev.StartRetraining) and o.lender]
+    assert len(first) == 2
+    out = c.handle(ev.LendersOffered(104.0, (replace(OFFERS[0], room=2),), ME))
+    assert not [o for o in of(ev.StartRetraining, out) if isinstance(o, ev.StartRetraining) and o.lender]
+
+
+def test_a_question_that_replaces_another_one_may_lend_in_its_place() -> None:
+    asking = WindowController(SETTINGS, 0.5)
+    c = Answered(asking)
+    joined(c, *CAMERAS)
+    c.handle(ev.LendersOffered(0.0, OFFERS, ME))
+    c.handle(ev.BoundaryReached(0.0))
+    c.handle(ev.BoundaryReached(100.0))
+    for camera in CAMERAS:
+        c.handle(ev.SampleLabelled(101.0, camera, 1, 30, 10, 0.5))
+    for camera in CAMERAS:
+        asking.handle(ev.Profiled(102.0, camera, 1, (profile(), profile(0.7, 8.0, epochs=2)), 0.5))
+    # The plan that was asked for then is never made: this one is in its place.
+    out = c.handle(ev.CapacityChanged(103.0, 0.49))
+    assert lent(out).lender == "idle"
+    assert not asking.state.lending.due

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples_kit import tried
 from front_kit import HeldExecutor, Site, asking, pending, request, route, site, until, version
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -207,7 +208,7 @@ def test_a_gpulet_helps_the_other_queue_only_beyond_what_its_own_gpulets_take_at
     assert overfull(4) == (2, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tried(20, 60), deadline=None)
 @given(
     times=st.lists(st.floats(20.0, 100.0), min_size=1, max_size=4).map(sorted),
     idle=st.floats(1.0, 1.5),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from examples_kit import tried
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -89,7 +90,7 @@ def each_once_in_order(ran: Ran, gaps_ms: dict[str, float], ends_ms: dict[str, t
         assert answers == pytest.approx(ends, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tried(20, 60), deadline=None)
 @given(
     count=st.integers(2, 5),
     times=st.lists(st.floats(40.0, 200.0), min_size=1, max_size=4).map(sorted),
@@ -108,7 +109,7 @@ def test_even_arrivals_at_the_planned_rate_are_answered_within_the_law(
     assert max(ran.took_s["m"]) * 1000 <= times[-1] + duty / count + EARLY_MS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tried(20, 60), deadline=None)
 @given(
     count=st.integers(2, 4),
     a=st.lists(st.floats(30.0, 200.0), min_size=1, max_size=3).map(sorted),

@@ -32,8 +32,10 @@ FLEET: Final[Example] = {
     "refused": {"stranger": 2},
     "lending": {
         "lend": True, "borrow": True, "most_share": 0.5, "offered_share": 0.4,
-        "here": [], "there": [{"box": "b2", "camera": "north", "phase": "running", "fraction": 0.25}],
-        "lent": 3, "borrowed": 12, "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
+        "here": [],
+        "there": [{"box": "b2", "camera": "north", "phase": "running", "fraction": 0.25, "profiling": False}],
+        "lent": 3, "borrowed": 12, "lent_profiles": 2, "borrowed_profiles": 9,
+        "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
     },
 }  # fmt: skip
 ORDERED: Final[Example] = {

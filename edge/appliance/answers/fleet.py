@@ -52,29 +52,33 @@ class CameraOverlapAnswer:
 
 @answer
 class LentHereAnswer:
-    """A retraining that this box does for `box`, at `share` of its device; `fraction` of it is done (0-1)."""
+    """A retraining that this box does for `box`, or the trials of a camera (`profiling`), at `share` of its device;
+    `fraction` of it is done (0-1; of trials it is not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]
     share: Shown[float]
     fraction: Shown[float]
+    profiling: Shown[bool]
 
 
 @answer
 class BorrowedAnswer:
-    """A retraining of this box's `camera` that `box` does; `fraction` of it is done (0-1)."""
+    """A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1;
+    of trials it is not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]
     phase: Shown[LentPhase]
     fraction: Shown[float]
+    profiling: Shown[bool]
 
 
 @answer
 class FleetLendingAnswer:
     """The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
     `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
-    well, with seconds of this box's device; borrowed ones that failed, by fault."""
+    well, and profiles; their work in seconds of this box's device; borrowed ones that failed, by fault."""
 
     lend: Shown[bool]
     borrow: Shown[bool]
@@ -84,6 +88,8 @@ class FleetLendingAnswer:
     there: Shown[tuple[BorrowedAnswer, ...]]
     lent: Shown[int]
     borrowed: Shown[int]
+    lent_profiles: Shown[int]
+    borrowed_profiles: Shown[int]
     lent_device_s: Shown[float]
     borrowed_device_s: Shown[float]
     failures: Shown[Mapping[LentFault, int]]

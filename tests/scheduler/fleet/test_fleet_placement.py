@@ -46,7 +46,9 @@ def test_a_camera_without_a_box_says_why() -> None:
     st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.floats(0.1, 1.0), min_size=1, max_size=4),
 )
 @settings(max_examples=40)
-def test_the_search_is_as_good_as_trying_all(capacity: dict[str, float], value: dict[str, float]) -> None:
+def test_few_are_all_tried_and_a_search_ends_where_no_move_helps(
+    capacity: dict[str, float], value: dict[str, float]
+) -> None:
     ask, reach = shared(capacity, value), {camera: sorted(capacity) for camera in value}
 
     def worth(placed: dict[str, str]) -> float | None:
@@ -61,4 +63,8 @@ def test_the_search_is_as_good_as_trying_all(capacity: dict[str, float], value: 
     assert (len(exact.boxes), exact.gain) == pytest.approx(best)
     searched = placement._improve(placement._greedy(sorted(value), reach, worth), reach, worth)
     assert len(searched) == best[0]
-    assert (worth(searched) or 0.0) >= 0.9 * best[1]
+    # Moving one and swapping two can end where only a change of three helps.
+    assert (worth(searched) or 0.0) >= 0.5 * best[1]
+    for camera, other in itertools.product(searched, repeat=2):
+        for change in ({camera: searched[other]}, {camera: searched[other], other: searched[camera]}):
+            assert (worth(searched | change) or 0.0) <= (worth(searched) or 0.0) + 1e-6, "no move or swap is left"

@@ -181,12 +181,14 @@ export type BatchAnswer = {
   queue: number;
 };
 
-/** A retraining of this box's `camera` that `box` does; `fraction` of it is done (0-1). */
+/** A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1;
+ * of trials it is not known). */
 export type BorrowedAnswer = {
   box: string;
   camera: string;
   phase: "asked" | "fetching" | "running" | "done" | "failed";
   fraction: number;
+  profiling: boolean;
 };
 
 /** The rows of a box for a user of another one; the lists that were not asked for are empty. `more`: there are older
@@ -849,7 +851,7 @@ export type FleetJobsAnswer = {
 
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
  * `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
- * well, with seconds of this box's device; borrowed ones that failed, by fault. */
+ * well, and profiles; their work in seconds of this box's device; borrowed ones that failed, by fault. */
 export type FleetLendingAnswer = {
   lend: boolean;
   borrow: boolean;
@@ -859,6 +861,8 @@ export type FleetLendingAnswer = {
   there: BorrowedAnswer[];
   lent: number;
   borrowed: number;
+  lent_profiles: number;
+  borrowed_profiles: number;
   lent_device_s: number;
   borrowed_device_s: number;
   failures: Record<string, number>;
@@ -1217,12 +1221,14 @@ export type LearningAnswer = {
   handed_in: number;
 };
 
-/** A retraining that this box does for `box`, at `share` of its device; `fraction` of it is done (0-1). */
+/** A retraining that this box does for `box`, or the trials of a camera (`profiling`), at `share` of its device;
+ * `fraction` of it is done (0-1; of trials it is not known). */
 export type LentHereAnswer = {
   box: string;
   camera: string;
   share: number;
   fraction: number;
+  profiling: boolean;
 };
 
 /** A line on a camera's picture that objects are counted at. */

@@ -135,7 +135,13 @@ const FAULTS: Record<string, string> = {
   failed: "failed there",
   damaged: "damaged",
 };
-const PHASES = { asked: "asked for", fetching: "copies its pictures", running: "trains", done: "judged here", failed: "failed" };
+const PHASES = {
+  asked: "asked for",
+  fetching: "copies its pictures, or has other work first",
+  running: "runs",
+  done: "judged here",
+  failed: "failed",
+};
 
 function Lending({ fleet }: { fleet: FleetAnswer }) {
   const told = fleet.lending;
@@ -146,13 +152,14 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
       {!told.lend && !told.borrow && <p class="quiet">This box neither lends nor borrows: fleet.lending in the site file.</p>}
       {told.lend && (
         <p>
-          This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {told.lent} retrainings for
-          others, {told.lent_device_s.toFixed(0)} s of its device.
+          This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {told.lent} retrainings and
+          the trials of {told.lent_profiles} cameras for others, {told.lent_device_s.toFixed(0)} s of its device.
         </p>
       )}
       {told.borrow && (
         <p>
-          Others did {told.borrowed} retrainings for this box, {told.borrowed_device_s.toFixed(0)} s of its device.
+          Others did {told.borrowed} retrainings and the trials of {told.borrowed_profiles} cameras for this box,{" "}
+          {told.borrowed_device_s.toFixed(0)} s of its device.
           {faults.length > 0 && ` Did not come back: ${faults.map(([fault, count]) => `${count} ${FAULTS[fault] ?? fault}`).join(", ")}.`}
         </p>
       )}
@@ -160,12 +167,14 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
         <ul>
           {told.here.map((h) => (
             <li key={`${h.box} ${h.camera}`}>
-              This box trains {h.camera} of {h.box} on {percent(h.share)} of its device: {percent(h.fraction)} done
+              This box {h.profiling ? "tries configurations of" : "trains"} {h.camera} of {h.box} on {percent(h.share)} of its
+              device{h.profiling ? "" : `: ${percent(h.fraction)} done`}
             </li>
           ))}
           {told.there.map((b) => (
             <li key={`${b.box} ${b.camera}`}>
-              {b.box} has {b.camera} of this box: {PHASES[b.phase]}, {percent(b.fraction)} done
+              {b.box} has {b.camera} of this box{b.profiling ? " (trials)" : ""}: {PHASES[b.phase]}
+              {b.profiling ? "" : `, ${percent(b.fraction)} done`}
             </li>
           ))}
         </ul>
