@@ -34,7 +34,7 @@ _OVER: Final = frozenset({"ended", "withdrawn", "refused"})
 
 class FleetJobsService(Protocol):
     """Part of `edge.appliance.service.ApplianceService`. Every call raises NotFound where this box is in no fleet,
-    Unavailable where its agent does not run or nobody decides."""
+    Unavailable where its agent does not run or nobody decides, NotUnderstood where the head is of an older version."""
 
     async def jobs(self) -> FleetJobsAnswer:
         """All jobs that the head keeps."""
