@@ -32,7 +32,9 @@ from edge.fleet.joining import found_fleet, invite, join_fleet
 from edge.fleet.lending import AgentLending
 from edge.fleet.links import Links, M
 from edge.fleet.memory import AgentMemory
+from edge.fleet.order_records import OrderRecords
 from edge.fleet.own_cameras import OwnCameras
+from edge.fleet.questions import AgentQuestions
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import Secret
@@ -60,6 +62,10 @@ class StandInAppliance:
         self.hangs = False
         self.tokens: set[str | None] = set()
         self.history: list[tuple[str, str]] = []
+        self.recorded: list[dict[str, Any]] = []
+        #: The answer to a question of another box's user; None: an appliance that does not know the question.
+        self.found: dict[str, Any] | None = None
+        self.questions: list[dict[str, Any]] = []
         self.version, self.started_utc_s = "1", 1_000_000.0
         self.port = free_port()
         self._models = models
@@ -71,6 +77,9 @@ class StandInAppliance:
         app.router.add_delete("/api/v1/cameras/{id}", self._remove)
         app.router.add_get("/api/v1/cameras/{id}/models", self._versions)
         app.router.add_post("/api/v1/admission", self._admission)
+        app.router.add_post("/api/v1/fleet/records", self._record)
+        app.router.add_post("/api/v1/fleet/answers", self._answer)
+        app.router.add_get("/api/v1/cameras/{id}/snapshot.jpg", self._snapshot)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
 
     async def __aenter__(self) -> StandInAppliance:
@@ -137,6 +146,21 @@ class StandInAppliance:
         row = {"state": "promoted", "blob": self.students.get(name, ""), "blob_kept": True}
         return web.json_response([row])
 
+    async def _record(self, request: web.Request) -> web.Response:
+        self.recorded.append(await request.json())
+        return web.Response(status=204)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.questions.append(await request.json())
+        await self.answers.wait()
+        return _error(404, "there is no such route") if self.found is None else web.json_response(self.found)
+
+    async def _snapshot(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        if name not in self.cameras:
+            return _error(404, f"camera {name} does not exist")
+        return web.Response(body=f" {name} {request.query['width']}".encode().join((b"\xff\xd8", b"")))
+
     async def _admission(self, request: web.Request) -> web.Response:
         camera = (await request.json())["camera"]["id"]
         rows = [{"camera": n, "before": 0.8, "after": 0.7} for n in sorted(self.cameras)]
@@ -169,6 +193,12 @@ class CutLinks(Links):
         if (self._me in self._cut_off) != (box.name in self._cut_off):
             raise Unavailable(f"{box.name} is cut off")
         return await super().ask(box, path, message, kind, timeout_s)
+
+    async def ask_bytes(self, box: FleetMember, path: str, message: Any, timeout_s: float, most: int) -> bytes:
+        """As of `Links`."""
+        if (self._me in self._cut_off) != (box.name in self._cut_off):
+            raise Unavailable(f"{box.name} is cut off")
+        return await super().ask_bytes(box, path, message, timeout_s, most)
 
 
 class FleetOfAgents:
@@ -247,13 +277,14 @@ class FleetOfAgents:
             AgentJobs(settings, folder, links, lambda: memory.agreement, clock, self.start_engine)
         )
         agent = self.agents[name] = FleetAgent(
-            memory, links, own, copies, refusals, jobs, clock, RULES, lambda: self.lives.update([name])
-        )
+            memory, links, own, copies, refusals, OrderRecords(name, appliance), jobs, clock, RULES,
+            lambda: self.lives.update([name]),
+        )  # fmt: skip
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(name, settings.lending, self.lending(name), links, lambda: memory.agreement, clock)
-        await parts.enter_async_context(
-            AgentServer(agent, context, settings.host, settings.port, refusals, lending, jobs)
-        )
+        questions = AgentQuestions(name, settings.answer, appliance, links, lambda: memory.agreement, clock)
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs)
+        await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         self._running[name] = (parts, asyncio.create_task(agent.run()))
 

@@ -21,7 +21,7 @@ from edge.settings import (
     WebhookSettings,
 )
 from edge.settings.tenants import SharingPolicyName
-from web import access_bodies, truth_bodies
+from web import access_bodies, fleet_bodies, truth_bodies
 
 
 class RollBack(Settings):
@@ -107,7 +107,7 @@ def schemas() -> dict[str, Any]:
         SharingSettings,
         AskedSharing,
     )
-    for model in (*models, *access_bodies.ALL, *truth_bodies.ALL):
+    for model in (*models, *access_bodies.ALL, *truth_bodies.ALL, *fleet_bodies.ALL):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema

@@ -41,6 +41,7 @@ STATUS: tuple[tuple[type[e.MagpieError], int], ...] = (
     (e.DeadlineMissed, 504),
     (e.DiskFull, 507),
     (e.Unavailable, 503),
+    (e.NotUnderstood, 503),
     (e.CameraError, 503),
     (e.StoreError, 503),
     (e.ShareError, 503),

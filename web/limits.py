@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from edge.appliance.answers.cameras import CameraAnswer
-from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.limit import limited
 from edge.appliance.answers.state import BoxHealth, OpenHealth, ReasonCode
 from edge.appliance.answers.tenants import TenantHistory, TenantsAnswer
@@ -73,13 +72,6 @@ def tenant_history(caller: Principal, found: TenantHistory, mine: TenantsAnswer)
         return found
     seen = {tenant.id for tenant in mine.tenants}
     return replace(found, rows=tuple(row for row in found.rows if row.tenant in seen))
-
-
-def event(caller: Principal, entry: JournalEntry) -> JournalEntry | None:
-    """A journal entry; None: not for the caller. Of an entry about no single camera only the event itself is shown."""
-    if entry.kind == "events.lost":
-        return entry
-    return next(iter(rows(caller, (entry,))), None)
 
 
 def camera(caller: Principal, found: CameraAnswer) -> CameraAnswer:

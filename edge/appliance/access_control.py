@@ -50,9 +50,9 @@ class AccessControl:
         self._secrets = Secrets(data_dir)
         self._recording: set[asyncio.Task[None]] = set()
 
-    def record(self, subject: str, action: str, by: str) -> None:
+    def record(self, subject: str, action: str, by: str, value: dict[str, Any] | None = None) -> None:
         """Record a change that is kept elsewhere, soon. From the event loop; a failure is logged."""
-        task = asyncio.create_task(self._access.audit(subject, action, by), name=f"record {subject}")
+        task = asyncio.create_task(self._access.audit(subject, action, by, value), name=f"record {subject}")
         self._recording.add(task)
         task.add_done_callback(self._recording.discard)
 

@@ -14,6 +14,8 @@ from typing import Any
 import configs
 from edge.appliance.access_control import AccessControl
 from edge.appliance.alarms import Alarms
+from edge.appliance.all_boxes import AllBoxes
+from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.fleet import Fleet
@@ -49,6 +51,8 @@ from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.shares import Partitioner
 from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
 from edge.core.truth import Finding
+from edge.fleet.folder import FleetFolder
+from edge.fleet.own_agent import OwnAgent
 from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing
 from edge.outputs.topics import Snapshot
@@ -91,6 +95,7 @@ class Services:
     truth: Truth
     tenants: Tenants
     fleet: Fleet
+    all_boxes: AllBoxes
     fleet_jobs: FleetJobs
     lending: Lending
 
@@ -240,13 +245,17 @@ class Appliance:
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         lending = Lending(site, runtime, runtime.complaints.add)
-        fleet_jobs = FleetJobs(site, note)
+        secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
+        fleet = Fleet(site, clock, alarms.fact, lending.told, agent, self.access_control.record)
+        fleet_jobs = FleetJobs(site, note, agent)
+        state = State(
+            site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
+            served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
+            tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
+        )  # fmt: skip
+        answers, me = BoxAnswers(site, state, alarms, journal, secrets), "" if site.fleet is None else site.fleet.name
         self.services = Services(
-            State(
-                site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
-                served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-                tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
-            ),
+            state,
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note,
                 partial(_camera_gone, alarms, counts), journal.tally.forget,
@@ -258,17 +267,26 @@ class Appliance:
             Models(store, runtime),
             served,
             journal,
-            NamedSecrets(site, store, self.access_control),
+            secrets,
             alarms,
             counts,
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
             tenants,
-            Fleet(site, clock, alarms.fact, lending.told),
+            fleet,
+            AllBoxes(me, answers, live, agent, fleet.status),
             fleet_jobs,
             lending,
         )  # fmt: skip
+
+    def _own_agent(self) -> OwnAgent | None:
+        """The agent beside this appliance; None: the site file has no section `fleet`."""
+        if self.site.fleet is None:
+            return None
+        agent = OwnAgent(FleetFolder(Path(self.site.data_dir)), self.site.fleet)
+        self._parts.push_async_callback(agent.close)
+        return agent
 
     def _shares(self, note: JournalNote, alarms: Alarms) -> TenantShares:
         """How tenants share the box, as the runtime acts on it."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from edge.appliance.answers.fleet import (
     CameraOverlapAnswer,
@@ -14,11 +15,13 @@ from edge.appliance.answers.fleet import (
     FleetCameraAnswer,
     FleetLendingAnswer,
 )
+from edge.appliance.answers.fleet_wide import FleetOrderAnswer
 from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import Clock
-from edge.core.errors import StoreError
-from edge.core.fleet_links import FleetStatus, RefusedBy
+from edge.core.errors import NotFound, StoreError
+from edge.core.fleet_links import FleetOrder, FleetOrderKind, FleetStatus, RefusedBy
 from edge.fleet.folder import FleetFolder
+from edge.fleet.own_agent import OwnAgent
 from edge.settings import SiteSettings
 
 #: A status that is older is of an agent that does not run.
@@ -44,9 +47,21 @@ class FleetService(Protocol):
     def fleet(self) -> FleetAnswer:
         """The fleet as this box knows it. Blocks. Raises StoreError."""
 
+    async def order(self, order: FleetOrder, by: str) -> FleetOrderAnswer:
+        """Give the fleet an order; it is recorded here and on the head. Raises InvalidValue, NotFound, Conflict,
+        Forbidden, Unavailable (no head is known, or the agent does not run), StoreError."""
+
+    def record(self, order: FleetOrder, given_on: str) -> None:
+        """Record an order that was carried out, which the box `given_on` sent or a command gave."""
+
+
+#: Records a change that is kept elsewhere: its subject, the change, by whom, its value.
+RecordChange = Callable[[str, str, str, dict[str, Any]], None]
+
 
 class Fleet:
-    """Implements `FleetService`. `fact` takes what alarm rules look at; `lending` tells what is lent and borrowed."""
+    """Implements `FleetService`. `fact` takes what alarm rules look at; `lending` tells what is lent and borrowed.
+    `agent` None: the site file has no section `fleet`."""
 
     def __init__(
         self,
@@ -54,8 +69,10 @@ class Fleet:
         clock: Clock,
         fact: Callable[[Fact], None],
         lending: Callable[[], FleetLendingAnswer],
+        agent: OwnAgent | None,
+        record: RecordChange,
     ) -> None:
-        self._lending = lending
+        self._lending, self._agent, self._record = lending, agent, record
         self._settings, self._clock, self._fact = site.fleet, clock, fact
         self._folder = FleetFolder(Path(site.data_dir))
         self._seen: dict[RefusedBy, int] = {}
@@ -65,9 +82,40 @@ class Fleet:
         """Raises StoreError."""
         if self._settings is None:
             return answer_of("", False, None, self._clock.utc(), self._lending())
-        status = self._folder.read("status.json", FleetStatus) if self._folder.joined else None
         now = self._clock.utc()
-        return answer_of(self._settings.name, self._folder.joined, status, now, self._lending())
+        return answer_of(self._settings.name, self._folder.joined, self.status(), now, self._lending())
+
+    def status(self) -> FleetStatus | None:
+        """The fleet as the agent told it last; None: there is none. Blocks. Raises StoreError."""
+        if self._settings is None or not self._folder.joined:
+            return None
+        return self._folder.read("status.json", FleetStatus)
+
+    # -- orders
+
+    async def order(self, order: FleetOrder, by: str) -> FleetOrderAnswer:
+        """Give the fleet an order; it is recorded here and on the head. Raises InvalidValue, NotFound, Conflict,
+        Forbidden, Unavailable, StoreError."""
+        if self._agent is None or self._settings is None:
+            raise NotFound("this box is in no fleet: the site file has no section fleet")
+        mine = self._settings.name
+        if order.kind == "invite":
+            order = replace(order, box=mine)
+        told = await self._agent.order(replace(order, by=str(by)))
+        self._record(*_change(order), by, _value(order, mine))
+        invited = order.kind == "invite"
+        return FleetOrderAnswer(
+            kind=told.kind, box=told.box, cameras=told.cameras, code=told.code if invited else None,
+            address=told.address if invited else None, hours=told.hours if invited else None,
+        )  # fmt: skip
+
+    def record(self, order: FleetOrder, given_on: str) -> None:
+        """Record an order that was carried out, which the box `given_on` sent or a command gave."""
+        by = order.by or "magpie fleet"
+        here = self._settings is not None and given_on == self._settings.name
+        self._record(*_change(order), by if here else f"{by} on {given_on}", _value(order, given_on))
+
+    # -- strangers
 
     async def run(self) -> None:
         """Look from time to time for refused strangers, until cancelled."""
@@ -91,6 +139,21 @@ class Fleet:
         self._lately = [one for one in self._lately if now_s - one[0] < LATELY_S]
         kinds = dict.fromkeys(ATTACKS[why] for _, why, _ in self._lately)
         self._fact(StrangersNow(sum(count for *_, count in self._lately), ", ".join(kinds)))
+
+
+_DONE: Final[Mapping[FleetOrderKind, str]] = {
+    "move": "camera moved", "drain": "drained", "undrain": "undrained", "leave": "left", "revoke": "put out",
+    "invite": "join code made",
+}  # fmt: skip
+
+
+def _change(order: FleetOrder) -> tuple[str, str]:
+    return f"fleet/{order.box}", _DONE[order.kind]
+
+
+def _value(order: FleetOrder, given_on: str) -> dict[str, Any]:
+    more: dict[str, Any] = {"camera": order.camera} if order.camera else {}
+    return {"given_on": given_on} | more
 
 
 def answer_of(

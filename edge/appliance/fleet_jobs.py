@@ -24,8 +24,8 @@ from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, Jo
 from edge.core.fleet_reasons import FleetReason
 from edge.core.journal_kinds import JournalNote
 from edge.fleet.folder import FleetFolder
-from edge.fleet.own_agent import ask_own_agent
-from edge.settings import FleetSettings, SiteSettings
+from edge.fleet.own_agent import OwnAgent
+from edge.settings import SiteSettings
 
 _LOOK_S: Final = 5.0
 _MOST_TASKS: Final = 100
@@ -34,7 +34,7 @@ _OVER: Final = frozenset({"ended", "withdrawn", "refused"})
 
 class FleetJobsService(Protocol):
     """Part of `edge.appliance.service.ApplianceService`. Every call raises NotFound where this box is in no fleet,
-    Unavailable where its agent does not run or nobody decides."""
+    Unavailable where its agent does not run or nobody decides, NotUnderstood where the head is of an older version."""
 
     async def jobs(self) -> FleetJobsAnswer:
         """All jobs that the head keeps."""
@@ -47,29 +47,29 @@ class FleetJobsService(Protocol):
 
 
 class FleetJobs:
-    """Implements `FleetJobsService`."""
+    """Implements `FleetJobsService`. `agent` None: the site file has no section `fleet`."""
 
-    def __init__(self, site: SiteSettings, note: JournalNote) -> None:
-        self._settings, self._note = site.fleet, note
+    def __init__(self, site: SiteSettings, note: JournalNote, agent: OwnAgent | None) -> None:
+        self._note, self._agent = note, agent
         self._folder = FleetFolder(Path(site.data_dir))
         self._seen: dict[str, str] | None = None
         self._last: FleetJobsAnswer | None = None
 
     async def jobs(self) -> FleetJobsAnswer:
         """See `FleetJobsService`."""
-        return jobs_answer(await ask_own_agent(self._folder, self._fleet(), "/jobs", JobsAsk(), JobsTold))
+        return jobs_answer(await self._own_agent().ask("/jobs", JobsAsk(), JobsTold))
 
     async def submit(self, job: Mapping[str, Any], by: str) -> FleetJobAnswer:
         """See `FleetJobsService`."""
-        fleet = self._fleet()
+        agent = self._own_agent()
         asked = submitted_job(job)
-        told = await ask_own_agent(self._folder, fleet, "/jobs/submit", JobSubmission(dict(job), by), JobOrdered)
+        told = await agent.ask("/jobs/submit", JobSubmission(dict(job), by), JobOrdered)
         self._note("fleet.job_submitted", data={"job": asked.job.id, "program": asked.work.program, "by": by})
         return job_answer(told.job)
 
     async def withdraw(self, job: str, by: str) -> None:
         """See `FleetJobsService`."""
-        await ask_own_agent(self._folder, self._fleet(), "/jobs/withdraw", JobWithdrawal(job, by), JobOrdered)
+        await self._own_agent().ask("/jobs/withdraw", JobWithdrawal(job, by), JobOrdered)
         self._note("fleet.job_withdrawn", data={"job": job, "by": by})
 
     def last(self) -> FleetJobsAnswer | None:
@@ -78,7 +78,7 @@ class FleetJobs:
 
     async def run(self) -> None:
         """On the head's box look from time to time for jobs that are over, until cancelled."""
-        while self._settings is not None:
+        while self._agent is not None:
             with contextlib.suppress(StoreError):  # its agent says so in the log
                 self.look(await asyncio.to_thread(self._folder.read, "jobs_told.json", JobsTold))
             await asyncio.sleep(_LOOK_S)
@@ -95,10 +95,10 @@ class FleetJobs:
                 self._note("fleet.job_over", data={"job": job, "outcome": phase})
         self._seen = dict(phases)
 
-    def _fleet(self) -> FleetSettings:
-        if self._settings is None:
+    def _own_agent(self) -> OwnAgent:
+        if self._agent is None:
             raise NotFound("this box is in no fleet", "the site file has no section fleet")
-        return self._settings
+        return self._agent
 
 
 def jobs_answer(told: JobsTold) -> FleetJobsAnswer:

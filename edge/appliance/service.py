@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from edge.appliance.alarms_service import AlarmsService
+from edge.appliance.all_boxes_service import AllBoxesService
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest, PictureHeader
 from edge.appliance.answers.events import JournalEntry
@@ -262,6 +263,9 @@ class ApplianceService(Protocol):
 
     @property
     def fleet(self) -> FleetService: ...
+
+    @property
+    def all_boxes(self) -> AllBoxesService: ...
 
     @property
     def fleet_jobs(self) -> FleetJobsService: ...

@@ -20,12 +20,12 @@ from edge.commands.fleet_jobs import JOB_ACTIONS, jobs_in_words
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.fleet_jobs import JobsAsk, JobsTold
-from edge.core.fleet_links import FleetOrder, FleetOrderKind, FleetStatus, OrderAnswer
+from edge.core.fleet_links import HOURS, MOST_HOURS, FleetOrder, FleetOrderKind, FleetStatus, OrderAnswer
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.codes import JoinCode
 from edge.fleet.folder import FleetFolder
 from edge.fleet.joining import found_fleet, invite, join_fleet
-from edge.fleet.own_agent import ask_own_agent
+from edge.fleet.own_agent import OwnAgent, ask_own_agent
 from edge.fleet.upgrading import Upgrade
 from edge.fleet.wire import encoded
 from edge.ingest.secrets import resolve_secret
@@ -45,7 +45,7 @@ def add_life_arguments(actions: Any) -> None:
         return parser
 
     _hours(action("start", "found a fleet; prints a join code for the next box"))
-    _hours(action("invite", "print a join code, on the head; it is used once"))
+    _hours(action("invite", "print a join code of the head; it is used once"))
     joined = action("join", "join a fleet")
     joined.add_argument("head", metavar="URL", help="the head's agent, https://HOST[:PORT]")
     joined.add_argument("--code", metavar="CODE", help="a join code (other users of this machine may see it)")
@@ -91,11 +91,11 @@ def run_life(args: argparse.Namespace) -> int:
 
 
 def _hours(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hours", type=float, default=24.0, help="the code is good for so long (default 24)")
+    parser.add_argument("--hours", type=float, default=HOURS, help="the code is good for so long (default 24)")
 
 
 def _valid_hours(args: argparse.Namespace) -> float:
-    if not 0 < args.hours <= 24 * 30:
+    if not 0 < args.hours <= MOST_HOURS:
         raise InvalidValue("--hours", args.hours, "a number above 0 to 720")
     return float(args.hours)
 
@@ -108,11 +108,14 @@ def _start(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -
 
 
 def _invite(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
-    folder = FleetFolder(Path(site.data_dir))
+    folder, hours = FleetFolder(Path(site.data_dir)), _valid_hours(args)
     status = _status_of(folder)
-    if status is not None and status.head not in (None, fleet.name):
-        raise MagpieError(f"{fleet.name} is not the head", f"make the code on {status.head}")
-    return _tell_code(folder, _valid_hours(args))
+    if status is None or status.head is None:  # the first box before its agent runs
+        return _tell_code(folder, hours)
+    answer = asyncio.run(_ask_agent(folder, fleet, FleetOrder("invite", fleet.name, hours=hours)))
+    _print(f"Join code for {answer.address}, to be used once within {hours:g} hours:")
+    _print(answer.code)
+    return 0
 
 
 def _tell_code(folder: FleetFolder, hours: float) -> int:
@@ -210,7 +213,7 @@ def _upgrade(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings)
 
 async def _upgraded(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings, folder: FleetFolder) -> bool:
     async def give(kind: Literal["drain", "undrain"]) -> None:
-        await ask_own_agent(folder, fleet, "/order", FleetOrder(kind, fleet.name), OrderAnswer)
+        await _ask_agent(folder, fleet, FleetOrder(kind, fleet.name))
 
     async def run_it(command: Sequence[str]) -> int:
         try:
@@ -232,7 +235,7 @@ def _order(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -
     folder = FleetFolder(Path(site.data_dir))
     box = fleet.name if args.action == "leave" else args.box
     order = FleetOrder(args.action, box, getattr(args, "camera", ""))
-    answer = asyncio.run(ask_own_agent(folder, fleet, "/order", order, OrderAnswer))
+    answer = asyncio.run(_ask_agent(folder, fleet, order))
     cameras = ", ".join(answer.cameras)
     _print(f"{_DONE[order.kind]}: {answer.box}" + (f" ({cameras})" if cameras else ""))
     return 0
@@ -240,8 +243,13 @@ def _order(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -
 
 _DONE: Final[dict[FleetOrderKind, str]] = {
     "drain": "is drained", "undrain": "takes cameras again", "move": "on its way to", "leave": "has left",
-    "revoke": "is put out",
+    "revoke": "is put out", "invite": "has made a join code",
 }  # fmt: skip
+
+
+async def _ask_agent(folder: FleetFolder, fleet: FleetSettings, order: FleetOrder) -> OrderAnswer:
+    async with OwnAgent(folder, fleet) as agent:
+        return await agent.order(order)
 
 
 def _status_of(folder: FleetFolder) -> FleetStatus | None:

@@ -60,6 +60,12 @@ class Conflict(MagpieError):
     code = "conflict"
 
 
+class NotUnderstood(MagpieError):
+    """Another box does not know a question, or cannot read it: it is of another version."""
+
+    code = "not_understood"
+
+
 class NotLoggedIn(MagpieError):
     """The client is not logged in, or the login is over, or name and password do not fit."""
 

@@ -270,27 +270,38 @@ class JoinAnswer:
 
 
 #: drain: move all cameras off a box, and give it none; undrain: let it take cameras again; move: one camera to a box;
-#: leave: the box leaves the fleet, its cameras stay on it; revoke: a box is put out, its certificate is refused.
-FleetOrderKind = Literal["drain", "undrain", "move", "leave", "revoke"]
+#: leave: the box leaves the fleet, its cameras stay on it; revoke: a box is put out, its certificate is refused;
+#: invite: the head makes a join code (`box`: the one that asks for it).
+FleetOrderKind = Literal["drain", "undrain", "move", "leave", "revoke", "invite"]
+#: A join code is good for so many hours at most, and for so many where nobody says.
+MOST_HOURS: Final = 720.0
+HOURS: Final = 24.0
 
 
 @dataclass(frozen=True)
 class FleetOrder:
-    """An operator's order to the head."""
+    """An operator's order to the head. `by`: the user who gave it by REST (empty: the command). `hours`: of an
+    `invite`, for so long the code is good."""
 
     kind: FleetOrderKind
     box: str
     camera: str = ""
+    by: str = ""
+    hours: float = HOURS
     api: int = API_VERSION
 
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """The order is under way: `cameras` that it moves."""
+    """The order is under way: `cameras` that it moves. Of an `invite`: the join code, the address of the agent that
+    takes it, and its hours."""
 
     kind: FleetOrderKind
     box: str
     cameras: tuple[str, ...] = ()
+    code: str = ""
+    address: str = ""
+    hours: float = 0.0
     api: int = API_VERSION
 
 

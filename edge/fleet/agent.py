@@ -38,7 +38,8 @@ from edge.fleet.head import HeadDuty
 from edge.fleet.identity import authority_of
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
-from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, check_sender, new_member
+from edge.fleet.order_records import OrderRecords
+from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, check_sender, invited, new_member
 from edge.fleet.own_cameras import OwnCameras
 from edge.fleet.refusals import Refusals
 from edge.fleet.votes import Votes
@@ -69,14 +70,15 @@ class FleetAgent:
         own: OwnCameras,
         copies: StudentCopies,
         refusals: Refusals,
+        records: OrderRecords,
         jobs: AgentJobs,
         clock: Clock,
         rules: FleetRules = LINK_RULES,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._memory, self._links, self._own, self._copies = memory, links, own, copies
-        self._refusals, self._clock, self._rules, self._alive = refusals, clock, rules, alive
-        self._jobs = jobs
+        self._refusals, self._records, self._jobs = refusals, records, jobs
+        self._clock, self._rules, self._alive = clock, rules, alive
         self._me = memory.me
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
@@ -97,6 +99,7 @@ class FleetAgent:
             (self._decide, _DECIDE_BEATS * self._rules.beat_s),
             (self._own.learn_students, self._rules.beat_s),
             (self._copies.follow, _COPY_BEATS * self._rules.beat_s),
+            (self._records.hand_in, self._rules.beat_s),
         )
         tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
         left = asyncio.create_task(self._left.wait())
@@ -335,13 +338,20 @@ class FleetAgent:
         return JoinAnswer(certificate, authority.certificate, memory.agreement, duty.term, self._me, key)
 
     async def order(self, order: FleetOrder, sender: str) -> OrderAnswer:
-        """An operator's order; a box that is not the head hands it on. Raises Conflict, NotFound, Forbidden,
-        Unavailable."""
-        memory = self._memory
-        if not memory.is_head and sender == self._me:
-            return await self._handed_on(order)
-        duty = self._head_duty()
+        """An operator's order; a box that is not the head hands it on. Raises InvalidValue, Conflict, NotFound,
+        Forbidden, Unavailable."""
+        if not self._memory.is_head and sender == self._me:
+            answer = await self._handed_on(order)
+        else:
+            answer = await self._carried_out(order, sender)
+        self._records.add(order, sender)
+        return answer
+
+    async def _carried_out(self, order: FleetOrder, sender: str) -> OrderAnswer:
+        memory, duty = self._memory, self._head_duty()
         check_sender(memory.agreement, order, sender, self._me)
+        if order.kind == "invite":
+            return invited(memory.folder, memory.agreement, order, self._me)
         if order.kind == "move":
             await self._fits(duty, order)
         before = memory.agreement

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
 
-from edge.core.errors import MagpieError, NotFound, Unavailable
+from edge.core.errors import Forbidden, MagpieError, NotFound, Unavailable
+from edge.core.fleet_links import FleetOrder
+from edge.core.fleet_questions import BOX_S, MOST_BYTES, MOST_PICTURE, BoxQuestion
+from edge.fleet.links import at_most
 from edge.ingest.secrets import Secret
+
+_ERRORS: Final[dict[int, type[MagpieError]]] = {403: Forbidden, 404: NotFound, 503: Unavailable}
 
 
 class ApplianceClient:
@@ -63,7 +69,30 @@ class ApplianceClient:
         found: dict[str, Any] = await self._ask("POST", "/admission", {"camera": dict(camera)}, timeout_s=4.0)
         return found
 
+    async def record(self, order: FleetOrder, sender: str) -> None:
+        """Have an order recorded that came by the box `sender`. Raises Unavailable, MagpieError."""
+        told = {"kind": order.kind, "box": order.box, "camera": order.camera, "by": order.by, "given_on": sender}
+        await self._ask("POST", "/fleet/records", told, timeout_s=3.0)
+
+    async def answer(self, question: BoxQuestion) -> bytes:
+        """The appliance's rows for a user of another box: JSON. Raises Forbidden, Unavailable, MagpieError."""
+        asked = {key: value for key, value in asdict(question).items() if key != "api"}
+        return await self._raw("POST", "/fleet/answers", asked, BOX_S, MOST_BYTES)
+
+    async def snapshot(self, camera: str, width: int) -> bytes:
+        """A camera's newest picture (JPEG). Raises NotFound, Unavailable, MagpieError."""
+        path = f"/cameras/{quote(camera, safe='')}/snapshot.jpg?width={width}"
+        return await self._raw("GET", path, None, BOX_S, MOST_PICTURE)
+
     async def _ask(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
+        raw = await self._raw(method, path, body, timeout_s)
+        try:
+            return json.loads(raw) if raw else None
+        except ValueError:
+            raise Unavailable("the appliance's answer cannot be read") from None
+
+    async def _raw(self, method: str, path: str, body: Any, timeout_s: float, most: int | None = None) -> bytes:
+        """The answer as it came; of more than `most` bytes one more is read."""
         headers = {"content-type": "application/json"}
         if self._token:
             headers["authorization"] = f"Bearer {self._token.reveal()}"
@@ -73,16 +102,12 @@ class ApplianceClient:
                 method, self._base + path, data=data, headers=headers, allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
             ) as answer:  # fmt: skip
-                raw = await answer.read()
+                raw = await (answer.read() if most is None else at_most(answer.content, most + 1))
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"the appliance does not answer: {error or type(error).__name__}") from None
         if answer.status < 300:
-            try:
-                return json.loads(raw) if raw else None
-            except ValueError:
-                raise Unavailable("the appliance's answer cannot be read") from None
-        kind = NotFound if answer.status == 404 else MagpieError
-        raise kind(_words(raw, answer.status))
+            return raw
+        raise _ERRORS.get(answer.status, MagpieError)(_words(raw, answer.status))
 
 
 def _words(raw: bytes, status: int) -> str:

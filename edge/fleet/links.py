@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_links import FleetMember
 from edge.fleet.identity import client_context
 from edge.fleet.wire import decoded, encoded
@@ -20,7 +20,9 @@ M = TypeVar("M")
 PREFIX: Final = "/fleet/v1"
 #: A message of a fleet with some hundred cameras is far below.
 LARGEST: Final = 16 << 20
-_ERRORS: Final[dict[int, type[MagpieError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 503: Unavailable}
+_ERRORS: Final[dict[int, type[MagpieError]]] = {
+    400: NotUnderstood, 403: Forbidden, 404: NotFound, 409: Conflict, 503: Unavailable,
+}  # fmt: skip
 
 
 class Links:
@@ -41,11 +43,16 @@ class Links:
         await self._session.close()
 
     async def ask(self, box: FleetMember, path: str, message: Any, kind: type[M], timeout_s: float = 2.0) -> M:
-        """A box's answer. Raises Unavailable (it does not answer), Forbidden, Conflict, MagpieError (it refuses)."""
+        """A box's answer. Raises Unavailable (it does not answer), NotUnderstood (it does not know the question),
+        InvalidValue, NotFound, Forbidden, Conflict, MagpieError (it refuses)."""
         return decoded(kind, await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s))
 
+    async def ask_bytes(self, box: FleetMember, path: str, message: Any, timeout_s: float, most: int) -> bytes:
+        """A box's answer as it came, at most `most` bytes of it and one more. Raises as `ask`."""
+        return await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s, most)
+
     async def fetch(self, box: FleetMember, path: str, timeout_s: float = 60.0, most: int | None = None) -> bytes:
-        """A file of a box, at most `most` bytes of it and one more. Raises as `ask`, and NotFound."""
+        """A file of a box, at most `most` bytes of it and one more. Raises as `ask`."""
         return await answer_of(self._session, box.address + PREFIX + path, None, box.name, timeout_s, most)
 
 
@@ -67,13 +74,14 @@ async def answer_of(
             timeout=aiohttp.ClientTimeout(total=timeout_s), server_hostname=box,
         ) as answer:  # fmt: skip
             if answer.status == 200:
-                return await (answer.read() if most is None else _at_most(answer.content, most + 1))
+                return await (answer.read() if most is None else at_most(answer.content, most + 1))
             raise _refusal(await answer.content.read(LARGEST + 1), url, answer.status)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise Unavailable(f"{url}: no box answers: {error or type(error).__name__}") from None
 
 
-async def _at_most(content: aiohttp.StreamReader, most: int) -> bytes:
+async def at_most(content: aiohttp.StreamReader, most: int) -> bytes:
+    """The first bytes of a body."""
     parts, left = [], most
     while left > 0 and (part := await content.read(left)):
         parts.append(part)
@@ -89,7 +97,9 @@ def _refusal(raw: bytes, url: str, status: int) -> MagpieError:
             return InvalidValue(str(told["path"]), _Given(str(told["given"])), str(told["allowed"]))
         words = str(told["message"])
         if status == 404 and told.get("code") != NotFound.code:
-            return Unavailable(f"{url}: this box does not know the question", "it is of an earlier version: upgrade it")
+            return NotUnderstood(
+                f"{url}: this box does not know the question", "it is of an earlier version: upgrade it"
+            )
     except (ValueError, KeyError, TypeError, AttributeError):
         words = f"{url} answered {status}"
     return _ERRORS.get(status, MagpieError)(words)

@@ -8,7 +8,17 @@ from typing import Final
 
 from edge.core.errors import Conflict, Forbidden, InvalidValue, NotFound
 from edge.core.fleet import BoxStatus
-from edge.core.fleet_links import FleetAgreement, FleetCamera, FleetMember, FleetOrder, JoinAsk
+from edge.core.fleet_links import (
+    MOST_HOURS,
+    FleetAgreement,
+    FleetCamera,
+    FleetMember,
+    FleetOrder,
+    JoinAsk,
+    OrderAnswer,
+)
+from edge.fleet.folder import FleetFolder
+from edge.fleet.joining import invite
 from scheduler.fleet.ownership import moved, with_members
 
 _BOX_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -38,7 +48,7 @@ def check_newcomer(agreement: FleetAgreement, asked: JoinAsk) -> None:
 
 
 def check_sender(agreement: FleetAgreement, order: FleetOrder, sender: str, head: str) -> None:
-    """Whether the head takes the order from this box. Raises Forbidden, Conflict."""
+    """Whether the head takes the order from this box. Raises InvalidValue, Forbidden, Conflict."""
     if order.kind == "leave" and order.box != sender:
         raise Forbidden(f"{sender} cannot leave for {order.box}", "revoke puts another box out")
     if order.kind == "revoke" and order.box == head:
@@ -46,6 +56,17 @@ def check_sender(agreement: FleetAgreement, order: FleetOrder, sender: str, head
     member = agreement.member(sender)
     if order.kind == "revoke" and (member is None or member.rank is None):
         raise Forbidden(f"{sender} may not put boxes out: it never decides", "give the order on another box")
+    if order.kind == "invite" and (member is None or member.rank is None):
+        raise Forbidden(f"{sender} may not let boxes in: it never decides", "give the order on another box")
+    if order.kind == "invite" and not 0 < order.hours <= MOST_HOURS:
+        raise InvalidValue("hours", order.hours, f"a number above 0 to {MOST_HOURS:g}")
+
+
+def invited(folder: FleetFolder, agreement: FleetAgreement, order: FleetOrder, head: str) -> OrderAnswer:
+    """A join code of the head. Raises Conflict, StoreError."""
+    code, member = invite(folder, order.hours), agreement.member(head)
+    address = "" if member is None else member.address
+    return OrderAnswer("invite", head, code=code.reveal(), address=address, hours=order.hours)
 
 
 def camera_to_move(agreement: FleetAgreement, order: FleetOrder, boxes: dict[str, BoxStatus]) -> FleetCamera:

@@ -20,7 +20,9 @@ from edge.fleet.identity import server_context
 from edge.fleet.lending import AgentLending
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
+from edge.fleet.order_records import OrderRecords
 from edge.fleet.own_cameras import OwnCameras
+from edge.fleet.questions import AgentQuestions
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import resolve_secret
@@ -71,13 +73,15 @@ async def _be_agent(
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
+        records = OrderRecords(settings.name, appliance)
         jobs = await parts.enter_async_context(AgentJobs(settings, folder, links, lambda: memory.agreement, clock))
-        agent = FleetAgent(memory, links, own, copies, refusals, jobs, clock, alive=alive)
+        agent = FleetAgent(memory, links, own, copies, refusals, records, jobs, clock, alive=alive)
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(
             settings.name, settings.lending, LendingFolder(Path(site.data_dir)), links, lambda: memory.agreement, clock
         )
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, jobs)
+        questions = AgentQuestions(settings.name, settings.answer, appliance, links, lambda: memory.agreement, clock)
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)

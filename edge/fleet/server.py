@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
 from edge.core.fleet_links import (
     AdmissionAsk,
@@ -34,6 +34,7 @@ from edge.core.fleet_links import (
     VoteAnswer,
     VoteRequest,
 )
+from edge.core.fleet_questions import BoxQuestion, FleetQuestion, FleetTold, PictureQuestion
 from edge.core.lending import LentState, LentWork
 from edge.fleet.door import LIMITS, Door, DoorLimits
 from edge.fleet.links import LARGEST, PREFIX
@@ -43,7 +44,7 @@ from edge.fleet.wire import decoded, encoded
 log = logging.getLogger(__name__)
 
 _STATUS: Final[dict[type[MagpieError], int]] = {
-    Forbidden: 403, NotFound: 404, Conflict: 409, InvalidValue: 400, Unavailable: 503,
+    Forbidden: 403, NotFound: 404, Conflict: 409, InvalidValue: 400, NotUnderstood: 400, Unavailable: 503,
 }  # fmt: skip
 _LARGEST_JOIN: Final = 64 << 10
 #: The box that sent a request, by its certificate.
@@ -99,6 +100,19 @@ class LendingDesk(Protocol):
         """The student that came out of `sender`'s retraining."""
 
 
+class QuestionDesk(Protocol):
+    """Carries questions of users to all boxes; each raises MagpieError for what it refuses."""
+
+    async def ask(self, asked: FleetQuestion, sender: str) -> FleetTold:
+        """The other boxes' answers to this box's appliance."""
+
+    async def answer(self, question: BoxQuestion, sender: str) -> bytes:
+        """The rows of this box for a user of `sender`, as JSON."""
+
+    async def picture(self, asked: PictureQuestion, sender: str) -> bytes:
+        """The newest picture of a camera (JPEG)."""
+
+
 class JobsDesk(Protocol):
     """Answers what boxes ask about the fleet's jobs; each raises MagpieError for what it refuses."""
 
@@ -113,8 +127,8 @@ class JobsDesk(Protocol):
 
 
 class AgentServer:
-    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending` or
-    `jobs` boxes that ask for it are told that there is no such thing here."""
+    """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending`,
+    `questions` or `jobs` boxes that ask for it are told that there is no such thing here."""
 
     def __init__(
         self,
@@ -124,6 +138,7 @@ class AgentServer:
         port: int,
         refusals: Refusals,
         lending: LendingDesk | None = None,
+        questions: QuestionDesk | None = None,
         jobs: JobsDesk | None = None,
         limits: DoorLimits = LIMITS,
     ) -> None:
@@ -141,6 +156,8 @@ class AgentServer:
         app.router.add_get(PREFIX + "/students/{digest}", self._student)
         if lending is not None:
             _add_lending(app, lending)
+        if questions is not None:
+            _add_questions(app, questions)
         if jobs is not None:
             _add_jobs(app, jobs)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, keepalive_timeout=30.0)
@@ -271,6 +288,25 @@ def _add_lending(app: web.Application, desk: LendingDesk) -> None:
     app.router.add_post(PREFIX + "/lending/state", state)
     app.router.add_get(PREFIX + "/lending/files/{name}/{digest}", file)
     app.router.add_get(PREFIX + "/lending/candidates/{name}", candidate)
+
+
+def _add_questions(app: web.Application, desk: QuestionDesk) -> None:
+    """The routes of questions to all boxes."""
+
+    async def ask(request: web.Request) -> web.Response:
+        return _message(await desk.ask(decoded(FleetQuestion, await request.read()), request[_BOX]))
+
+    async def answer(request: web.Request) -> web.Response:
+        found = await desk.answer(decoded(BoxQuestion, await request.read()), request[_BOX])
+        return web.Response(body=found, content_type="application/json")
+
+    async def picture(request: web.Request) -> web.Response:
+        found = await desk.picture(decoded(PictureQuestion, await request.read()), request[_BOX])
+        return web.Response(body=found, content_type="image/jpeg")
+
+    app.router.add_post(PREFIX + "/questions", ask)
+    app.router.add_post(PREFIX + "/question", answer)
+    app.router.add_post(PREFIX + "/picture", picture)
 
 
 def _add_jobs(app: web.Application, desk: JobsDesk) -> None:

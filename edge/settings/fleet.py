@@ -71,6 +71,12 @@ class FleetSettings(Settings):
         default_factory=dict, description="camera -> its zone; a camera not named is reached by every box"
     )
     lending: LendingSettings = LendingSettings()
+    answer: bool = Field(
+        True, description="answer users of other boxes: the wall with pictures, alarms, objects, journal, audit"
+    )
+    page: Annotated[str, Field(max_length=300, pattern=r"^(https?://[^\s\"'<>]+)?$")] = Field(
+        "", description="this box's page for people at other boxes; empty: by its address and web.port"
+    )
     engine: EngineSettings = EngineSettings()
     jobs: FleetJobsSettings = FleetJobsSettings()
     token: SecretReference = Field("", description="env:NAME or file:/path with an admin's API token of this appliance")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.fleet import FRESH_S, LATELY_S, Fleet
 from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import ManualClock
+from edge.core.errors import NotFound
 from edge.core.fleet_links import (
     CameraEpoch,
     CameraOverlap,
@@ -17,9 +19,12 @@ from edge.core.fleet_links import (
     FleetAgreement,
     FleetCamera,
     FleetMember,
+    FleetOrder,
     FleetStatus,
+    OrderAnswer,
 )
 from edge.fleet.folder import FleetFolder
+from edge.fleet.own_agent import OwnAgent
 from edge.settings import SiteSettings, parse
 
 ONE, TWO = CameraEpoch(1, 1), CameraEpoch(2, 1)
@@ -50,7 +55,8 @@ Box = tuple[Fleet, FleetFolder, ManualClock, list[Fact]]
 def box(tmp_path: Path) -> Box:
     clock, facts = ManualClock(), list[Fact]()
     site = parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": {"name": "b1", "token": "env:FLEET_TOKEN"}})
-    return Fleet(site, clock, facts.append, nothing_lent), FleetFolder(tmp_path), clock, facts
+    fleet = Fleet(site, clock, facts.append, nothing_lent, None, lambda *_: None)
+    return fleet, FleetFolder(tmp_path), clock, facts
 
 
 def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
@@ -74,8 +80,37 @@ def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
 
 
 def test_a_site_without_a_fleet_says_so(tmp_path: Path) -> None:
-    fleet = Fleet(parse(SiteSettings, {"data_dir": str(tmp_path)}), ManualClock(), lambda *_: None, nothing_lent)
+    site = parse(SiteSettings, {"data_dir": str(tmp_path)})
+    fleet = Fleet(site, ManualClock(), lambda *_: None, nothing_lent, None, lambda *_: None)
     assert (fleet.fleet().joined, fleet.fleet().me) == (False, "")
+
+
+async def test_orders_are_recorded_with_the_user_and_the_box_where_they_were_given(tmp_path: Path) -> None:
+    class Agent:
+        """Knows b2 only."""
+
+        async def order(self, order: FleetOrder) -> OrderAnswer:
+            if order.box == "b9":
+                raise NotFound("box b9 is not in the fleet")
+            return OrderAnswer(order.kind, "b1", code="code", address="https://b1:8470", hours=order.hours)
+
+    records: list[tuple[str, str, str, dict[str, Any]]] = []
+    site = parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": {"name": "b1", "token": "env:FLEET_TOKEN"}})
+    fleet = Fleet(
+        site, ManualClock(), lambda *_: None, nothing_lent, cast(OwnAgent, Agent()), lambda *r: records.append(r)
+    )
+    assert (await fleet.order(FleetOrder("drain", "b2"), "ann")).code is None
+    assert (await fleet.order(FleetOrder("invite", ""), "ann")).code == "code"
+    with pytest.raises(NotFound):
+        await fleet.order(FleetOrder("drain", "b9"), "ann")
+    fleet.record(FleetOrder("move", "b2", "gate", by="eve"), "b3")
+    fleet.record(FleetOrder("undrain", "b2"), "b1")
+    assert records == [
+        ("fleet/b2", "drained", "ann", {"given_on": "b1"}),
+        ("fleet/b1", "join code made", "ann", {"given_on": "b1"}),
+        ("fleet/b2", "camera moved", "eve on b3", {"given_on": "b3", "camera": "gate"}),
+        ("fleet/b2", "undrained", "magpie fleet", {"given_on": "b1"}),
+    ]
 
 
 def test_strangers_of_the_last_minutes_are_counted_and_port_scans_are_not(box: Box) -> None:

@@ -15,6 +15,7 @@ from edge.core.fleet_jobs import DoneTask, EngineTold, FleetJobTold, JobsTold, R
 from edge.core.fleet_reasons import FleetReason
 from edge.fleet.folder import FleetFolder
 from edge.fleet.joining import found_fleet
+from edge.fleet.own_agent import OwnAgent
 from edge.settings import SiteSettings, parse
 
 FLEET = {"name": "b1", "token": "env:X", "host": "127.0.0.1", "port": 1}
@@ -50,7 +51,7 @@ def test_a_job_is_answered_with_its_tasks() -> None:
 
 def test_jobs_that_are_over_are_journalled_once(tmp_path: Path) -> None:
     notes = Notes()
-    jobs = FleetJobs(parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": FLEET}), notes)  # type: ignore[arg-type]
+    jobs = FleetJobs(parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": FLEET}), notes, None)
     over = replace(ONE, phase="ended")
     jobs.look(replace(TOLD, jobs=(replace(over, id="before"), ONE)))
     assert notes == []
@@ -66,16 +67,17 @@ def test_jobs_that_are_over_are_journalled_once(tmp_path: Path) -> None:
 
 
 async def test_without_a_fleet_or_an_agent_it_says_so(tmp_path: Path) -> None:
-    alone = FleetJobs(parse(SiteSettings, {"data_dir": str(tmp_path)}), Notes())  # type: ignore[arg-type]
+    alone = FleetJobs(parse(SiteSettings, {"data_dir": str(tmp_path)}), Notes(), None)
     with pytest.raises(NotFound, match="no fleet"):
         await alone.jobs()
     site = parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": FLEET})
-    notes = Notes()
-    jobs = FleetJobs(site, notes)  # type: ignore[arg-type]
+    assert site.fleet is not None
+    folder, notes = FleetFolder(tmp_path), Notes()
+    agent = OwnAgent(folder, site.fleet)
+    jobs = FleetJobs(site, notes, agent)
     with pytest.raises(NotFound, match="no fleet"):
         await jobs.submit({"id": "x", "demand": {}, "duration_s": 1}, "ada")
-    assert site.fleet is not None
-    found_fleet(FleetFolder(tmp_path), "yard", site.fleet, "127.0.0.1")
+    found_fleet(folder, "yard", site.fleet, "127.0.0.1")
     for asked in (
         jobs.jobs(),
         jobs.withdraw("x", "ada"),
@@ -83,4 +85,5 @@ async def test_without_a_fleet_or_an_agent_it_says_so(tmp_path: Path) -> None:
     ):
         with pytest.raises(Unavailable, match="no box answers"):
             await asked
+    await agent.close()
     assert notes == []

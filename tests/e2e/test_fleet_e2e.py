@@ -25,6 +25,19 @@ def agents_of(box: RealBox) -> list[psutil.Process]:
     return [p for p in psutil.process_iter(["cmdline"]) if {"agent", box.site} <= set(p.info["cmdline"] or ())]
 
 
+def wall_of(box: RealBox, outcome: str) -> list[dict[str, Any]] | None:
+    """The cameras of all boxes as a box shows them, once it says this of b2."""
+    wall = box.ask("/fleet/wall") or {"boxes": ()}
+    told = {b["box"]: b["outcome"] for b in wall["boxes"]}
+    return wall["cameras"] if told.get("b2") == outcome else None
+
+
+def changes_of(box: RealBox) -> set[tuple[str, str, str]]:
+    """Box, author and change of each row of the audit of all boxes."""
+    rows = (box.ask("/fleet/audit") or {"rows": ()})["rows"]
+    return {(r["box"], r["change"]["by"], r["change"]["action"]) for r in rows}
+
+
 def test_a_killed_boxs_camera_is_answered_elsewhere(
     cameras: tuple[list[dict[str, Any]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,7 +52,13 @@ def test_a_killed_boxs_camera_is_answered_elsewhere(
         (version,) = second.ask(f"/cameras/{camera}/models")
         copy = tmp_path / "b1" / "fleet" / "students" / f"{version['blob']}.safetensors"
         until(copy.is_file, "its student is copied", 20)
+        (shown,) = until(lambda: wall_of(first, "answered"), "both boxes are on one wall", 20)
+        assert (shown["camera"], shown["box"], shown["state"]) == (camera, "b2", "live")
+        assert main(["fleet", "undrain", second.site, "b1"]) == 0
+        given = {("b1", "magpie fleet on b2", "undrained"), ("b2", "magpie fleet", "undrained")}
+        until(lambda: given <= changes_of(first), "the order is in both audits", 20)
         second.kill()
+        until(lambda: wall_of(first, "silent") is not None, "the wall says that b2 is silent", 20)
         until(lambda: first.answers().get(camera), f"it is answered elsewhere\n{first.log()[-3000:]}", 60)
         until(lambda: first.owners() == {camera: "b1"}, "the fleet knows", 20)
         (there,) = first.ask(f"/cameras/{camera}/models")

@@ -13,7 +13,7 @@ import numpy as np
 from alarms_double import DictAlarms
 from counts_double import DictCounts
 from events_double import DictEvents
-from fleet_double import DictFleet, DictFleetJobs
+from fleet_double import DictAllBoxes, DictFleet, DictFleetJobs
 from model_files_double import TupleModelFiles
 from outputs_double import OUTPUT_STATE, DictOutputs
 from served_double import DictServedModels
@@ -112,6 +112,7 @@ class DictAppliance:
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
         self.fleet = DictFleet()
+        self.all_boxes = DictAllBoxes(jpeg(1))
         self.fleet_jobs = DictFleetJobs()
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from web.examples.access import AUDIT as CHANGE
+from web.examples.alarms import ALARM, OBJECT
+from web.examples.events import EVENT
 from web.examples.example import AT_UTC_S, Example
 
 FLEET: Final[Example] = {
@@ -35,6 +38,43 @@ FLEET: Final[Example] = {
         "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
     },
 }  # fmt: skip
+ORDERED: Final[Example] = {
+    "kind": "move", "box": "b2", "cameras": ["north"], "code": None, "address": None, "hours": None,
+}  # fmt: skip
+_ASKED: Final = [
+    {"box": "b1", "outcome": "answered", "age_s": 0.0, "page": ""},
+    {"box": "b2", "outcome": "answered", "age_s": 0.0, "page": "https://b2:8080/"},
+    {"box": "b3", "outcome": "silent", "age_s": 42.0, "page": ""},
+]
+WALL: Final[Example] = {
+    "me": "b1",
+    "boxes": _ASKED,
+    "cameras": [
+        {"camera": "north", "name": "Junction north", "box": "b1", "state": "live", "fault": None, "accuracy": 0.83,
+         "fps": 25.0, "answers_per_s": 10.0},
+        {"camera": "yard", "name": "Yard", "box": "b2", "state": "live", "fault": None, "accuracy": 0.71, "fps": 25.0,
+         "answers_per_s": 5.0},
+        {"camera": "gate", "name": "Gate", "box": "b3", "state": None, "fault": None, "accuracy": None, "fps": 0.0,
+         "answers_per_s": 0.0},
+    ],
+}  # fmt: skip
+ALARMS: Final[Example] = {
+    "boxes": _ASKED, "rows": [{"box": "b2", "also_on": ["b1"], "alarm": ALARM}], "next": None,
+}  # fmt: skip
+OBJECTS: Final[Example] = {"boxes": _ASKED, "rows": [{"box": "b2", "found": OBJECT}], "next": None}
+EVENTS: Final[Example] = {"boxes": _ASKED, "rows": [{"box": "b2", "entry": EVENT}], "next": None}
+AUDIT: Final[Example] = {"boxes": _ASKED, "rows": [{"box": "b2", "change": CHANGE}], "next": None}
+QUESTION: Final[Example] = {
+    "about": "alarms",
+    "asker": {"name": "ann", "role": "viewer", "cameras": ["junction-north"], "tenants": None},
+    "rows": {"limit": 50, "active": True},
+}
+FOUND: Final[Example] = {
+    "page": "", "page_port": 8080, "page_tls": True, "more": False, "last": 17, "cameras": [], "alarms": [ALARM],
+    "objects": [], "events": [], "audit": [],
+    "overlaps": [{"camera": "junction-north", "start_utc_s": AT_UTC_S - 60.0, "end_utc_s": AT_UTC_S}],
+}  # fmt: skip
+RECORD: Final[Example] = {"kind": "drain", "box": "b2", "camera": "", "by": "ann", "given_on": "b1"}
 
 JOB_GIVEN: Final[Example] = {
     "id": "night-check", "demand": {"cpu": 1}, "duration_s": 60, "tasks": 2, "tenant": "night",

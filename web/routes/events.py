@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.read import plain
+from edge.appliance.journal_pages import seen_entries, seen_entry
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from web import limits
@@ -29,7 +30,6 @@ ROLES: Final = {
 
 #: A comment line after so long without an event, so that proxies keep the stream and a dead reader is noticed.
 _PAUSE_S = 15.0
-_PAGE = 1000
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "server-sent events; `data` is one journal entry",
@@ -48,29 +48,8 @@ async def events(
     kind: Annotated[str | None, Query(pattern=r"^[a-z0-9_.-]{1,100}$", examples=["model.promoted"])] = None,
 ) -> list[JournalEntry]:
     """The journal, newest first. Page on with `before` = the last id."""
-    if caller.sees_all or camera is not None:
-        return limits.rows(caller, await asyncio.to_thread(service.events.recent, limit, before, camera, kind))
-    return await asyncio.to_thread(_page, service, caller, limit, before, kind)
-
-
-def _page(
-    service: ApplianceService, caller: Principal, limit: int, before: int | None, kind: str | None
-) -> list[JournalEntry]:
-    """A page of what the caller may see, gathered from pages of everything."""
-    out: list[JournalEntry] = []
-    while len(out) < limit:
-        page = service.events.recent(_PAGE, before, None, kind)
-        out += [e for e in (limits.event(caller, entry) for entry in page) if e is not None]
-        if len(page) < _PAGE:
-            break
-        before = _number(page[-1])
-    return out[:limit]
-
-
-def _number(entry: JournalEntry) -> int:
-    """The id of an entry that is kept: a number."""
-    assert isinstance(entry.id, int)
-    return entry.id
+    found = await asyncio.to_thread(seen_entries, service.events.recent, caller, limit, before, camera, kind)
+    return limits.rows(caller, found)
 
 
 @router.get("/stream", response_class=StreamingResponse, responses=_STREAM)
@@ -86,7 +65,7 @@ async def stream(service: Service, caller: Caller, closing: Closing) -> Streamin
 async def _lines(service: ApplianceService, caller: Principal, closing: asyncio.Event) -> AsyncIterator[str]:
     yield ": from now on\n\n"
     async for entry in until_closing(service.events.subscribe(), closing, _PAUSE_S):
-        shown = None if entry is None else limits.event(caller, entry)
+        shown = None if entry is None else seen_entry(caller, entry)
         if entry is None:
             yield ": still here\n\n"
         elif shown is not None:

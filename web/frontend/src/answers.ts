@@ -139,6 +139,17 @@ export type ApplicationStageAnswer = {
   expected_fan_out: number;
 };
 
+/** A box that was asked, and what came of it: "answered"; "silent" (no answer in time); "not_known" (its version
+ * does not know the question); "refused"; "too_long"; "failed"; "not_asked" (more boxes than are asked at once).
+ * `age_s`: how long ago it last answered (null: never since this box's agent began). `page`: its page's address
+ * (empty: not known here). */
+export type AskedBoxAnswer = {
+  box: string;
+  outcome: "answered" | "silent" | "not_known" | "refused" | "too_long" | "failed" | "not_asked";
+  age_s: number | null;
+  page: string;
+};
+
 /** The value of an object's attribute: a label with its `score` (0-1), or a number (`score` null); from so many
  * `answers` of the application. */
 export type AttributeAnswer = {
@@ -178,6 +189,23 @@ export type BorrowedAnswer = {
   phase: "asked" | "fetching" | "running" | "done" | "failed";
   fraction: number;
   profiling: boolean;
+};
+
+/** The rows of a box for a user of another one; the lists that were not asked for are empty. `more`: there are older
+ * rows, with ids below `last`. `page`: its page's address as its settings name it (empty: they do not); else
+ * `page_port` on the box's machine (null: its page is reached on the machine only), `page_tls`: by https. */
+export type BoxFoundAnswer = {
+  page: string;
+  page_port: number | null;
+  page_tls: boolean;
+  more: boolean;
+  last: number | null;
+  cameras: CameraOnWall[];
+  alarms: AlarmAnswer[];
+  objects: ObjectAnswer[];
+  events: JournalEntry[];
+  audit: AuditAnswer[];
+  overlaps: CameraOverlapAnswer[];
 };
 
 /** Whether the appliance does its work. */
@@ -238,6 +266,17 @@ export type CameraEffectAnswer = {
   before: number | null;
   after: number | null;
   loss: number;
+};
+
+/** A camera as its box tells it. */
+export type CameraOnWall = {
+  camera: string;
+  name: string;
+  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
+  accuracy: number | null;
+  fps: number;
+  answers_per_s: number;
 };
 
 /** Two boxes answered a camera, this one until `end_utc_s`: events of that time may be there twice. */
@@ -684,6 +723,20 @@ export type FindingAnswer = {
   message: string;
 };
 
+/** An alarm of `box`. `also_on`: boxes that raised it, too, while two boxes answered its camera. */
+export type FleetAlarmAnswer = {
+  box: string;
+  also_on: string[];
+  alarm: AlarmAnswer;
+};
+
+/** A page of the alarms of all boxes, newest first. `next`: the cursor of the next page; null: there is none. */
+export type FleetAlarmsAnswer = {
+  boxes: AskedBoxAnswer[];
+  rows: FleetAlarmAnswer[];
+  next: string | null;
+};
+
 /** The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
  * site file has no section `fleet`). `agent` false: its agent does not run,
  * and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
@@ -701,6 +754,13 @@ export type FleetAnswer = {
   overlaps: CameraOverlapAnswer[];
   refused: Record<string, number>;
   lending: FleetLendingAnswer;
+};
+
+/** A page of the audits of all boxes, newest first. `next` as of alarms. */
+export type FleetAuditAnswer = {
+  boxes: AskedBoxAnswer[];
+  rows: FleetChangeAnswer[];
+  next: string | null;
 };
 
 /** A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
@@ -730,12 +790,31 @@ export type FleetCameraAnswer = {
   cannot: string;
 };
 
+/** A change that `box` recorded. */
+export type FleetChangeAnswer = {
+  box: string;
+  change: AuditAnswer;
+};
+
 /** The head's engine; `why` it failed (empty: it did not); `boxes` that it has now. */
 export type FleetEngineAnswer = {
   kind: "local" | "ray" | "kubernetes";
   phase: "off" | "starting" | "up" | "failed";
   why: string;
   boxes: string[];
+};
+
+/** An entry of the journal of `box`. */
+export type FleetEventAnswer = {
+  box: string;
+  entry: JournalEntry;
+};
+
+/** A page of the journals of all boxes, newest first. `next` as of alarms. */
+export type FleetEventsAnswer = {
+  boxes: AskedBoxAnswer[];
+  rows: FleetEventAnswer[];
+  next: string | null;
 };
 
 /** A job. `tasks` of it there are, of which `done` have ended; `told` has a row for each that runs, ended or failed,
@@ -789,6 +868,30 @@ export type FleetLendingAnswer = {
   failures: Record<string, number>;
 };
 
+/** An object that `box` followed. */
+export type FleetObjectAnswer = {
+  box: string;
+  found: ObjectAnswer;
+};
+
+/** A page of the objects of all boxes, newest first. `next` as of alarms. */
+export type FleetObjectsAnswer = {
+  boxes: AskedBoxAnswer[];
+  rows: FleetObjectAnswer[];
+  next: string | null;
+};
+
+/** The order is under way: `cameras` that it moves. Of "invite": the join code, which is told only here, the address
+ * of the agent that takes it, and its hours. */
+export type FleetOrderAnswer = {
+  kind: "drain" | "undrain" | "move" | "leave" | "revoke" | "invite";
+  box: string;
+  cameras: string[];
+  code: string | null;
+  address: string | null;
+  hours: number | null;
+};
+
 /** Why a job waits or is refused: a code, and the same in words. */
 export type FleetReasonAnswer = {
   code: "no_such_resource" | "no_box_in_zone" | "too_large" | "too_many_at_once" | "queue_too_small" | "target_refused" | "target_withdrawn" | "circle" | "unknown_queue" | "unknown_tenant" | "signal" | "near" | "no_offer" | "turn" | "slots" | "full" | "away" | "kept_free" | "fencing" | "head";
@@ -803,6 +906,26 @@ export type FleetTenantAnswer = {
   wanted: number;
   share: number;
   used: number;
+};
+
+/** The cameras of all boxes. `me`: this box. */
+export type FleetWallAnswer = {
+  me: string;
+  boxes: AskedBoxAnswer[];
+  cameras: FleetWallCamera[];
+};
+
+/** A camera of the fleet and the box that told it. `state` null: the box did not answer, or (`box` null) no box has
+ * the camera; name and box are then as the fleet's list has them. */
+export type FleetWallCamera = {
+  camera: string;
+  name: string;
+  box: string | null;
+  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped" | null;
+  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
+  accuracy: number | null;
+  fps: number;
+  answers_per_s: number;
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that

@@ -6,10 +6,15 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import { Tabs } from "../parts/tabs";
+import { go, href, useRoute } from "../router";
 import { seesAll } from "../session";
-import { FleetJobs } from "./fleet_jobs";
-import type { PageProps } from "./index";
 import "../styles/fleet.css";
+import { FleetJobs } from "./fleet_jobs";
+import { BoxOrders, Invite, MoveCamera, mayOrder } from "./fleet_orders";
+import { FleetAudit, FleetSearch } from "./fleet_search";
+import { FleetWall } from "./fleet_wall";
+import type { PageProps } from "./index";
 
 const EVERY_S = 2;
 const STATUS = { open: "There", silent: "Not heard", lost: "Lost" };
@@ -35,10 +40,20 @@ const REFUSED: Record<string, string> = {
   too_many: "too many connections without a certificate at once",
 };
 
-function Boxes({ fleet }: { fleet: FleetAnswer }) {
+interface PartProps {
+  fleet: FleetAnswer;
+  /** Whether the reader may give orders. */
+  orders: boolean;
+  again: () => void;
+}
+
+function Boxes({ fleet, orders, again }: PartProps) {
   return (
     <section class="card" aria-labelledby="boxes-title">
-      <h2 id="boxes-title">Boxes</h2>
+      <div class="card-head">
+        <h2 id="boxes-title">Boxes</h2>
+        {orders && <Invite />}
+      </div>
       <Table
         caption="The boxes of the fleet"
         rows={fleet.boxes}
@@ -63,6 +78,7 @@ function Boxes({ fleet }: { fleet: FleetAnswer }) {
           { key: "role", title: "Part", cell: (b) => (b.head ? "Head" : b.decides ? "Standby" : "Member") + (b.drained ? ", drained" : "") },
           { key: "zones", title: "Zones", cell: (b) => (b.zones.length === 0 ? <span class="quiet">–</span> : b.zones.join(", ")) },
           { key: "cameras", title: "Cameras", cell: (b) => b.cameras },
+          ...(orders ? [{ key: "orders", title: "Orders", cell: (b: FleetBoxAnswer) => <BoxOrders fleet={fleet} box={b} again={again} /> }] : []),
         ]}
       />
       {fleet.mandate === false && <p role="status">This box is the head, but hears less than half of the boxes: nothing is moved.</p>}
@@ -78,7 +94,7 @@ function stateOf(camera: FleetCameraAnswer): string {
   return "Answered";
 }
 
-function Cameras({ fleet }: { fleet: FleetAnswer }) {
+function Cameras({ fleet, orders, again }: PartProps) {
   return (
     <section class="card" aria-labelledby="owners-title">
       <h2 id="owners-title">Cameras</h2>
@@ -102,6 +118,9 @@ function Cameras({ fleet }: { fleet: FleetAnswer }) {
                 </>
               ),
             },
+            ...(orders
+              ? [{ key: "orders", title: "Orders", cell: (c: FleetCameraAnswer) => <MoveCamera fleet={fleet} camera={c} again={again} /> }]
+              : []),
           ]}
         />
       )}
@@ -192,9 +211,20 @@ function Refused({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
-export function FleetPage({ me }: PageProps) {
+const TABS = [
+  { id: "boxes", title: "Boxes" },
+  { id: "wall", title: "Wall" },
+  { id: "search", title: "Search" },
+];
+const AUDIT = { id: "audit", title: "Audit log" };
+
+export function FleetPage({ known, me }: PageProps) {
   const asked = useAsked<FleetAnswer>("/fleet", null, EVERY_S);
+  const route = useRoute();
   const fleet = asked.value;
+  const admin = mayOrder(me);
+  const tabs = admin ? [...TABS, AUDIT] : TABS;
+  const chosen = tabs.find((t) => t.id === route.rest[0])?.id ?? "boxes";
   return (
     <>
       <div class="page-head">
@@ -210,13 +240,20 @@ export function FleetPage({ me }: PageProps) {
       )}
       {fleet?.joined && !fleet.agent && <p role="alert">The agent of this box does not run. This is as it told last.</p>}
       {fleet?.joined && (
-        <>
-          <Boxes fleet={fleet} />
-          <Cameras fleet={fleet} />
-          {seesAll(me) && <FleetJobs />}
-          <Lending fleet={fleet} />
-          <Refused fleet={fleet} />
-        </>
+        <Tabs label="Fleet" tabs={tabs} chosen={chosen} onChoose={(id) => go(id === "boxes" ? href("fleet") : href("fleet", id), true)}>
+          {chosen === "boxes" && (
+            <>
+              <Boxes fleet={fleet} orders={admin} again={asked.again} />
+              <Cameras fleet={fleet} orders={admin} again={asked.again} />
+              {seesAll(me) && <FleetJobs />}
+              <Lending fleet={fleet} />
+              <Refused fleet={fleet} />
+            </>
+          )}
+          {chosen === "wall" && <FleetWall cameras={known.overview?.cameras ?? []} />}
+          {chosen === "search" && <FleetSearch fleet={fleet} />}
+          {chosen === "audit" && <FleetAudit />}
+        </Tabs>
       )}
     </>
   );

@@ -22,7 +22,12 @@ const STATES: Record<CameraStateName, [string, Tone]> = {
 
 /** A camera's state in words, and how bad it is. */
 export function stateOf(camera: Camera): [string, Tone] {
-  return STATES[camera.state] ?? [camera.state, "wait"];
+  return wordsOf(camera.state);
+}
+
+/** A camera's state by its name. */
+export function wordsOf(state: CameraStateName): [string, Tone] {
+  return STATES[state] ?? [state, "wait"];
 }
 
 /** Corners as fractions of the picture. */
