@@ -21,6 +21,7 @@ ANSWERS: dict[str, Any] = {
     "/fleet/objects": examples.OBJECTS,
     "/fleet/events": examples.EVENTS,
     "/fleet/audit": examples.AUDIT,
+    "/fleet/jobs": examples.JOBS,
 }
 FULL = "b2 does not admit the camera north"
 #: One point, drawn.
@@ -51,7 +52,7 @@ async def test_the_tabs_of_a_fleet_are_sound(visits: Visits, crossroads: Crossro
     await with_a_fleet(visit)
     wrong = {}
     for tab, words in (
-        ("", "b1 (this box)"),
+        ("", "night-check"),  # the jobs come last
         ("/wall", "b3 does not answer"),
         ("/search", "also on b1"),
         ("/audit", "ann"),
