@@ -143,7 +143,7 @@ async def test_any_box_that_may_decide_has_the_head_make_a_join_code(tmp_path: P
         await fleet.found("b1")
         await fleet.join("b2", "b1")
         await fleet.join("b3", "b1", role="member")
-        await until(lambda: len(fleet.status("b3").boxes) == 3, "all know each other")
+        await until(lambda: len(fleet.status("b3").boxes) == 3 and fleet.status("b1").mandate, "all know each other")
         async with OwnAgent(fleet.folder("b2"), fleet.settings["b2"]) as agent:
             made = await agent.order(FleetOrder("invite", "b2", by="ann", hours=2.0))
             with pytest.raises(InvalidValue, match="hours"):

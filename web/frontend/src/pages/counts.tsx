@@ -214,7 +214,7 @@ function Hours({ found, span, now_s }: { found: CountsAnswer; span: Span; now_s:
     <section class="card" aria-labelledby="counts-hours">
       <h2 id="counts-hours">{span === "day" ? "By hour" : "By day"}</h2>
       <p class="quiet small">Objects over lines, all classes, as counted. Hatched: the part of the time that nobody watched.</p>
-      <ol class="counts-bars">
+      <ol class={span === "day" ? "counts-bars of-day" : "counts-bars"}>
         {bars.map((b) => (
           <li key={b.key} title={`${b.label}: ${barWords(b)}`}>
             <span class="bar-box">
