@@ -9,11 +9,10 @@ from typing import Any
 
 from edge.appliance.answers.counts import CountsAnswer
 from edge.appliance.answers.read import read
-from edge.core.counts import STEP_S, Corrected, Count, CountCheck, Step, WatchedTime
+from edge.core.counts import STEP_S, Corrected, Count, CountCheck, Step, WatchedTime, summed
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
 from scheduler.counts.near import checked_place
-from scheduler.counts.tally import summed
 
 
 def counts_answer(

@@ -8,8 +8,8 @@ the camera was watched: a time in which it was not is unknown, not zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from edge.core import checks
@@ -18,7 +18,6 @@ from edge.core.zones import Point
 
 Direction = Literal["forward", "backward"]
 PlaceKind = Literal["line", "movement", "zone"]
-PLACE_KINDS: Final[tuple[PlaceKind, ...]] = ("line", "movement", "zone")
 Step = Literal["minute", "hour", "day"]
 #: The lengths of buckets, in seconds.
 STEP_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 3600, "day": 86_400}
@@ -139,3 +138,33 @@ class Corrected:
 
     def to_json(self) -> dict[str, Any]:
         return {"value": round(self.value, 2), "low": round(self.low, 2), "high": round(self.high, 2)}
+
+
+def summed(counts: Iterable[Count]) -> tuple[Count, ...]:
+    """Counts with those of the same bucket, place and class added up, in order."""
+    found: dict[tuple[str, int, Place, str], Count] = {}
+    for count in counts:
+        key = (count.camera, count.start_s, count.place, count.class_name)
+        found[key] = found[key].with_more(count) if key in found else count
+    return tuple(found[key] for key in sorted(found))
+
+
+def watched_sum(watched: Iterable[WatchedTime]) -> tuple[WatchedTime, ...]:
+    """As `summed`, of the time that cameras were watched."""
+    found: dict[tuple[str, int], WatchedTime] = {}
+    for one in watched:
+        before = found.get((one.camera, one.start_s), WatchedTime(one.camera, one.start_s))
+        found[one.camera, one.start_s] = replace(
+            one, seconds=before.seconds + one.seconds, answers=before.answers + one.answers
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def coarser(counts: Iterable[Count], step_s: int) -> tuple[Count, ...]:
+    """Counts in buckets of `step_s` seconds."""
+    return summed(replace(c, start_s=c.start_s // step_s * step_s) for c in counts)
+
+
+def watched_coarser(watched: Iterable[WatchedTime], step_s: int) -> tuple[WatchedTime, ...]:
+    """The time that cameras were watched, in buckets of `step_s` seconds."""
+    return watched_sum(replace(w, start_s=w.start_s // step_s * step_s) for w in watched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from edge.core import checks
-from edge.core.counts import STEP_S, Count, CountCheck, Place, Step, WatchedTime
+from edge.core.counts import (
+    STEP_S,
+    Count,
+    CountCheck,
+    Place,
+    Step,
+    WatchedTime,
+    coarser,
+    watched_coarser,
+)
 from edge.store import tables as t
 from edge.store.database import retried, upsert
 from edge.store.parts import Part, text
@@ -48,9 +57,9 @@ class CountsPart(Part):
         """Add to what is there, all or nothing. Raises DiskFull, Unavailable, StoreError, InvalidValue."""
         with self.database.write() as c:
             for step_s in STEP_S.values():
-                for row in _coarse(counts, step_s):
+                for row in coarser(counts, step_s):
                     _add_count(c, step_s, row)
-                for one in watched:
+                for one in watched_coarser(watched, step_s):
                     _add_watched(c, step_s, one)
             for check in found:
                 _add_check(c, check)
@@ -127,16 +136,6 @@ class CountsPart(Part):
                 return total
 
 
-def _coarse(counts: Iterable[Count], step_s: int) -> Iterable[Count]:
-    return (_at(count, count.start_s // step_s * step_s) for count in counts)
-
-
-def _at(count: Count, start_s: int) -> Count:
-    return Count(
-        count.camera, start_s, count.place, count.class_name, count.objects, count.seconds, count.standing_s, count.most
-    )
-
-
 def _add_count(c: Connection, step_s: int, count: Count) -> None:
     key = {
         "camera": text("count.camera", count.camera), "step_s": step_s, "start_s": count.start_s,
@@ -151,7 +150,7 @@ def _add_count(c: Connection, step_s: int, count: Count) -> None:
 
 def _add_watched(c: Connection, step_s: int, one: WatchedTime) -> None:
     key = {
-        "camera": text("watched.camera", one.camera), "step_s": step_s, "start_s": one.start_s // step_s * step_s,
+        "camera": text("watched.camera", one.camera), "step_s": step_s, "start_s": one.start_s,
     }  # fmt: skip
     more = {"seconds": _w.seconds + one.seconds, "answers": _w.answers + one.answers}
     upsert(c, t.count_watched, _WATCHED_KEY, key | {"seconds": one.seconds, "answers": one.answers}, more)

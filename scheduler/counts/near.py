@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from edge.core.accuracy import box_iou
 from edge.core.counts import CountCheck, CountLine, Place
 from edge.core.zones import Box, Zone, foot_point
 
@@ -102,11 +105,12 @@ def _beside(line: CountLine, foot: tuple[float, float]) -> bool:
 
 def _paired(followed: Sequence[NamedBox], labels: Sequence[NamedBox]) -> list[tuple[int, int]]:
     """Pairs of the same class that overlap, each once, the best first."""
+    overlap = box_iou(np.array([f.box for f in followed]), np.array([t.box for t in labels]))
     overlaps = sorted(
-        (-overlap, a, b)
+        (-float(overlap[a, b]), a, b)
         for a, mine in enumerate(followed)
         for b, theirs in enumerate(labels)
-        if mine.class_name == theirs.class_name and (overlap := _iou(mine.box, theirs.box)) >= _SAME
+        if mine.class_name == theirs.class_name and overlap[a, b] >= _SAME
     )
     used_a: set[int] = set()
     used_b: set[int] = set()
@@ -117,12 +121,3 @@ def _paired(followed: Sequence[NamedBox], labels: Sequence[NamedBox]) -> list[tu
             used_b.add(b)
             out.append((a, b))
     return out
-
-
-def _iou(a: Box, b: Box) -> float:
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    if width <= 0.0 or height <= 0.0:
-        return 0.0
-    both = width * height
-    return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both)

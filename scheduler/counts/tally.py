@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, WatchedTime
+from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, WatchedTime, summed, watched_sum
 from edge.core.tracks import TrackedObject
 from scheduler.counts.passing import CountingState, step
 
@@ -71,36 +71,6 @@ def taken(
 def minute_of(utc_s: float) -> int:
     """The beginning of the minute that a time is in."""
     return int(utc_s // _MINUTE_S) * _MINUTE_S
-
-
-def summed(counts: Iterable[Count]) -> tuple[Count, ...]:
-    """Counts with those of the same bucket, place and class added up, in order."""
-    found: dict[tuple[str, int, Place, str], Count] = {}
-    for count in counts:
-        key = (count.camera, count.start_s, count.place, count.class_name)
-        found[key] = found[key].with_more(count) if key in found else count
-    return tuple(found[key] for key in sorted(found))
-
-
-def watched_sum(watched: Iterable[WatchedTime]) -> tuple[WatchedTime, ...]:
-    """As `summed`, of the time that cameras were watched."""
-    found: dict[tuple[str, int], WatchedTime] = {}
-    for one in watched:
-        before = found.get((one.camera, one.start_s), WatchedTime(one.camera, one.start_s))
-        found[one.camera, one.start_s] = replace(
-            one, seconds=before.seconds + one.seconds, answers=before.answers + one.answers
-        )
-    return tuple(found[key] for key in sorted(found))
-
-
-def coarser(counts: Iterable[Count], step_s: int) -> tuple[Count, ...]:
-    """Counts in buckets of `step_s` seconds."""
-    return summed(replace(c, start_s=c.start_s // step_s * step_s) for c in counts)
-
-
-def watched_coarser(watched: Iterable[WatchedTime], step_s: int) -> tuple[WatchedTime, ...]:
-    """The time that cameras were watched, in buckets of `step_s` seconds."""
-    return watched_sum(replace(w, start_s=w.start_s // step_s * step_s) for w in watched)
 
 
 def _in_zones(camera: str, start_s: int, objects: Sequence[TrackedObject], passed_s: float) -> list[Count]:
