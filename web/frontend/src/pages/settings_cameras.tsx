@@ -3,24 +3,18 @@
 import { useState } from "preact/hooks";
 
 import type { Camera, CameraRecord } from "../api";
-import { ask, problemsOf, words } from "../api";
+import { ask, words } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
-import { useCheck } from "../parts/form";
 import { stateOf } from "../parts/live_picture";
-import { usePicture } from "../parts/picture";
-import { SaveBar } from "../parts/save_bar";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
-import { Unsaved } from "../parts/unsaved";
-import type { Zone } from "../parts/zone_editor";
-import { ZoneEditor } from "../parts/zone_editor";
 import { go, href } from "../router";
 import { may, whyNot } from "../session";
-import { CAMERA_MS, CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
+import { CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
 import type { SectionProps } from "./settings";
-import { LinesForm } from "./settings_lines";
+import { LinesForm, ZonesForm } from "./settings_places";
 
 export function CamerasSection(props: SectionProps) {
   const { known, me, rest } = props;
@@ -163,87 +157,6 @@ function OneCamera({ root, me, camera, onDone }: OneProps) {
         </span>
       </div>
       <CameraForm root={root} me={me} camera={camera} onSaved={onDone} onRemoved={onDone} />
-    </section>
-  );
-}
-
-interface ZonesProps {
-  camera: CameraRecord;
-  state: Camera | undefined;
-  changeable: boolean;
-  onSaved: () => void;
-}
-
-function ZonesForm({ camera, state, changeable, onSaved }: ZonesProps) {
-  const kept = camera.settings.zones;
-  const [zones, setZones] = useState<Zone[]>(kept);
-  const [taken, setTaken] = useState(0);
-  const picture = usePicture(`/cameras/${encodeURIComponent(camera.id)}/snapshot.jpg?width=1280`, `${taken} ${state?.state}`);
-  const [failure, setFailure] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
-  const dirty = JSON.stringify(zones) !== JSON.stringify(kept);
-  const [found] = useCheck("camera", dirty ? { ...camera.settings, zones } : null);
-  const problems = [...problemsOf(failure), ...found]
-    .filter((p, n, all) => all.findIndex((o) => o.path === p.path && o.allowed === p.allowed) === n);
-  const name = cameraTitle(camera);
-  const ratio = state !== undefined && state.width > 0 && state.height > 0 ? state.width / state.height : 16 / 9;
-
-  const save = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
-    setFailure(null);
-    try {
-      const answer = await ask<CameraRecord>(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", { zones }, CAMERA_MS);
-      setZones(answer.settings.zones);
-      toast(`Zones of ${name} saved`);
-      onSaved();
-    } catch (error) {
-      setFailure(error);
-    } finally {
-      setBusy(false);
-    }
-  };
-
-  return (
-    <section class="card" aria-labelledby="zones-title">
-      <div class="card-head">
-        <h2 id="zones-title">Zones of {name}</h2>
-        <span class="row-actions">
-          <button type="button" onClick={() => setTaken(taken + 1)}>
-            New picture
-          </button>
-          <a href={href("settings", "cameras", camera.id)}>Settings</a>
-          <a href={href("settings", "cameras")}>All cameras</a>
-        </span>
-      </div>
-      <p class="quiet lead">
-        Rules can look at zones: alarm when somebody stays in one. {!changeable && whyNot("operator")}
-      </p>
-      <form onSubmit={(e) => void save(e)} noValidate autoComplete="off">
-        <ZoneEditor
-          picture={picture}
-          ratio={ratio}
-          zones={zones}
-          classes={camera.settings.classes}
-          problems={problems}
-          disabled={!changeable}
-          onChange={setZones}
-        />
-        {problems.filter((p) => !p.path.startsWith("zones[")).map((p) => (
-          <p key={p.path + p.allowed} class="problem" role="alert">
-            {p.path}: allowed: {p.allowed}
-          </p>
-        ))}
-        {failure !== null && problemsOf(failure).length === 0 && (
-          <p class="problem" role="alert">
-            Not saved: {words(failure)}
-          </p>
-        )}
-        <Unsaved when={dirty && changeable} />
-        {changeable && (
-          <SaveBar dirty={dirty} busy={busy} what="Save the zones" onUndo={() => setZones(kept)} />
-        )}
-      </form>
     </section>
   );
 }
