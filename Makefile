@@ -9,7 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*.* web/frontend/src/*/*.*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-engines trials test-gpu lint format image bench bench-gpu install dev system-packages clean
+.PHONY: help demo test test-all test-searches test-engines trials test-gpu lint format image bench bench-gpu install dev system-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -37,22 +37,23 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 	@bash .ci/system-packages
 
 # Tests that measure shares have the machine to themselves at the end. Before them three things run side by side: the
-# browser's tests and the whole appliances, which both mostly wait, and at the lowest priority, two at once, all others:
-# each with one thread, for two processes of two threads would get in each other's way.
+# browser's tests and then injected faults, the whole appliances, which all mostly wait, and at the lowest priority, three
+# at once, all others: each with one thread, for processes of two threads would get in each other's way.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance commands \
 	contracts core demo detectors engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
 	scheduler serving settings simulation store students tracking training upkeep web)
-ALONE := $(filter-out tests/__pycache__ tests/browser tests/clusters tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
+ALONE := $(filter-out tests/__pycache__ tests/browser tests/faults tests/clusters tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
-test test-engines trials: export PYTHONDONTWRITEBYTECODE :=
+test test-searches test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
-	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
-	$(BIN)/python -m pytest tests/browser > $$said/browser 2>&1 & browser=$$!; \
+	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -n 3 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
+	{ bad=0; $(BIN)/python -m pytest tests/browser || bad=1; $(BIN)/python -m pytest tests/faults || bad=1; exit $$bad; } \
+	  > $$said/browser 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
 	wait $$browser || failed=1; cat $$said/browser; \
 	wait $$rooms || failed=1; cat $$said/rooms; \
@@ -64,6 +65,10 @@ endif
 
 test-all: ## run `make test` with every example, seed and row of its dear searches (tests/examples_kit.py)
 	MAGPIE_THOROUGH=1 $(MAKE) test
+
+test-searches: $(DEV_STAMP) ## run the searches of `make test` alone, with every example
+	MAGPIE_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+	  $$(grep -rlE '@given|tried\(|THOROUGH|fuzz_kit' tests --include='test_*.py')
 
 test-engines: $(DEV_STAMP) ## run the engine `ray` on a real cluster of Ray, which `make test` leaves out
 	$(BIN)/python -m pytest tests/clusters $(ARGS)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples_kit import tried
 from hypothesis import settings
 
 # A loaded machine must not fail a property: time is no property of ours.
-settings.register_profile("magpie", deadline=None)
+settings.register_profile("magpie", deadline=None, max_examples=tried(40, 100))
 settings.load_profile("magpie")
 
 REPO = Path(__file__).resolve().parent.parent

@@ -1,10 +1,10 @@
-"""How much of a dear property `make test` tries; `make test-all` tries all of it."""
+"""How much of a dear property `make test` tries; `make test-all` and `make test-searches` try all of it."""
 
 from __future__ import annotations
 
 import os
 
-#: Set by `make test-all`.
+#: Set by `make test-all` and `make test-searches`.
 THOROUGH = bool(os.environ.get("MAGPIE_THOROUGH"))
 
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from examples_kit import tried
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planning_problems import LINEAR, check_rules, problems
@@ -22,7 +23,7 @@ from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, WindowPolicy, wi
 from scheduler.serving_floor import least_share
 from scheduler.timeline import evaluate
 
-DRAWN = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DRAWN = settings(max_examples=tried(10, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 BETTER = RetrainingOption("better", 0.9, 10.0)
 POINTS = (InferencePoint(InferenceConfig(4.0), 0.2, 1.0), InferencePoint(InferenceConfig(1.0), 0.05, 0.6))
 POINTED = InferenceProfile("subsampling", 0.2, (1.0, 4.0), (1.0, 0.6), "", POINTS)

@@ -8,6 +8,7 @@ import math
 import cv2
 import numpy as np
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +44,7 @@ def test_pictures_and_seeds_and_characters_differ() -> None:
             assert float(np.abs(a.astype(int) - b.astype(int)).mean()) > 2.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tried(16, 40), deadline=None)
 @given(character=st.integers(0, 3), t_s=st.floats(0.0, 5000.0))
 def test_truth_is_inside_the_picture_and_not_tiny(scenes: list[Scene], character: int, t_s: float) -> None:
     picture, objects = scenes[character].render(t_s)
@@ -145,7 +146,7 @@ def test_other_sizes_show_the_same_objects() -> None:
         assert o.box == pytest.approx(boxes[o.track_id], abs=0.01)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=tried(32, 80), deadline=None)
 @given(t_s=st.floats(0.0, 3000.0), seed=st.integers(0, 1000))
 def test_vehicles_at_a_light_keep_their_distance(t_s: float, seed: int) -> None:
     lane = SceneLane((0.0, 44.0), (0.0, 6.0), 8.0, 20.0, (0,), 1.0, stop_m=10.0, period_s=24.0, green=0.5)

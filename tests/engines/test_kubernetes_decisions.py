@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes_kit import Refused, patched
@@ -35,7 +36,7 @@ TASK = port.EngineTask(TaskAt("train", 3, "b1", 2), {"cpu": 1.5, "teacher:heavy"
 LIFE = lives.TaskLife(TASK, "train-3", 0.0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=tried(20, 50))
 @given(st.one_of(EPHEMERAL, PHYSICAL))
 def test_a_name_becomes_a_legal_one_and_comes_back(name: str) -> None:
     resource = names.resource_of(name)
@@ -45,7 +46,7 @@ def test_a_name_becomes_a_legal_one_and_comes_back(name: str) -> None:
         assert names.name_of(resource, {}) == name
 
 
-@settings(max_examples=50)
+@settings(max_examples=tried(20, 50))
 @given(st.lists(st.one_of(EPHEMERAL, PHYSICAL), unique=True, max_size=8))
 def test_no_two_names_become_one(given_names: list[str]) -> None:
     assert len({names.resource_of(name) for name in given_names}) == len(given_names)
@@ -61,7 +62,7 @@ def test_names_are_those_of_the_documents_and_odd_ones_are_refused() -> None:
             names.resource_of(odd)
 
 
-@settings(max_examples=50)
+@settings(max_examples=tried(20, 50))
 @given(ANY_NAME, st.integers(0, 99_999), st.integers(0, 10**6))
 def test_pods_and_labels_have_legal_names_for_every_task(job: str, number: int, epoch: int) -> None:
     at = TaskAt(job, number, "b1", epoch)
@@ -105,7 +106,7 @@ def test_amounts_that_cannot_be_counted_are_refused() -> None:
 COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9).map(str))
 
 
-@settings(max_examples=50)
+@settings(max_examples=tried(20, 50))
 @given(COUNTS, st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9)), COUNTS)
 def test_a_patch_of_counts_makes_those_wanted_or_nothing(
     known: dict[str, str], wanted: dict[str, int], truth: dict[str, str]
@@ -153,7 +154,7 @@ SIGHTS = st.builds(
 ENDS = (port.EngineTaskEnded, port.EngineTaskFailed, port.EngineTaskCancelled)
 
 
-@settings(max_examples=50)
+@settings(max_examples=tried(20, 50))
 @given(st.lists(SIGHTS, max_size=8), st.integers(0, 8))
 def test_each_task_has_one_start_at_most_and_exactly_one_end(sights: list[PodSeen], cancel_at: int) -> None:
     life: lives.TaskLife | None = LIFE
@@ -205,7 +206,7 @@ def test_pauses_grow_to_their_longest(tried: int, chance: float, wish: float | N
     assert pause_s(patience, tried + 1, chance, wish) >= pause
 
 
-@settings(max_examples=50)
+@settings(max_examples=tried(20, 50))
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b", "c"]), st.floats(0.1, 9.0), st.booleans(), st.floats(0.0, 3.0)),

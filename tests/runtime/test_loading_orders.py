@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving_parts import Written, chained, layout, table, version
@@ -342,7 +343,7 @@ KNOWN = (("threads", 0), ("measured", 0), ("decide", 0), ("decide", 0), ("decide
 BEGINNINGS = st.sampled_from(((), KNOWN, (*KNOWN, ("serve", 0), ("serve", 0))))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(st.frozensets(st.sampled_from((*MODELS, APPLICATION))), BEGINNINGS, ORDERS)
 def test_every_load_ends_as_its_client_is_told(
     offered: frozenset[str], beginning: tuple[tuple[str, int], ...], orders: list[tuple[str, int]]

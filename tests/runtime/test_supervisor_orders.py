@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import worker_mains as mains
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -347,7 +348,7 @@ ORDERS = st.lists(
 )
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=tried(14, 35), deadline=None)
 @given(ORDERS)
 def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[tuple[str, int, float]]) -> None:
     async def play() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from examples_kit import tried
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -223,7 +224,7 @@ TIGHT = Box(
 )  # fmt: skip
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tried(10, 25), suppress_health_check=[HealthCheck.too_slow])
 @given(asked=boxes())
 @example(asked=(TIGHT, ServedModel("speech", 0.0, 30.0)))
 def test_what_is_admitted_holds_and_floors_are_kept(asked: tuple[Box, ServedModel]) -> None:
@@ -256,7 +257,7 @@ def test_what_is_admitted_holds_and_floors_are_kept(asked: tuple[Box, ServedMode
 
 
 # The same examples every time: a heuristic planner may, rarely, hold with a model and not without it.
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=tried(8, 20), suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(asked=boxes())
 def test_more_priority_never_turns_an_admission_into_a_refusal(asked: tuple[Box, ServedModel]) -> None:
     box, candidate = asked
@@ -274,7 +275,7 @@ def sides(answer: Admission) -> list[tuple[str, float | None, float | None]]:
     return [(c.camera, c.before, c.after) for c in answer.cameras]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tried(6, 15), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(asked=boxes())
 def test_without_a_policy_admission_asks_the_plan_that_is_followed(asked: tuple[Box, ServedModel]) -> None:
     box, candidate = asked
@@ -284,7 +285,7 @@ def test_without_a_policy_admission_asks_the_plan_that_is_followed(asked: tuple[
     assert cameras_need(box.window, box.capacity) == cameras_need(box.window, box.capacity, followed)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tried(6, 15), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(asked=boxes(), step=st.sampled_from((0.01, 0.05, 0.125)))
 def test_the_floor_of_an_answer_is_that_of_the_cameras_need(asked: tuple[Box, ServedModel], step: float) -> None:
     """Models may take what the floors leave, in steps that can be granted, whoever asks."""

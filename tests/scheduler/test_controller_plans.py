@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from controller_kit import INFERENCE, SETTINGS, Answered, by_policy, controller, joined, of, prepared, profile
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ ACTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=tried(32, 80), deadline=None)
 @given(st.lists(st.tuples(ACTIONS, st.sampled_from("abc"), st.floats(0, 1)), max_size=40), st.booleans(), st.booleans())
 def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], grouped: bool, elsewhere: bool) -> None:
     """Shares never exceed the device, jobs belong to cameras that are there, nothing waits outside of preparation; also

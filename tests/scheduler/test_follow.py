@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_problems import LINEAR, problems
@@ -18,7 +19,7 @@ from scheduler.follow import LIMITS, made_again, planner
 from scheduler.serving_floor import least_share
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tried(16, 40), deadline=None)
 @given(
     problem=problems(running=True),
     step=st.sampled_from([None, 0.01, 0.2]),
@@ -71,7 +72,7 @@ def test_how_long_a_decision_took_is_measured_with_the_callers_clock() -> None:
     assert planner(caps(None), lambda: next(ticks))(PlanRequest("relay", problem_of(0.3))).decision_seconds == 0.25
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tried(16, 40), deadline=None)
 @given(
     problem=problems(running=True),
     step=st.sampled_from([None, 0.01, 0.2]),

@@ -49,7 +49,8 @@ def planned(asked: ServingProblem, table: DeviceTable) -> ServingPlan:
 # -- properties
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], derandomize=True)  # a search, not a proof
+# Two searches, no proofs.
+@settings(max_examples=tried(12, 30), suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(asked=problems(), table=tables())
 def test_on_one_device_a_model_less_never_takes_more(asked: ServingProblem, table: DeviceTable) -> None:
     asked = replace(asked, devices=1)
@@ -62,7 +63,7 @@ def test_on_one_device_a_model_less_never_takes_more(asked: ServingProblem, tabl
         assert fewer.total_share <= plan.total_share + 1e-9
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], derandomize=True)  # a search, not a proof
+@settings(max_examples=tried(12, 30), suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(asked=problems(), table=tables())
 def test_it_schedules_what_elastic_does_on_no_more_share(asked: ServingProblem, table: DeviceTable) -> None:
     asked = replace(asked, devices=1)
@@ -73,7 +74,7 @@ def test_it_schedules_what_elastic_does_on_no_more_share(asked: ServingProblem, 
         assert plan.total_share <= elastic.total_share + 1e-9
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tried(12, 30), suppress_health_check=[HealthCheck.too_slow])
 @given(asked=problems(), table=tables())
 def test_the_same_answer_every_time_and_all_it_says_is_so(asked: ServingProblem, table: DeviceTable) -> None:
     plan = planned(asked, table)
@@ -87,7 +88,7 @@ def test_the_same_answer_every_time_and_all_it_says_is_so(asked: ServingProblem,
     assert [f for f in found.faults if "requests/s" not in f] == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=tried(24, 60))
 @given(table=tables(), rate=st.floats(0.5, 300.0), slo=st.floats(4.0, 200.0), beside=st.floats(0.0, 0.5))
 def test_a_fit_holds_and_what_does_not_fit_could_not(
     table: DeviceTable, rate: float, slo: float, beside: float

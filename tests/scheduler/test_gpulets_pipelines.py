@@ -52,7 +52,7 @@ def asked(application: Application, rate: float) -> tuple[list[ServedModel], lis
     st.floats(30.0, 400.0),
     st.floats(0.2, 1.0),
 )
-@settings(max_examples=25)
+@settings(max_examples=tried(10, 25))
 def test_never_more_share_than_the_even_split_and_budgets_within_the_objective(
     models: list[str], rate: float, slo_ms: float, room: float
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples_kit import tried
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving_problems import problems, tables
@@ -54,7 +55,7 @@ def problem(*models: tuple[str, float, float], devices: int = 1, capacity: float
     return ServingProblem(tuple(ServedModel(*m) for m in models), devices, capacity)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tried(12, 30), suppress_health_check=[HealthCheck.too_slow])
 @given(asked=problems(), table=tables())
 def test_ideal_schedules_whatever_elastic_does(asked: ServingProblem, table: DeviceTable) -> None:
     elastic = serving_policy("elastic").plan(asked, table)
@@ -64,7 +65,7 @@ def test_ideal_schedules_whatever_elastic_does(asked: ServingProblem, table: Dev
         assert ideal.devices_used <= elastic.devices_used
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tried(16, 40), suppress_health_check=[HealthCheck.too_slow])
 @given(asked=problems(), table=tables())
 def test_the_default_schedules_whatever_the_others_do(asked: ServingProblem, table: DeviceTable) -> None:
     others = [serving_policy(name).plan(asked, table) for name in FAST]
@@ -111,7 +112,7 @@ def test_a_plan_with_less_share_on_no_more_devices_takes_the_place_of_a_dearer_o
         assert NoDearerThan(first, other).plan(asked, table) == first.answer
 
 
-@settings(max_examples=40)
+@settings(max_examples=tried(16, 40))
 @given(asked=problems(), table=tables(), policy=st.sampled_from(FAST))
 def test_the_smallest_plan_takes_no_more_and_no_less_than_can_be(
     asked: ServingProblem, table: DeviceTable, policy: str
@@ -259,7 +260,7 @@ def test_curves_agree_with_the_verdict_on_the_largest_rate() -> None:
     assert curves.fit(40, (Load(0, most * 1.001),), None) is None
 
 
-@settings(max_examples=150)
+@settings(max_examples=tried(60, 150))
 @given(
     table=tables(("a", "b")),
     rates=st.tuples(st.floats(0.5, 400), st.floats(0.5, 400)),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reorganiser_world import World, by_load, demand, one_each, table, together, version, world
@@ -391,7 +392,7 @@ demands = st.lists(
 
 
 @given(demands, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tried(24, 60))
 def test_what_is_served_fits_and_nobody_of_lower_priority_is_served_better(
     wanted: list[tuple[str, float, int]], most: float, beside: float
 ) -> None:
@@ -458,7 +459,7 @@ def act(w: World, action: tuple[object, ...]) -> None:
 
 
 @given(st.sampled_from([one_each, together, by_load]), st.booleans(), actions)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tried(60, 150))
 def test_no_order_of_events_breaks_what_must_hold(plan: object, live: bool, what: list[tuple[object, ...]]) -> None:
     w = world(plan, live=live)  # type: ignore[arg-type]
     for action in what:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from examples_kit import tried
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +59,7 @@ def test_alike_are_the_same_models_batches_shares_and_cycles() -> None:
         assert alike(one) != alike(other)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tried(120, 300), deadline=None)
 @given(
     count=st.integers(1, 6),
     times=st.lists(st.floats(0.5, 20.0), min_size=1, max_size=6).map(sorted),

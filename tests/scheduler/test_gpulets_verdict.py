@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,7 +147,7 @@ def checker(shared_dir: Path) -> tuple[ModuleType, dict[str, object], DeviceTabl
     return module, raw, DeviceTable.from_json(raw)
 
 
-@settings(max_examples=150)
+@settings(max_examples=tried(60, 150))
 @given(data=st.data())
 def test_the_faults_are_those_of_the_independent_checker(
     checker: tuple[ModuleType, dict[str, object], DeviceTable], data: st.DataObject

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reorganiser_world import one_each, table
@@ -98,7 +99,7 @@ def test_where_share_is_scarce_the_budgets_serve_no_less_than_the_even_split_and
     st.floats(10.0, 200.0),
     st.sampled_from((0, 1)),
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=tried(4, 8), deadline=None)
 def test_never_less_is_served_than_by_the_even_split(
     first: list[str], second: list[str], rate: float, slo_ms: float, priority: int
 ) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples_kit import tried
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving_problems import NAMES, tables
@@ -79,7 +80,7 @@ def kept(problem: JointProblem, device: DeviceTable, answer: JointPlan) -> None:
 # -- properties
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tried(10, 25), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=joint_problems(), device=tables())
 def test_every_plan_holds_within_its_budgets_and_never_takes_more_than_the_even_split(
     problem: JointProblem, device: DeviceTable
@@ -99,7 +100,7 @@ def test_every_plan_holds_within_its_budgets_and_never_takes_more_than_the_even_
         assert answer.plan.reasons
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tried(4, 10), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=joint_problems(), device=tables(), steps=st.integers(0, 3000))
 def test_the_same_answer_every_time_however_few_the_steps(
     problem: JointProblem, device: DeviceTable, steps: int
@@ -115,7 +116,7 @@ def test_the_same_answer_every_time_however_few_the_steps(
         kept(problem, device, answer)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tried(80, 200), deadline=None)
 @given(
     count=st.integers(1, 6),
     batch=st.integers(1, 8),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples_kit import tried
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from reorganiser_world import World, version
@@ -83,7 +84,7 @@ URGENT_AND_PATIENT = JointProblem((single("urgent", 5.0, 81.0), single("patient"
 # -- properties
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tried(6, 15), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=shared_models(), device=tables(("a", "b")))
 @example(*URGENT_AND_PATIENT)
 @example(BESIDE_ANOTHER, TABLE_OF_TWO)
@@ -120,7 +121,7 @@ def test_one_queue_is_planned_as_without_queues_and_all_is_the_same_every_time(
     assert answer == plan_with_queues(problem, device, most_steps=1500)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tried(20, 50), deadline=None)
 @given(problem=shared_models())
 def test_a_cut_parts_unlike_budgets_and_leaves_clients_in_queue_0(problem: JointProblem) -> None:
     for cut in cuts(problem):
@@ -133,7 +134,7 @@ def test_a_cut_parts_unlike_budgets_and_leaves_clients_in_queue_0(problem: Joint
         assert not any(p.own for p, s in mine if (p.name, s.name) in cut.apart)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=tried(4, 10), deadline=None)
 @given(rates=st.lists(st.floats(1.0, 300.0), min_size=2, max_size=3), slo_ms=st.floats(90.0, 2000.0))
 def test_alike_budgets_have_one_queue(rates: list[float], slo_ms: float) -> None:
     problem = JointProblem(tuple(single(f"p{n}", rate, slo_ms) for n, rate in enumerate(rates)))

@@ -76,7 +76,7 @@ def test_no_budget_takes_more_than_there_is(problem: BudgetProblem) -> None:
 
 
 @given(problems, st.floats(1.1, 4.0))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tried(80, 200), deadline=None)
 def test_a_slower_box_is_never_worth_more(problem: BudgetProblem, by: float) -> None:
     fast, slow = decide(problem), decide(on(by, problem))
     assert not (fast.late and not slow.late), "what is ready in time on a slow box is on a fast one"
@@ -85,7 +85,7 @@ def test_a_slower_box_is_never_worth_more(problem: BudgetProblem, by: float) -> 
 
 
 @given(problems)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 def test_labels_as_they_come_fit_the_golden_share(problem: BudgetProblem) -> None:
     b = decide(problem)
     assert problem.facts.label_s is not None
@@ -156,7 +156,7 @@ def test_a_slow_box_chooses_a_longer_window() -> None:
 
 
 @given(st.floats(0.0, 3e-3), st.floats(0.0, 3e-3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tried(12, 30), deadline=None)
 def test_a_scene_that_drifts_faster_is_given_no_longer_windows(a: float, b: float) -> None:
     calm, wild = sorted((a, b))
     assert choose_window(DEMO, wild).window_s <= choose_window(DEMO, calm).window_s

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples_kit import tried
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planning_problems import (
@@ -26,7 +27,7 @@ from scheduler.static import StreamChoice, static_segments
 from scheduler.thief import play
 from scheduler.timeline import evaluate
 
-DRAWN = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DRAWN = settings(max_examples=tried(12, 30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 GRID_POLICIES = ("exact", "no-retraining")
 
 
@@ -81,7 +82,7 @@ def test_relay_never_pauses_what_it_has_begun(problem: WindowProblem) -> None:
                 begun = a.retrain_config
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tried(10, 25), deadline=None)
 @given(problem=problems(floor=False))
 def test_exact_is_the_best_static_plan_by_enumeration(problem: WindowProblem) -> None:
     """All static plans of at most two streams at a coarse quantum, tried one by one."""

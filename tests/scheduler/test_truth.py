@@ -223,7 +223,7 @@ def test_a_teacher_worse_than_its_student_is_found() -> None:
     assert told.difference.low > 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tried(24, 60), deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 40), st.floats(0, 1), st.integers(0, 12))
 def test_an_estimate_is_ordered_and_within_bounds(seed: int, count: int, real: float, frames: int) -> None:
     street, truth = town(seed, frames, real)

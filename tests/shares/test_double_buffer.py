@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples_kit import tried
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -103,7 +104,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tried(60, 150), deadline=None)
 @example(["hangs", "dies"], [("frame",)] * 4 + [("resize", 0.1, True)])
 @given(st.lists(FATES, max_size=6), st.lists(ACTIONS, max_size=60))
 def test_every_frame_is_answered_exactly_once_and_in_order(fates: list[str], actions: list[tuple]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -169,7 +170,7 @@ def test_cameras_that_retrain_less_often_skip_windows() -> None:
     assert any(r.promoted for r in result.rows)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tried(8, 20), deadline=None)
 @given(
     st.integers(1, 3), st.integers(1, 3), st.floats(0.3, 4.0), st.sampled_from(["relay", "thief", "uniform"]),
     st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(1.0, 300.0)), min_size=3, max_size=3),

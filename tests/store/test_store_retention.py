@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from examples_kit import tried
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_helpers import JumpClock, add, chain, check_invariants, version
@@ -196,7 +197,7 @@ ACTS = st.tuples(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tried(8, 20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(acts=st.lists(ACTS, max_size=25))
 def test_whatever_is_ordered_the_models_in_force_are_whole(sqlite_template: Path, acts: list[tuple[str, int]]) -> None:
     """Any orders, retention and restarts in between: one whole model in force per camera, and the first one stays."""

@@ -11,13 +11,14 @@ from urllib.parse import unquote, urlsplit
 import requests
 import schemathesis
 import urllib3
+from examples_kit import tried
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.python.asgi import ASGIClient
 
 #: The same requests in each run; a loaded machine fails nothing.
 FUZZ = settings(
-    max_examples=12,
+    max_examples=tried(5, 12),
     deadline=None,
     derandomize=True,
     database=None,

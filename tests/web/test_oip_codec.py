@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -237,7 +238,7 @@ def test_requests_and_answers_and_back(given_tensors: list[Tensor]) -> None:
     assert at == len(answer)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tried(120, 300))
 @given(st.lists(tensors(), min_size=1, max_size=2), st.data())
 def test_damaged_requests_are_refused_and_no_more(given_tensors: list[Tensor], data: st.DataObject) -> None:
     body, length = request_body([Tensor(f"x{n}", t.datatype, t.array) for n, t in enumerate(given_tensors)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
@@ -153,4 +154,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestMachine.settings = settings(max_examples=tried(10, 25), stateful_step_count=20, deadline=None)

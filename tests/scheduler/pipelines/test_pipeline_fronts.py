@@ -7,6 +7,7 @@ import math
 import random
 
 import pytest
+from examples_kit import tried
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -57,7 +58,7 @@ def priced(problem: PipelineProblem) -> PipelineProblem:
 
 
 @given(drawn=pipelines(200.0))
-@hypothesis_settings(max_examples=60)
+@hypothesis_settings(max_examples=tried(24, 60))
 def test_fronts_beat_harpagon_and_whole_all_that_are_in_time_once_rounded_up(drawn: PipelineProblem) -> None:
     problem = priced(drawn)
     names = ("harpagon", "fronts", "pool", "whole", "nexus", "scrooge", "inferline", "clipper")
@@ -103,7 +104,7 @@ def every_plan(problem: PipelineProblem) -> list[tuple[float, float]]:
 
 
 @given(rate=st.floats(5.0, 90.0), slo=st.floats(0.1, 1.6), extra=st.booleans())
-@hypothesis_settings(max_examples=60)
+@hypothesis_settings(max_examples=tried(24, 60))
 def test_fronts_find_the_best_of_all_plans_of_one_module(rate: float, slo: float, extra: bool) -> None:
     problem = single(rate, slo, (*M3, (4, 0.18)) if extra else M3)
     best = min((c for latency, c in every_plan(problem) if latency <= slo + 1e-9), default=None)

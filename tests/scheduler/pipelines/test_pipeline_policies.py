@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples_kit import tried
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -37,7 +38,7 @@ def workloads(shared_dir: Path) -> tuple[list[PipelineProblem], dict[str, dict[s
 
 @pytest.mark.parametrize("name", PIPELINE_POLICIES)
 @given(data=st.data())
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=tried(10, 25))
 def test_every_plan_keeps_the_rules(name: str, data: st.DataObject) -> None:
     policy = pipeline_policy(name)
     problem = data.draw(pipelines(200.0) if name == "whole" else pipelines())

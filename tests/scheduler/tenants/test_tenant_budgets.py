@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +36,7 @@ def questions(draw: st.DrawFn) -> tuple[list[BudgetLimits], dict[str, float], fl
     return limits, wanted, total, rules
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tried(120, 300), deadline=None)
 @given(questions())
 def test_budgets_keep_every_limit(question: tuple[list[BudgetLimits], dict[str, float], float, SharingRules]) -> None:
     limits, wanted, total, rules = question
@@ -52,7 +53,7 @@ def test_budgets_keep_every_limit(question: tuple[list[BudgetLimits], dict[str, 
                 assert found.shares[limit.id] >= (1 - rules.explore) * limit.entitlement - 1e-6
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tried(80, 200), deadline=None)
 @given(questions())
 def test_from_a_state_that_is_allowed_nobody_moves_too_far_or_too_soon(
     question: tuple[list[BudgetLimits], dict[str, float], float, SharingRules],

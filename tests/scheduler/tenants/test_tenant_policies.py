@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples_kit import tried
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ def steps_of(problem: SharingProblem, answer: SharingStep) -> list[float]:
 
 @pytest.mark.parametrize("name", OF_TENANTS)
 @given(data=st.data())
-@hypothesis_settings(max_examples=12, deadline=None)
+@hypothesis_settings(max_examples=tried(5, 12), deadline=None)
 def test_every_allocation_keeps_the_rules(name: str, data: st.DataObject) -> None:
     problem, policy = data.draw(problems()), sharing_policy(name)
     answer = policy.begin(problem, seed=7)
