@@ -62,24 +62,34 @@ class Retrainings:
 
     def __init__(self, runtime: Runtime, gate: Gate, note: JournalNote, spawn: Callable[..., None]) -> None:
         self._r, self._gate, self._note, self._spawn = runtime, gate, note, spawn
-        #: By camera.
+        #: By camera: those that train, and those that are judged.
         self.running: dict[str, RunningJob] = {}
+        #: By camera: the next one, while the one before is not judged or its process is not gone.
+        self._waiting: dict[str, ev.StartRetraining] = {}
 
     def forget_camera(self, camera: str) -> None:
         """The camera is gone."""
         self.running.pop(camera, None)
+        self._waiting.pop(camera, None)
 
     def start(self, order: ev.StartRetraining) -> None:
-        """Start a worker for a job; where its data are gone the controller is notified that it failed."""
+        """Start a worker for a job, as soon as the camera's earlier one has ended; where its data are gone the
+        controller is notified that it failed."""
         r = self._r
         camera = r.cameras.get(order.camera)
         data = None if camera is None else camera.closed.get(order.window)
         profile = None if camera is None else camera.profiles.get(order.config)
-        here = camera is not None and not order.lender and r.supervisor.has(camera.trainer)
-        if camera is None or data is None or profile is None or here:
-            reason = "its data are gone" if data is None else "an earlier retraining has not ended yet"
+        if camera is None or data is None or profile is None:
+            reason = "its data are gone" if data is None else "nothing is known of its configuration"
             failed = ev.RetrainingFailed(r.clock.monotonic(), order.camera, order.job, reason)
             asyncio.get_running_loop().call_soon(r.dispatch, failed)
+            return
+        if order.camera in self.running:
+            self._waiting[order.camera] = order
+            return
+        if not order.lender and r.supervisor.has(camera.trainer):
+            self._waiting[order.camera] = order
+            self._spawn(self._start_when_gone(camera.trainer, order), f"start {order.job}")
             return
         job = self._job(order, camera, profile)
         r.learning.unprofiled_retrainings += not profile.profiled
@@ -119,6 +129,10 @@ class Retrainings:
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
         r.fact(RetrainingStepped(order.camera, "stopped"))
+        waiting = self._waiting.get(order.camera)
+        if waiting is not None and waiting.job == order.job:
+            del self._waiting[order.camera]
+            return
         if order.keep and r.students.borrowing.judges(order.job):
             return
         if r.students.borrowing.has(order.job):
@@ -224,8 +238,22 @@ class Retrainings:
             self._r.fact(RetrainingStepped(camera, "failed"))
             self._r.dispatch(ev.RetrainingFailed(self._r.clock.monotonic(), camera, job, reason))
 
+    def _ended(self, camera: str) -> RunningJob | None:
+        """The camera's retraining is over: the next one may begin."""
+        job, order = self.running.pop(camera, None), self._waiting.get(camera)
+        if order is not None:
+            self._spawn(self._start_when_gone(Worker.trainer_of(camera).name, order), f"start {order.job}")
+        return job
+
+    async def _start_when_gone(self, trainer: str, order: ev.StartRetraining) -> None:
+        """Start a job that waits, once the process of the one before has ended."""
+        await self._r.supervisor.stop(trainer)
+        if self._waiting.get(order.camera) == order:
+            del self._waiting[order.camera]
+            self.start(order)
+
     def _end(self, camera: str, state: JobState, reason: str) -> None:
-        job = self.running.pop(camera, None)
+        job = self._ended(camera)
         if job is not None:
             self._r.records.write(self._r.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
 
@@ -245,7 +273,7 @@ class Retrainings:
             await r.students.groups.judge(job, done)
             self.given_up(name, job.job, str(error))
             return
-        self.running.pop(name, None)
+        self._ended(name)
         self._record_end(job, done, judged, window)
         r.preparation.retrained(camera, job, done, judged.learned)
         try:

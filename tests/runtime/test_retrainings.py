@@ -1,0 +1,176 @@
+"""Retrainings of a camera follow each other: the next one begins when the one before is judged and its process gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edge.core import events as ev
+from edge.core.clock import ManualClock
+from edge.core.configs import RetrainingConfig
+from edge.core.errors import InvalidValue
+from edge.core.labels import Accuracy
+from edge.core.profiles import Estimate, RetrainingProfile
+from edge.runtime import messages as m
+from edge.runtime.retrainings import Retrainings
+
+CONFIG = RetrainingConfig(epochs=4)
+CAPS = SimpleNamespace(min_share=0.01)
+
+
+def order(number: int, window: int = 1) -> ev.StartRetraining:
+    return ev.StartRetraining("yard", f"job {number}", CONFIG.id, 0.4, window)
+
+
+class Workers:
+    """Stands where the supervisor is: a trainer lives from its start until somebody stops it."""
+
+    def __init__(self) -> None:
+        self.jobs: list[str] = []
+        self.alive = False
+
+    def has(self, name: str) -> bool:
+        assert name == "train yard"
+        return self.alive
+
+    def start(self, worker: Any, share: float, main: Any, job: m.RetrainingJob, *rest: Any, **more: Any) -> None:
+        assert not self.alive, "two trainers of one camera"
+        self.alive = True
+        self.jobs.append(job.job)
+
+    def send(self, name: str, message: Any) -> bool:
+        return self.alive
+
+    async def stop(self, name: str, *rest: Any) -> None:
+        await asyncio.sleep(0)
+        self.alive = False
+
+
+class Refusing:
+    """A gate that takes its time, and that no candidate comes through."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+
+    async def judge(self, *rest: Any) -> Any:
+        await self.open.wait()
+        raise InvalidValue("candidate", "none", "a student")
+
+
+class Site:
+    """One camera with data of window 1, and the hands that start its retrainings."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.workers, self.events, self.notes = Workers(), [], []  # type: ignore[var-annotated]
+        self.tasks: set[asyncio.Task[None]] = set()
+        profile = RetrainingProfile(CONFIG, 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
+        camera = SimpleNamespace(
+            id="yard", trainer="train yard", closed={1: "data"}, profiles={CONFIG.id: profile}, region=None,
+            version=SimpleNamespace(id="v1", spec=None),
+        )  # fmt: skip
+
+        async def judged(*_: Any) -> None: ...
+
+        runtime: Any = SimpleNamespace(
+            cameras={"yard": camera}, clock=ManualClock(), supervisor=self.workers, dispatch=self.events.append,
+            fact=lambda fact: None, site=SimpleNamespace(data_dir=tmp_path), student=lambda version: None,
+            download=lambda camera: None, records=SimpleNamespace(write=lambda *_, **__: None),
+            store=SimpleNamespace(start_job=None, end_job=None, update_job=None, add_cost=None),
+            controller=SimpleNamespace(state=SimpleNamespace(window=2)),
+            learning=SimpleNamespace(unprofiled_retrainings=0),
+            window=SimpleNamespace(settings=SimpleNamespace(gate_tolerance=0.0)),
+            shares=SimpleNamespace(cores=2.0, quantized=lambda share: share, partitioner=SimpleNamespace(caps=CAPS)),
+            students=SimpleNamespace(
+                siblings=SimpleNamespace(starts=lambda camera: ()),
+                groups=SimpleNamespace(members=lambda order: (), judge=judged),
+                borrowing=SimpleNamespace(has=lambda job: False, judges=lambda job: False),
+            ),
+        )  # fmt: skip
+        self.gate: Any = Refusing()
+        self.hands = Retrainings(runtime, self.gate, lambda kind, **more: self.notes.append(kind), self.spawn)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def settled(self) -> None:
+        while self.tasks:
+            await asyncio.gather(*self.tasks)
+        await asyncio.sleep(0)
+
+    @property
+    def failures(self) -> list[str]:
+        return [e.reason for e in self.events if isinstance(e, ev.RetrainingFailed)]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+async def test_the_next_waits_until_the_one_before_is_judged_and_gone(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.stop(ev.StopRetraining("yard", "job 1", "the window is over", keep=True))
+    site.hands.start(order(2))
+    await site.settled()
+    assert (site.workers.jobs, site.failures) == (["job 1"], []), "its trainer still has a result to hand over"
+    site.hands.received("yard", m.TrainingDropped("job 1"))
+    assert site.workers.jobs == ["job 1"], "its process has not ended"
+    await site.settled()
+    assert site.workers.jobs == ["job 1", "job 2"]
+    assert site.hands.running["yard"].job == "job 2"
+
+
+async def test_a_trainer_that_is_being_stopped_delays_the_next(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.stop(ev.StopRetraining("yard", "job 1", "the camera's plan changed"))
+    site.hands.start(order(2))
+    assert site.workers.jobs == ["job 1"]
+    await site.settled()
+    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], [])
+
+
+async def test_one_that_fails_lets_the_next_begin(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.start(order(2))
+    site.hands.given_up("yard", "job 1", "it was killed three times")
+    await site.settled()
+    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], ["it was killed three times"])
+
+
+async def test_one_that_is_at_the_gate_keeps_the_next_waiting(site: Site) -> None:
+    site.hands.start(order(1))
+    nothing = Accuracy(0.5, 4, 40)
+    site.hands.received("yard", m.TrainingDone("job 1", Path("/none"), nothing, nothing, 3.0, 1.0, 6, None))  # type: ignore[arg-type]
+    site.workers.alive = False
+    site.hands.start(order(2))
+    await asyncio.sleep(0)
+    assert site.hands.running["yard"].job == "job 1"
+    site.gate.open.set()
+    await site.settled()
+    assert site.workers.jobs == ["job 1", "job 2"]
+    assert site.hands.running["yard"].job == "job 2"
+
+
+async def test_one_that_waits_can_be_stopped(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.start(order(2))
+    site.hands.stop(ev.StopRetraining("yard", "job 2", "the window is over", keep=True))
+    site.hands.received("yard", m.TrainingDropped("job 1"))
+    await site.settled()
+    assert site.workers.jobs == ["job 1"]
+    assert not site.hands.running
+    assert site.notes.count("retraining.stopped") == 1
+
+
+async def test_without_data_or_configuration_it_fails_and_says_which(site: Site) -> None:
+    site.hands.start(order(1, window=7))
+    site.hands.start(ev.StartRetraining("yard", "job 2", "another", 0.4, 1))
+    await asyncio.sleep(0)
+    assert site.failures == ["its data are gone", "nothing is known of its configuration"]
