@@ -26,7 +26,7 @@ from edge.runtime.golden_worker import TeacherOffer
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.runtime import Runtime
 from edge.runtime.students import first_student, student_of
-from edge.settings import CameraSettings, SiteSettings, merge, parse
+from edge.settings import CameraClips, CameraSettings, SiteSettings, merge, parse
 from edge.store.store import Store
 
 _FIRST_MODEL = "first model"
@@ -205,7 +205,8 @@ class Cameras:
 def _of_worker(settings: CameraSettings) -> CameraSettings:
     """Settings without what only the control process looks at: a change of these needs no other worker."""
     fields = CameraSettings.model_fields
-    return settings.model_copy(update={name: fields[name].default for name in ("name", "zones", "lines", "retraining")})
+    defaults = {name: fields[name].default for name in ("name", "zones", "lines", "retraining")}
+    return settings.model_copy(update=defaults | {"clips": CameraClips(enabled=settings.clips.enabled)})
 
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:

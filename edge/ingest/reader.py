@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.camera import CameraFault, CameraState, CameraStatus
+from edge.core.clips import PacketTap
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import CameraError
 from edge.core.vision import Frame
@@ -56,11 +57,13 @@ class _Failure:
 class CameraReader:
     """Reads one camera until closed. Thread-safe; every method but `latest` and `close` returns at once.
 
-    `seed` is that of the back-off's jitter. `start` may be called once.
+    `seed` is that of the back-off's jitter; `tap` gets the packets of video as they came. `start` may be called once.
     """
 
-    def __init__(self, source: CameraSource, *, clock: Clock | None = None, seed: int = 0) -> None:
-        self.source = source
+    def __init__(
+        self, source: CameraSource, *, clock: Clock | None = None, seed: int = 0, tap: PacketTap | None = None
+    ) -> None:
+        self.source, self.tap = source, tap
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._frames = threading.Condition(self._lock)
@@ -355,7 +358,7 @@ class _Attempt(threading.Thread):
         source = self._reader.source
         failure = _Failure("ended", "no longer wanted")
         try:
-            open_stream(source, self._clock, self._reader._capture).run(self)
+            open_stream(source, self._clock, self._reader._capture, self._reader.tap).run(self)
         except CameraError as error:
             failure = _Failure(error.kind, redact(error))  # type: ignore[arg-type]
         except Exception as error:

@@ -189,6 +189,7 @@ class CameraRuntime:
             "answers_per_s": 0.0 if report is None else report.answers_per_s,
             "inference_ms": 0.0 if report is None else report.inference_ms,
             "recorder": "" if report is None else report.recorder_message,
+            "ring": None if report is None or report.ring is None else report.ring.to_json(),
             "losses": self.losses(),
         }
         return out

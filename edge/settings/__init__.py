@@ -13,6 +13,7 @@ from edge.settings.cameras import (
     StudentSettings,
     ZoneSettings,
 )
+from edge.settings.clips import CameraClips, ClipSettings
 from edge.settings.fleet import FLEET_PORT, FleetSettings, LendingSettings, box_address
 from edge.settings.fleet_jobs import (
     EngineSettings,
@@ -38,8 +39,10 @@ __all__ = [
     "AccessSettings",
     "AdmissionCamera",
     "AdmissionRequest",
+    "CameraClips",
     "CameraRetraining",
     "CameraSettings",
+    "ClipSettings",
     "ConfigurationSpace",
     "EngineSettings",
     "FleetJobsSettings",

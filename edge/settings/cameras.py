@@ -21,6 +21,7 @@ from edge.core.counts import CountLine, check_line
 from edge.core.errors import InvalidValue
 from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
 from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
+from edge.settings.clips import CameraClips
 
 
 class StudentSettings(Settings):
@@ -169,6 +170,7 @@ class CameraSettings(Settings):
         (), max_length=32, description="named parts of the picture, for rules and counts"
     )
     lines: tuple[LineSettings, ...] = Field((), max_length=32, description="lines that objects are counted at")
+    clips: CameraClips = CameraClips()
 
     @field_validator("url")
     @classmethod

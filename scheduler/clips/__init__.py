@@ -1,0 +1,1 @@
+"""Decisions about clips: what can be asked for, where one is cut, which are kept. Pure."""
