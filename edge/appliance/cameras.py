@@ -72,6 +72,7 @@ class Cameras:
         camera = parse(CameraSettings, dict(settings))
         self._access_control.may_name(camera.password_from)
         self._access_control.may_show(self._source(camera))
+        camera.clips.span(self._site.clips)
         self._check_classes(camera)
         async with self._changing:
             if camera.id in self._runtime.cameras:
@@ -185,6 +186,7 @@ class Cameras:
             return self.one(camera)
         self._access_control.may_name(changed.password_from, _kept_reference(changed, found.settings))
         self._access_control.may_show(self._source(changed), found.settings.url)
+        changed.clips.span(self._site.clips)
         self._check_classes(changed)
         await asyncio.to_thread(
             self._store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled

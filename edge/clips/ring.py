@@ -158,9 +158,7 @@ class PacketRing:
             seconds = 0.0
             if self._groups:
                 seconds = self._groups[-1].packets[-1].arrived_s - self._groups[0].packets[0].arrived_s
-            return RingNow(
-                self._codec, round(seconds, 1), self._bytes, self._begun_anew, self._shortened, self._lost
-            )
+            return RingNow(self._codec, round(seconds, 1), self._bytes, self._begun_anew, self._shortened, self._lost)
 
     # -- inside; callers hold the lock
 

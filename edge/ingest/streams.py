@@ -60,9 +60,7 @@ class Stream(Protocol):
         """Deliver until not wanted. :raises CameraError: the stream failed or ended."""
 
 
-def open_stream(
-    source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None
-) -> Stream:
+def open_stream(source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> Stream:
     """The stream that `source` names. `capture` outlives attempts, so that times go forward over reconnections; `tap`
     gets the packets of video as they came."""
     if source.kind == "rtsp":
@@ -84,9 +82,7 @@ class RtspStream:
         "user_agent": "magpie",
     }
 
-    def __init__(
-        self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None
-    ) -> None:
+    def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> None:
         self._source, self._clock, self._capture, self._tap = source, clock, capture, tap
         self._tapped: TappedStream | None = None
 
@@ -218,9 +214,7 @@ def note_camera_time(packet: av.Packet[av.VideoStream], times: dict[int, float],
 class FileStream:
     """A video file as a camera: looped, in real time at its own rate."""
 
-    def __init__(
-        self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None
-    ) -> None:
+    def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> None:
         self._source, self._clock, self._capture, self._tap = source, clock, capture, tap
         self._tapped: TappedStream | None = None
         self._began_s = clock.monotonic()

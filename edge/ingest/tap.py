@@ -40,7 +40,7 @@ class TappedStream:
             self._put(packet, arrived_s, arrived_utc_s)
             return
         try:
-            for filtered in self._filter.filter(packet):
+            for filtered in self._filter.filter(_copy(packet)):
                 self._put(filtered, arrived_s, arrived_utc_s)
         except av.error.FFmpegError:  # a damaged packet, which the decoder reports
             self._filter.flush()
@@ -58,7 +58,14 @@ class TappedStream:
         last = self._last
         pts = None if packet.pts is None else round(packet.pts * packet.time_base * TICKS) + self._moved_by
         if last is not None and (pts is None or pts == last.pts):
-            pts = last.pts + max(1, round((arrived_s - last.arrived_s) * TICKS))
+            pts = last.pts + max(1, round((arrived_s - last.arrived_s) * TICKS))  # no time, or always the same
         coded = CodedPacket(pts or 0, bool(packet.is_keyframe), bytes(packet), arrived_s, arrived_utc_s)
         self._last = coded
         self._tap.packet(self._number, coded)
+
+
+def _copy(packet: av.Packet[av.VideoStream]) -> av.Packet[av.VideoStream]:
+    """A filter takes the contents out of the packet that it is given."""
+    copy: av.Packet[av.VideoStream] = av.Packet(bytes(packet))
+    copy.pts, copy.dts, copy.time_base, copy.is_keyframe = packet.pts, packet.dts, packet.time_base, packet.is_keyframe
+    return copy

@@ -211,4 +211,5 @@ class CameraRuntime:
             "frames_lost_in_swaps": self.swaps.frames_lost,
             "answers_not_tracked": r.answers_not_sent,
             "answers_not_fed": r.answers_not_fed,
+            "clip_packets_lost": 0 if r.ring is None else r.ring.packets_lost,
         }

@@ -22,7 +22,10 @@ class ClipSettings(Settings):
 
     @model_validator(mode="after")
     def _fits_into_the_ring(self) -> ClipSettings:
-        _check(self.before_s, self.after_s, self.ring_s)
+        try:
+            check_span(self.before_s, self.after_s, self.ring_s)
+        except InvalidValue as error:
+            raise FieldProblem(error.path, f"{error.allowed} (here: {error.given})") from None
         return self
 
 
@@ -34,15 +37,11 @@ class CameraClips(Settings):
     after_s: float | None = Field(None, ge=0, le=300, description="empty: the site's")
 
     def span(self, site: ClipSettings) -> tuple[float, float]:
-        """Seconds before and after a moment. Raises FieldProblem where the ring does not hold them."""
+        """Seconds before and after a moment. Raises InvalidValue where the ring does not hold them."""
         before = site.before_s if self.before_s is None else self.before_s
         after = site.after_s if self.after_s is None else self.after_s
-        _check(before, after, site.ring_s)
+        try:
+            check_span(before, after, site.ring_s)
+        except InvalidValue as error:
+            raise InvalidValue(f"clips.{error.path}", error.given, error.allowed) from None
         return before, after
-
-
-def _check(before_s: float, after_s: float, ring_s: float) -> None:
-    try:
-        check_span(before_s, after_s, ring_s)
-    except InvalidValue as error:
-        raise FieldProblem(error.path, f"{error.allowed} (here: {error.given})") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from edge.core.errors import InvalidValue
 from edge.core.shares import ShareChoice
 from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.cameras import CameraSettings
@@ -78,8 +79,10 @@ class SiteSettings(Settings):
         for number, camera in enumerate(self.cameras):
             try:
                 camera.clips.span(self.clips)
-            except FieldProblem as problem:
-                raise FieldProblem(f"cameras[{number}].clips.{problem.path}", problem.allowed) from None
+            except InvalidValue as error:
+                raise FieldProblem(
+                    f"cameras[{number}].{error.path}", f"{error.allowed} (here: {error.given})"
+                ) from None
         return self
 
     @model_validator(mode="after")

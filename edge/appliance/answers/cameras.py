@@ -44,8 +44,8 @@ class StateOfCamera:
     `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
     trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
     of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
-    left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by kind (empty: the worker has not
-    reported yet).
+    left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+    kind (empty: the worker has not reported yet).
     """
 
     camera: OfCamera[str]
