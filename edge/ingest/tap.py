@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import av
 import av.error
@@ -66,6 +66,6 @@ class TappedStream:
 
 def _copy(packet: av.Packet[av.VideoStream]) -> av.Packet[av.VideoStream]:
     """A filter takes the contents out of the packet that it is given."""
-    copy: av.Packet[av.VideoStream] = av.Packet(bytes(packet))
+    copy: av.Packet[Any] = av.Packet(bytes(packet))
     copy.pts, copy.dts, copy.time_base, copy.is_keyframe = packet.pts, packet.dts, packet.time_base, packet.is_keyframe
     return copy

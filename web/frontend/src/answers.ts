@@ -217,7 +217,8 @@ export type BoxHealth = {
   version: string;
 };
 
-/** The box's losses since the start, all cameras together; `labels` and `alarms` by kind.
+/** The box's losses since the start, all cameras together; `labels` and `alarms` by kind; `clips` that could not be
+ * made.
  * No losses are `labels_waiting`, pictures that the golden model has not come to, and the labels and seconds of its
  * work in `labels`. */
 export type BoxLosses = {
@@ -226,6 +227,7 @@ export type BoxLosses = {
   labels_waiting: number;
   live_pictures: number;
   alarms: Record<string, number>;
+  clips: number;
 };
 
 /** A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
@@ -258,6 +260,16 @@ export type CameraAnswer = {
   id: string;
   settings: CameraSettings;
   state: StateOfCamera;
+};
+
+/** A camera's own settings of clips. */
+export type CameraClips = {
+  /** keep the last seconds of its video in memory */
+  enabled: boolean;
+  /** empty: the site's */
+  before_s: number | null;
+  /** empty: the site's */
+  after_s: number | null;
 };
 
 /** The effect of an admission on a camera's predicted accuracy. */
@@ -321,6 +333,7 @@ export type CameraSettings = {
   zones: ZoneSettings[];
   /** lines that objects are counted at */
   lines: LineSettings[];
+  clips: CameraClips;
 };
 
 /** A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
@@ -372,6 +385,16 @@ export type ChoiceAnswer = {
   window_s: number;
   budget: BudgetAnswer;
   reason: string;
+};
+
+/** Clips since the start: made, shared by another alarm, failed by reason, and not begun (`not_taken`: no camera, no
+ * database, a full disk); `bytes` of all that are kept. */
+export type ClipCounts = {
+  made: number;
+  shared: number;
+  failed: Record<string, number>;
+  not_taken: number;
+  bytes: number;
 };
 
 /** An object in a picture: `bbox` is left, top, width, height in pixels. */
@@ -1343,6 +1366,7 @@ export type MetricsSnapshot = {
   outputs: OutputCounts[];
   alarms: AlarmCounts;
   counting: CountingAnswer;
+  clips: ClipCounts;
   truth: Record<string, WindowTruth>;
   tenants: TenantsAnswer;
   lending: FleetLendingAnswer;
@@ -1569,6 +1593,7 @@ export type OverviewCamera = {
   answers_per_s: number;
   inference_ms: number;
   recorder: string;
+  ring: RingAnswer | null;
   losses: Record<string, number>;
   id: string;
   name: string;
@@ -1882,6 +1907,17 @@ export type RetrainingSettings = {
   quiet_hours: string[];
 };
 
+/** A camera's ring of coded video: what it holds now, and since its worker started how often the coding changed in
+ * it, how often old video gave way to the limit of bytes, and how many packets it could not take. */
+export type RingAnswer = {
+  codec: string;
+  seconds: number;
+  bytes: number;
+  begun_anew: number;
+  shortened: number;
+  packets_lost: number;
+};
+
 /** Of a "roll_back" alarm: the version that is in force again. */
 export type RollBackDetails = {
   version: string;
@@ -1918,6 +1954,8 @@ export type RuleSettings = {
   below: number | null;
   /** camera_lost (empty: 60), slo (empty: 10): it must be so for so long */
   after_s: number | null;
+  /** object: keep a clip of each alarm */
+  clip: boolean;
   severity: "info" | "warning" | "critical";
   /** HH:MM-HH:MM in the box's time zone: no new alarm then */
   quiet_hours: string[];
@@ -2207,8 +2245,8 @@ export type StageOptionAnswer = {
  * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
  * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
- * left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
- * reported yet). */
+ * left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+ * kind (empty: the worker has not reported yet). */
 export type StateOfCamera = {
   camera: string;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
@@ -2244,6 +2282,7 @@ export type StateOfCamera = {
   answers_per_s: number;
   inference_ms: number;
   recorder: string;
+  ring: RingAnswer | null;
   losses: Record<string, number>;
 };
 
