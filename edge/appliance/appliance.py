@@ -99,7 +99,6 @@ class Services:
     fleet: Fleet
     all_boxes: AllBoxes
     fleet_jobs: FleetJobs
-    lending: Lending
 
 
 def _camera_gone(alarms: Alarms, counts: ObjectCounts, clips: Clips, camera: str, words: str) -> None:
@@ -116,6 +115,7 @@ class Appliance:
     store: Store
     access_control: AccessControl
     housekeeping: Housekeeping
+    lending: Lending
 
     def __init__(
         self,
@@ -192,15 +192,7 @@ class Appliance:
         counts = ObjectCounts(
             store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
         )
-        clips = Clips(
-            site,
-            store,
-            clock,
-            lambda: self.runtime.cameras,
-            lambda asked: self.runtime.camera_workers.make_clip(asked),
-            journal.note,
-            lambda code, message, camera: self.runtime.complaints.add(code, message, camera),
-        )
+        clips = self._clips(journal.note)
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
             site,
@@ -241,6 +233,14 @@ class Appliance:
         self._parts.push_async_callback(alarms.close)
         self._offer_services(offer, journal, outputs, alarms, counts, clips)
 
+    def _clips(self, note: JournalNote) -> Clips:
+        """Clips, made by the cameras' workers."""
+        return Clips(
+            self.site, self.store, self.clock, lambda: self.runtime.cameras,
+            lambda asked: self.runtime.camera_workers.make_clip(asked), note,
+            lambda code, message, camera: self.runtime.complaints.add(code, message, camera or None),
+        )  # fmt: skip
+
     def _offer_services(
         self,
         offer: TeacherOffer,
@@ -264,14 +264,14 @@ class Appliance:
             site, store, alarms, counts, clips, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
-        lending = Lending(site, runtime, runtime.complaints.add)
+        self.lending = Lending(site, runtime, runtime.complaints.add)
         secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
-        fleet = Fleet(site, clock, alarms.fact, lending.told, agent, self.access_control.record)
+        fleet = Fleet(site, clock, alarms.fact, self.lending.told, agent, self.access_control.record)
         fleet_jobs = FleetJobs(site, note, agent)
         state = State(
             site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
             served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-            tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
+            tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
             clips=clips.told,
         )  # fmt: skip
         answers, me = BoxAnswers(site, state, alarms, journal, secrets), "" if site.fleet is None else site.fleet.name
@@ -299,7 +299,6 @@ class Appliance:
             fleet,
             AllBoxes(me, answers, live, agent, fleet.status),
             fleet_jobs,
-            lending,
         )  # fmt: skip
 
     def _own_agent(self) -> OwnAgent | None:
@@ -374,7 +373,7 @@ class Appliance:
         self._keep_running(self.housekeeping.silences.run(), "silences")
         self._keep_running(services.fleet.run(), "refused strangers")
         self._keep_running(services.fleet_jobs.run(), "jobs of the fleet")
-        self._keep_running(services.lending.run(), "lending")
+        self._keep_running(self.lending.run(), "lending")
         self._parts.push_async_callback(services.outputs.stop)
 
     def _keep_running(self, work: Coroutine[Any, Any, None], name: str) -> None:

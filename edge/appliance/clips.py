@@ -39,7 +39,7 @@ _MOST_WAITING: Final = 200
 
 @dataclass(frozen=True)
 class ClipRetention:
-    """What was deleted; `failures`: files that could not be, in words."""
+    """The deleted clips; `failures`: files that could not be deleted, in words."""
 
     clips: int
     bytes_freed: int
@@ -82,7 +82,7 @@ class Clips:
     # -- life
 
     async def open(self) -> None:
-        """What an earlier run left in the making has failed; files without a record go. Raises MagpieError."""
+        """Clips that an earlier run left in the making have failed; files without a record go. Raises MagpieError."""
         await asyncio.to_thread(self._recover)
 
     def _recover(self) -> None:
@@ -138,7 +138,7 @@ class Clips:
             self._put(fact)
 
     def camera_gone(self, camera: str) -> None:
-        """The camera was removed or switched off: what its worker did not finish has failed."""
+        """The camera was removed or switched off: clips that its worker did not finish have failed."""
         for asked, _ in self._open.values():
             if asked.camera == camera:
                 self._put(ClipFailed(asked.number, camera, "camera_off"))

@@ -30,8 +30,8 @@ class ClipsService(Protocol):
         self, camera: str, before_s: float | None, after_s: float | None, at_utc_s: float | None, by: str
     ) -> ClipAnswer:
         """Begin a clip around a moment (None: now), with the camera's seconds where they are None. It is in the making
-        then. Raises NotFound, InvalidValue (a clip longer than the ring, a moment that it does not hold: what can be
-        had), Conflict (the camera keeps no video), DiskFull, Unavailable."""
+        then. Raises NotFound, InvalidValue (a clip longer than the ring, a moment that it does not hold; it names the
+        longest that can be had), Conflict (the camera keeps no video), DiskFull, Unavailable."""
 
     async def remove(self, clip: int, by: str) -> None:
         """Delete a clip that is not in the making. Raises NotFound, Conflict."""

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeGuard
 
 from edge.clips.byte_stream import parameter_sets
 from edge.core import checks
-from edge.core.clips import CODECS, TICKS, Codec, CodedPacket, Cut, RingNow, Stretch
+from edge.core.clips import CODECS, TICKS, Codec, CodedPacket, Cut, RingNow, VideoStretch
 
 #: Presentation times that go back by more, or forward by so much more than packets came apart, in seconds, begin a
 #: stretch of their own.
@@ -28,7 +28,7 @@ class _Group:
 
 @dataclass
 class _Stretch:
-    """A stretch of video: what it is coded as, when its pictures were taken (by presentation time), where it ends."""
+    """A stretch of video: its coding, the UTC times of its pictures (by presentation time), the reason of its end."""
 
     codec: Codec
     headers: bytes
@@ -127,8 +127,8 @@ class PacketRing:
 
     # -- to those who cut
 
-    def stretches(self) -> tuple[Stretch, ...]:
-        """What the ring holds now, the oldest first."""
+    def stretches(self) -> tuple[VideoStretch, ...]:
+        """The stretches in the ring now, the oldest first."""
         with self._lock:
             keys: dict[int, list[float]] = {}
             ends: dict[int, float] = {}
@@ -136,7 +136,7 @@ class PacketRing:
                 known = self._stretches[group.stretch]
                 keys.setdefault(group.stretch, []).append(known.utc_s(group.packets[0]))
                 ends[group.stretch] = max(known.utc_s(p) for p in (group.packets[0], group.packets[-1]))
-            return tuple(Stretch(n, tuple(times), ends[n], self._stretches[n].ended) for n, times in keys.items())
+            return tuple(VideoStretch(n, tuple(times), ends[n], self._stretches[n].ended) for n, times in keys.items())
 
     def footage(self, cut: Cut) -> Footage | None:
         """The packets of a cut that `stretches` led to; None: they are not there any more."""

@@ -58,7 +58,7 @@ class PacketTap(Protocol):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class VideoStretch:
     """Video that can be played in one go: `keys_utc_s` are the times of its key frames, in order; it holds the video
     from the first of them to `end_utc_s`. `ended`: why nothing more comes of it (None: it goes on)."""
 
@@ -121,7 +121,7 @@ class ClipMade:
 
 @dataclass(frozen=True)
 class ClipFailed:
-    """Nothing of a clip is kept. `had_from_utc_s` to `had_to_utc_s`: what the ring could have given (None: nothing)."""
+    """Nothing of a clip is kept. `had_from_utc_s` to `had_to_utc_s`: the time that the ring had (None: none)."""
 
     number: int
     camera: str
@@ -132,9 +132,9 @@ class ClipFailed:
 
 @dataclass(frozen=True)
 class RingNow:
-    """A camera's ring: what it holds now, and since its start how often the coding changed in it (`begun_anew`), how
-    often old video gave way to its limit of bytes before its time (`shortened`), and how many packets it could not take
-    (before the first key frame, or of a picture group larger than the ring)."""
+    """A camera's ring: its contents now, and since its start the changes of coding in it (`begun_anew`), the times that
+    old video gave way to its limit of bytes (`shortened`), and the packets that it could not take (before the first key
+    frame, or of a picture group larger than the ring)."""
 
     codec: str = ""
     seconds: float = 0.0

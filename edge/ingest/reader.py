@@ -13,6 +13,7 @@ import random
 import threading
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class CameraReader:
     def __init__(
         self, source: CameraSource, *, clock: Clock | None = None, seed: int = 0, tap: PacketTap | None = None
     ) -> None:
-        self.source, self.tap = source, tap
+        self.source = source
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._frames = threading.Condition(self._lock)
@@ -75,7 +76,8 @@ class CameraReader:
         self._back_off = BackOff(
             source.retry_first_s, source.retry_min_s, source.retry_max_s, random.Random(f"{seed}:{source.camera}")
         )
-        self._capture = CaptureClock()
+        # Times go forward over reconnections: one clock of captures for all attempts.
+        self._open_stream = partial(open_stream, source, self._clock, CaptureClock(), tap)
         self._converter = Converter()
         self._pace = Pace(source.max_fps)
         self._frozen_watch = FrozenWatch(min(0.25, source.stall_timeout_s / 8))
@@ -358,7 +360,7 @@ class _Attempt(threading.Thread):
         source = self._reader.source
         failure = _Failure("ended", "no longer wanted")
         try:
-            open_stream(source, self._clock, self._reader._capture, self._reader.tap).run(self)
+            self._reader._open_stream().run(self)
         except CameraError as error:
             failure = _Failure(error.kind, redact(error))  # type: ignore[arg-type]
         except Exception as error:

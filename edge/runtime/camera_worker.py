@@ -72,7 +72,6 @@ class _CameraWorker:
         )
         # Two that record the same camera would undo each other's work: one that stands by has no recorder.
         self._recorder = None if channel.standby else self._open_recorder(spec)
-        self._standing_by = channel.standby
         self._ready_by = time.monotonic() + _STANDBY_S
         self._retiring = False
         self._counts = AnswerCounts()
@@ -139,7 +138,7 @@ class _CameraWorker:
         return time.process_time if self._share.device == "cpu" else lambda: self._counts.answering_s
 
     def _ready_if_warm(self) -> None:
-        if self._ready_by and (self._counts.answers or not self._standing_by or time.monotonic() > self._ready_by):
+        if self._ready_by and (self._counts.answers or not self._channel.standby or time.monotonic() > self._ready_by):
             self._ready_by = 0.0
             self._channel.ready()
 
@@ -150,7 +149,7 @@ class _CameraWorker:
 
     def _take_over(self, spec: m.CameraWorkerSpec) -> None:
         """The process before has stopped: record, report and show from now on, as things stand now."""
-        self._standing_by = False
+        self._channel.standby = False
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
         self._preview.fps = spec.watch_fps
@@ -168,7 +167,7 @@ class _CameraWorker:
         now = raw.monotonic_s
         answer_due = self._pacer.due(now)
         record_due = self._recorder is not None and self._recorder.wants(now)
-        watch_due = self._preview.due(now) and not self._standing_by
+        watch_due = self._preview.due(now) and not self._channel.standby
         if not (answer_due or record_due or watch_due):
             self._counts.stale += 1
             self._live.skip_time(raw.number, now, raw.utc_s)

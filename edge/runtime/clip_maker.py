@@ -36,7 +36,7 @@ class ClipMaker:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="clips")
 
     def ask(self, asked: ClipAsked) -> None:
-        """Make a clip as soon as its end is there; what comes of it is in a later `step`."""
+        """Make a clip as soon as its end is there; a later `step` returns it, or its failure."""
         if len(self._asked) + len(self._writing) >= MOST_AT_ONCE:
             self._done.append(ClipFailed(asked.number, asked.camera, "too_many"))
         else:

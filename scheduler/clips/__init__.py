@@ -1,1 +1,1 @@
-"""Decisions about clips: what can be asked for, where one is cut, which are kept. Pure."""
+"""Decisions about clips: the wishes that can be granted, the cut, the clips that are kept. Pure."""

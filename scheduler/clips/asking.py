@@ -1,4 +1,4 @@
-"""What may be asked of a ring, and when an alarm needs no clip of its own."""
+"""Wishes that a ring can grant, and alarms that need no clip of their own."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edge.core.clips import ClipAsked, ClipEnd, Cut, Stretch
+from edge.core.clips import ClipAsked, ClipEnd, Cut, VideoStretch
 
 #: With nothing new so long after its end a clip is cut as things are.
 PATIENCE_S = 2.0
 
 
-def due(asked: ClipAsked, stretches: Sequence[Stretch], now_utc_s: float) -> bool:
+def due(asked: ClipAsked, stretches: Sequence[VideoStretch], now_utc_s: float) -> bool:
     """Whether a clip can be cut now: its end is in the ring, the stretch that it is of has ended, or nothing came for
     PATIENCE_S after its end."""
     if now_utc_s >= asked.to_utc_s + PATIENCE_S:
@@ -19,7 +19,7 @@ def due(asked: ClipAsked, stretches: Sequence[Stretch], now_utc_s: float) -> boo
     return found is not None and (found.end_utc_s >= asked.to_utc_s or found.ended is not None)
 
 
-def cut(asked: ClipAsked, stretches: Sequence[Stretch], cut_short: bool = False) -> Cut | None:
+def cut(asked: ClipAsked, stretches: Sequence[VideoStretch], cut_short: bool = False) -> Cut | None:
     """A clip is of one stretch and begins at a key frame: the last one before the wanted time, or else the first. None:
     the ring has nothing of the wanted time. `cut_short`: nothing more can be waited for."""
     found = _stretch_of(asked, stretches)
@@ -35,10 +35,10 @@ def cut(asked: ClipAsked, stretches: Sequence[Stretch], cut_short: bool = False)
     return Cut(found.number, first, asked.to_utc_s, round(before, 3), round(after, 3), end)
 
 
-def _stretch_of(asked: ClipAsked, stretches: Sequence[Stretch]) -> Stretch | None:
+def _stretch_of(asked: ClipAsked, stretches: Sequence[VideoStretch]) -> VideoStretch | None:
     """The stretch with the clip's moment; else the one with most of the clip."""
 
-    def overlap(one: Stretch) -> float:
+    def overlap(one: VideoStretch) -> float:
         return min(one.end_utc_s, asked.to_utc_s) - max(one.keys_utc_s[0], asked.from_utc_s)
 
     with_moment = [s for s in stretches if s.keys_utc_s[0] <= asked.at_utc_s <= s.end_utc_s]

@@ -1,4 +1,4 @@
-"""Which clips are kept."""
+"""The clips that are kept."""
 
 from __future__ import annotations
 

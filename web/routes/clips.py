@@ -100,7 +100,7 @@ async def make_clip(body: Body, service: Clips, caller: Caller, by: Who) -> Clip
 @router.get("/clips/{clip}", responses=example(examples.CLIP))
 async def one_clip(clip: Number, service: Clips, caller: Caller) -> ClipAnswer:
     """One clip."""
-    return await _seen_clip(service, caller, clip)
+    return limits.whole(caller, await _seen_clip(service, caller, clip))
 
 
 @router.delete("/clips/{clip}", status_code=204)
@@ -135,7 +135,7 @@ async def _seen_clip(service: ClipsService, caller: Principal, number: int) -> C
     found = await asyncio.to_thread(service.one, number)
     if not caller.may_see(found.camera):
         raise NotFound(f"clip {number} does not exist")
-    return limits.whole(caller, found)
+    return found
 
 
 async def _file(service: ClipsService, caller: Principal, number: int, name: str | None) -> FileResponse:

@@ -26,8 +26,8 @@ class LambdaAnswer:
 
 @answer
 class RingAnswer:
-    """A camera's ring of coded video: what it holds now, and since its worker started how often the coding changed in
-    it, how often old video gave way to the limit of bytes, and how many packets it could not take."""
+    """A camera's ring of coded video: its contents now, and since its worker started the changes of coding in it, the
+    times that old video gave way to the limit of bytes, and the packets that it could not take."""
 
     codec: Shown[str]
     seconds: Shown[float]

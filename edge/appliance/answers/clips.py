@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer, kept
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
 from edge.core.clips import ClipEnd, ClipFault, ClipState, Codec
 
 
-@kept
+@answer
 class ClipAnswer:
     """A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
 
@@ -43,7 +43,7 @@ class ClipAnswer:
     had_to_utc_s: Shown[float | None] = None
 
 
-@kept
+@answer
 class ClipBox:
     """An object that the student saw; `score` 0-1."""
 
@@ -52,7 +52,7 @@ class ClipBox:
     box: Shown[BoxAnswer]
 
 
-@kept
+@answer
 class ClipMoment:
     """The student's answer about the picture that the clip shows `at_s` seconds after its first."""
 
@@ -61,7 +61,7 @@ class ClipMoment:
     boxes: Shown[tuple[ClipBox, ...]]
 
 
-@kept
+@answer
 class ClipBoxes:
     """The boxes that belong to a clip; `begins_utc_s`: when its first picture was taken."""
 

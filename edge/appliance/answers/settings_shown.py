@@ -10,7 +10,6 @@ from edge.settings import (
     CameraClips,
     CameraRetraining,
     CameraSettings,
-    ClipSettings,
     ConfigurationSpace,
     InferenceSettings,
     LineSettings,
@@ -46,7 +45,6 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     CameraRetraining: frozenset({"enabled", "every_kth_window", "label_budget"}),
     ZoneSettings: frozenset({"name", "polygon", "classes"}),
     CameraClips: frozenset({"enabled", "before_s", "after_s"}),
-    ClipSettings: frozenset({"enabled", "ring_s", "ring_mb", "before_s", "after_s", "max_gb", "days"}),
     LineSettings: frozenset({"name", "start", "end", "classes"}),
     RetrainingSettings: frozenset(
         {

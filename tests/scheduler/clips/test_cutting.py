@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from edge.core.clips import ClipAsked, Cut, Stretch, check_span
+from edge.core.clips import ClipAsked, Cut, VideoStretch, check_span
 from edge.core.errors import InvalidValue
 from scheduler.clips.asking import check_moment, joined
 from scheduler.clips.cutting import PATIENCE_S, cut, due
 from scheduler.clips.keeping import KeptClip, to_drop
 
 ASKED = ClipAsked(1, "north", 100.0, 95.0, 110.0)
-LIVE = Stretch(3, (90.0, 92.0, 94.0, 96.0, 98.0), 111.0)
+LIVE = VideoStretch(3, (90.0, 92.0, 94.0, 96.0, 98.0), 111.0)
 
 
 def test_a_clip_begins_at_the_last_key_frame_before_it() -> None:
     assert cut(ASKED, [LIVE]) == Cut(3, 2, 110.0, 0.0, 0.0, "whole")
-    late = Stretch(3, (97.0, 99.0), 111.0)
+    late = VideoStretch(3, (97.0, 99.0), 111.0)
     assert cut(ASKED, [late]) == Cut(3, 0, 110.0, 2.0, 0.0, "whole"), "what the ring does not hold is told"
 
 
 @pytest.mark.parametrize("ended", ["camera_gone", "coding_changed"])
 def test_a_clip_ends_where_its_stretch_ends_and_says_so(ended: str) -> None:
-    gone = Stretch(3, (94.0, 96.0), 104.0, ended)  # type: ignore[arg-type]
-    back = Stretch(4, (106.0,), 111.0)
+    gone = VideoStretch(3, (94.0, 96.0), 104.0, ended)  # type: ignore[arg-type]
+    back = VideoStretch(4, (106.0,), 111.0)
     assert due(ASKED, [gone], 104.1), "nothing more comes of it"
     assert cut(ASKED, [gone, back]) == Cut(3, 0, 110.0, 0.0, 6.0, ended)  # type: ignore[arg-type]
 
 
 def test_a_moment_without_video_takes_the_stretch_with_most_of_the_clip() -> None:
-    before, after = Stretch(3, (90.0,), 96.0, "camera_gone"), Stretch(4, (103.0,), 111.0)
+    before, after = VideoStretch(3, (90.0,), 96.0, "camera_gone"), VideoStretch(4, (103.0,), 111.0)
     found = cut(ASKED, [before, after])
     assert found is not None
     assert (found.stretch, found.missing_before_s) == (4, 8.0)
-    assert cut(ASKED, [Stretch(3, (50.0,), 60.0, "camera_gone")]) is None
+    assert cut(ASKED, [VideoStretch(3, (50.0,), 60.0, "camera_gone")]) is None
     assert cut(ASKED, []) is None
 
 
 def test_a_stream_that_stands_still_ends_the_clip_after_a_while() -> None:
-    still = Stretch(3, (94.0,), 104.0)
+    still = VideoStretch(3, (94.0,), 104.0)
     assert not due(ASKED, [still], 109.0)
     assert not due(ASKED, [], 110.0)
     assert due(ASKED, [still], 110.0 + PATIENCE_S)

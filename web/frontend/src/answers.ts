@@ -387,6 +387,51 @@ export type ChoiceAnswer = {
   reason: string;
 };
 
+/** A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
+ * Of a kept one: its first picture was taken at `begins_utc_s`, it is `seconds` long; `missing_before_s` and
+ * `missing_after_s` were asked for and could not be had, `end` says why it ends where it does; `masked`: coded anew,
+ * with the camera's masks blacked out. Of a failed one: `fault`, and `had_from_utc_s` to `had_to_utc_s`, the time that
+ * could have been had. */
+export type ClipAnswer = {
+  id: number;
+  camera: string;
+  state: "making" | "kept" | "failed";
+  asked_by: string;
+  at_utc_s: number;
+  from_utc_s: number;
+  to_utc_s: number;
+  alarms: number[];
+  bytes: number;
+  begins_utc_s: number | null;
+  seconds: number | null;
+  codec: "h264" | "hevc" | null;
+  width: number | null;
+  height: number | null;
+  sha256: string | null;
+  missing_before_s: number | null;
+  missing_after_s: number | null;
+  end: "whole" | "camera_gone" | "coding_changed" | "cut_short" | null;
+  masked: boolean;
+  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | null;
+  had_from_utc_s: number | null;
+  had_to_utc_s: number | null;
+};
+
+/** An object that the student saw; `score` 0-1. */
+export type ClipBox = {
+  class: string;
+  score: number;
+  box: [number, number, number, number];
+};
+
+/** The boxes that belong to a clip; `begins_utc_s`: when its first picture was taken. */
+export type ClipBoxes = {
+  clip: number;
+  camera: string;
+  begins_utc_s: number;
+  answers: ClipMoment[];
+};
+
 /** Clips since the start: made, shared by another alarm, failed by reason, and not begun (`not_taken`: no camera, no
  * database, a full disk); `bytes` of all that are kept. */
 export type ClipCounts = {
@@ -395,6 +440,13 @@ export type ClipCounts = {
   failed: Record<string, number>;
   not_taken: number;
   bytes: number;
+};
+
+/** The student's answer about the picture that the clip shows `at_s` seconds after its first. */
+export type ClipMoment = {
+  at_s: number;
+  model_version: string;
+  boxes: ClipBox[];
 };
 
 /** An object in a picture: `bbox` is left, top, width, height in pixels. */
@@ -1907,8 +1959,8 @@ export type RetrainingSettings = {
   quiet_hours: string[];
 };
 
-/** A camera's ring of coded video: what it holds now, and since its worker started how often the coding changed in
- * it, how often old video gave way to the limit of bytes, and how many packets it could not take. */
+/** A camera's ring of coded video: its contents now, and since its worker started the changes of coding in it, the
+ * times that old video gave way to the limit of bytes, and the packets that it could not take. */
 export type RingAnswer = {
   codec: string;
   seconds: number;
