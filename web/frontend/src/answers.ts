@@ -2,8 +2,9 @@
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 
 /** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */
-export const JOURNAL_KINDS: Record<"alarm" | "model" | "object" | "retraining" | "window", ReadonlySet<string>> = {
+export const JOURNAL_KINDS: Record<"alarm" | "clip" | "model" | "object" | "retraining" | "window", ReadonlySet<string>> = {
   alarm: new Set(["alarm.acknowledged", "alarm.end", "alarm.new", "alarm.update"]),
+  clip: new Set(["clip.failed", "clip.made", "clip.removed"]),
   model: new Set(["model.from_sibling", "model.pinned", "model.promoted", "model.rejected", "model.rolled_back", "model.switched", "model.unpinned"]),
   object: new Set(["object.end", "object.new"]),
   retraining: new Set(["retraining.failed", "retraining.settings", "retraining.started", "retraining.stopped"]),

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
+import { JOURNAL_KINDS } from "../answers";
 import type { CameraRecord, JournalEntry } from "../api";
 import { clock, percent, points, shortVersion } from "../format";
 import { drift, history, measured } from "../parts/accuracy";
@@ -177,7 +178,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
 
 /** The last news of a clip: with another there is something to ask. */
 function clipNews(events: JournalEntry[]): JournalEntry["id"] {
-  return events.find((e) => e.kind.startsWith("clip."))?.id ?? null;
+  return events.find((e) => JOURNAL_KINDS.clip.has(e.kind))?.id ?? null;
 }
 
 /** What happened to it last: why something changed. */

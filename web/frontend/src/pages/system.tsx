@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { SystemAnswer } from "../answers";
+import { JOURNAL_KINDS } from "../answers";
 import type { Camera, Me } from "../api";
 import { bytes, duration, moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
@@ -45,7 +46,7 @@ export function SystemPage({ known, me, now_s }: PageProps) {
       <Tabs label="System" tabs={TABS} chosen={chosen} onChoose={(id) => go(id === "overview" ? href("system") : href("system", id), true)}>
         {chosen === "overview" && <Overview me={me} cameras={cameras} now_s={now_s} />}
         {chosen === "alarms" && <Alarms me={me} cameras={cameras} active={known.alarms} now_s={now_s} />}
-        {chosen === "clips" && <ClipList me={me} cameras={cameras} now_s={now_s} when={known.events.find((e) => e.kind.startsWith("clip."))?.id} />}
+        {chosen === "clips" && <ClipList me={me} cameras={cameras} now_s={now_s} when={known.events.find((e) => JOURNAL_KINDS.clip.has(e.kind))?.id} />}
         {chosen === "journal" && <Journal cameras={cameras} />}
         {chosen === "log" && (may(me, "operator") && seesAll(me) ? <Log /> : <p class="card quiet">{whyNot("operator")} The log may name any camera.</p>)}
         {chosen === "doctor" && <Doctor />}
