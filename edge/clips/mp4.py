@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +25,10 @@ _TIME_BASE: Final = Fraction(1, TICKS)
 #: Sample entries that keep the parameter sets in the header, as browsers want them.
 _TAGS: Final = {"h264": "avc1", "hevc": "hvc1"}
 _CHUNK: Final = 1 << 20
+#: Of clips that are coded anew: quick, and good enough to recognise what the camera showed.
+_ENCODING: Final = {"preset": "veryfast", "crf": "23", "bf": "0"}
+
+MaskFrame = Callable[[av.VideoFrame], av.VideoFrame]
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,15 @@ def boxes_path(video: Path) -> Path:
     return video.with_suffix(".json")
 
 
-def write_clip(path: Path, footage: Footage, boxes: Mapping[str, Any]) -> ClipFile:
-    """Write a clip and, before it, its boxes. Raises DiskFull, StoreError: nothing is left of either then."""
+def write_clip(path: Path, footage: Footage, boxes: Mapping[str, Any], mask: MaskFrame | None = None) -> ClipFile:
+    """Write a clip and, before it, its boxes. With `mask` every picture is decoded, masked by it, and coded anew as
+    H.264. Raises DiskFull, StoreError: nothing is left of either then."""
     with os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write_whole(boxes_path(path), json.dumps(boxes, separators=(",", ":")).encode())
             with _whole(path) as stream:
-                size = _remux(stream, footage)
+                size = _remux(stream, footage) if mask is None else _encode(stream, footage, mask)
         except BaseException:
             with suppress(OSError):
                 boxes_path(path).unlink(missing_ok=True)
@@ -124,6 +129,54 @@ def _remux(stream: BinaryIO, footage: Footage) -> tuple[int, int]:
     if checked.error is not None:
         raise checked.error
     return size
+
+
+def _encode(stream: BinaryIO, footage: Footage, mask: MaskFrame) -> tuple[int, int]:
+    """Decode, mask, and code anew. Raises as `_remux`."""
+    begin, size = footage.first_pts, (0, 0)
+    decoder = av.CodecContext.create(footage.codec, "r")
+    decoder.thread_count = 1
+    checked = _Checked(stream)
+    video: av.VideoStream | None = None
+    try:
+        with av.open(checked, "w", format="mp4") as out:
+            for frame in _decoded(decoder, footage):
+                if frame.is_corrupt:
+                    continue
+                masked = mask(frame)
+                if video is None:
+                    # Odd sizes cannot be coded: the last column or row goes.
+                    size = masked.width - masked.width % 2, masked.height - masked.height % 2
+                    video = out.add_stream("libx264", options=_ENCODING)
+                    video.width, video.height, video.pix_fmt = *size, "yuv420p"
+                    video.codec_context.time_base, video.codec_context.thread_count = _TIME_BASE, 1
+                if masked.format.name != "yuv420p" or (masked.width, masked.height) != size:
+                    masked = masked.reformat(*size, format="yuv420p", threads=1)
+                masked.pts, masked.time_base = (frame.pts or begin) - begin, _TIME_BASE
+                masked.pict_type = av.video.frame.PictureType.NONE
+                out.mux(video.encode(masked))
+            if video is None:
+                raise StoreError("no picture of the clip can be decoded")
+            out.mux(video.encode(None))
+    except av.error.FFmpegError as error:
+        if checked.error is not None:
+            raise checked.error from None
+        raise StoreError(f"the video cannot be coded anew: {type(error).__name__}") from None
+    if checked.error is not None:
+        raise checked.error
+    return size
+
+
+def _decoded(decoder: Any, footage: Footage) -> Iterator[av.VideoFrame]:
+    first = True
+    for coded in footage.packets:
+        packet = av.Packet(footage.headers + coded.data if first else coded.data)
+        packet.pts, packet.time_base, first = coded.pts, _TIME_BASE, False
+        try:
+            yield from decoder.decode(packet)
+        except av.error.InvalidDataError:  # a damaged packet costs its pictures only
+            continue
+    yield from decoder.decode(None)
 
 
 def decode_times(shown: list[int]) -> list[int]:

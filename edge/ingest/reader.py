@@ -25,6 +25,7 @@ from edge.core.errors import CameraError
 from edge.core.vision import Frame
 from edge.ingest import knock
 from edge.ingest.convert import Converter, block_means
+from edge.ingest.masking import Masker
 from edge.ingest.memory import give_back
 from edge.ingest.newest import NewestFrame, RawFrame
 from edge.ingest.secrets import redact
@@ -355,6 +356,7 @@ class _Attempt(threading.Thread):
         self.began_s = self.last_packet_s = self._clock.monotonic()
         self.first_picture_s = self.last_picture_s = 0.0
         self.stall_counted = False
+        self._masker = Masker(reader.source.masks)
 
     def run(self) -> None:
         source = self._reader.source
@@ -393,7 +395,8 @@ class _Attempt(threading.Thread):
         self._reader._on_damage(self)
 
     def picture(self, picture: Picture, at: FrameTime) -> None:
-        self._reader._on_picture(self, picture, at)
+        # Before anybody sees it: what is masked never leaves this thread.
+        self._reader._on_picture(self, self._masker.apply(picture), at)
 
 
 def _size(picture: Picture) -> tuple[int, int]:

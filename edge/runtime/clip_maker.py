@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +16,7 @@ from edge.clips.ring import Footage, PacketRing
 from edge.core.clips import CODECS, TICKS, ClipAsked, ClipFailed, ClipMade, Cut, RingNow
 from edge.core.errors import DiskFull, MagpieError
 from edge.core.vision import Observation
+from edge.ingest.masking import Masker
 from edge.settings import CameraSettings, ClipSettings
 from scheduler.clips.asking import MOST_AT_ONCE
 from scheduler.clips.cutting import cut, due
@@ -33,7 +37,10 @@ class ClipMaker:
         self._writing: list[tuple[ClipAsked, Future[Done]]] = []
         self._done: list[Done] = []
         self._answers: deque[Observation] = deque(maxlen=_MOST_ANSWERS)
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="clips")
+        self._masker = Masker(camera.all_masks()) if camera.masks else None
+        # To code anew takes a core for some seconds: answers go first.
+        lowest = _give_way if camera.masks else None
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="clips", initializer=lowest)
 
     def ask(self, asked: ClipAsked) -> None:
         """Make a clip as soon as its end is there; a later `step` returns it, or its failure."""
@@ -118,12 +125,20 @@ class ClipMaker:
         """In the writer's thread."""
         try:
             path = clip_path(self._folder, asked.camera, asked.number)
-            file = write_clip(path, footage, boxes)
+            mask = self._masker
+            file = write_clip(path, footage, boxes, None if mask is None else mask.frame)
         except DiskFull:
             return ClipFailed(asked.number, asked.camera, "disk_full")
         except MagpieError:
             return ClipFailed(asked.number, asked.camera, "not_written")
+        codec = footage.codec if mask is None else "h264"
         return ClipMade(
-            asked.number, asked.camera, footage.begins_utc_s, file.seconds, footage.codec, file.width, file.height,
-            file.bytes, file.sha256, found.missing_before_s, found.missing_after_s, found.end,
+            asked.number, asked.camera, footage.begins_utc_s, file.seconds, codec, file.width, file.height, file.bytes,
+            file.sha256, found.missing_before_s, found.missing_after_s, found.end, mask is not None,
         )  # fmt: skip
+
+
+def _give_way() -> None:
+    """This thread comes after all others of the machine, where the system lets threads differ."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)

@@ -527,6 +527,7 @@ def camera_source(settings: CameraSettings, secrets: Path | None = None) -> Came
         max_fps=settings.max_fps,
         seconds_per_picture=settings.seconds_per_picture,
         secrets=secrets,
+        masks=settings.all_masks(),
     )
 
 

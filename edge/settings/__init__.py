@@ -10,6 +10,7 @@ from edge.settings.cameras import (
     CameraSettings,
     InferenceSettings,
     LineSettings,
+    MaskSettings,
     StudentSettings,
     ZoneSettings,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "JobTenantSettings",
     "LendingSettings",
     "LineSettings",
+    "MaskSettings",
     "ModelCandidate",
     "ModelDemand",
     "ModelName",

@@ -13,6 +13,7 @@ from edge.settings import (
     ConfigurationSpace,
     InferenceSettings,
     LineSettings,
+    MaskSettings,
     ModelDemand,
     RecordingSettings,
     RetentionSettings,
@@ -35,7 +36,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
         {
             "id", "name", "url", "transport", "username", "password_from", "stall_timeout_s", "max_fps",
             "seconds_per_picture", "enabled", "task", "classes", "class_map", "student", "inference", "retraining",
-            "zones", "lines", "clips",
+            "zones", "lines", "clips", "masks",
         }
     ),
     StudentSettings: frozenset(
@@ -45,6 +46,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     CameraRetraining: frozenset({"enabled", "every_kth_window", "label_budget"}),
     ZoneSettings: frozenset({"name", "polygon", "classes"}),
     CameraClips: frozenset({"enabled", "before_s", "after_s"}),
+    MaskSettings: frozenset({"name", "polygon"}),
     LineSettings: frozenset({"name", "start", "end", "classes"}),
     RetrainingSettings: frozenset(
         {
