@@ -33,6 +33,7 @@ PAGES = (
     (f"#/settings/cameras/{NASTY}", "Settings"),
     (f"#/settings/cameras/{NASTY}/zones", "Settings"),
     (f"#/settings/cameras/{NASTY}/lines", "Settings"),
+    (f"#/settings/cameras/{NASTY}/masks", "Settings"),
     ("#/settings/retraining", "Settings"),
     ("#/settings/rules", "Settings"),
     ("#/settings/rules/new", "Settings"),

@@ -335,6 +335,8 @@ export type CameraSettings = {
   /** lines that objects are counted at */
   lines: LineSettings[];
   clips: CameraClips;
+  /** parts of the picture that are blacked out before anybody sees them */
+  masks: MaskSettings[];
 };
 
 /** A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
@@ -1367,6 +1369,14 @@ export type Loss = {
 export type MarkedObject = {
   box: [number, number, number, number] | null;
   class: string;
+};
+
+/** A part of a camera's picture that nobody is to see. */
+export type MaskSettings = {
+  /** lower-case name */
+  name: string;
+  /** [x, y] in fractions of the picture; closed by itself */
+  polygon: [number, number][];
 };
 
 /** The caller. `kind` "open": this appliance needs no log-in. */
