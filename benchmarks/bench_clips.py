@@ -40,77 +40,104 @@ ANSWERS_PER_S = 5.0
 SETTLE_S = RING_S + 4.0
 
 
+class Turn:
+    """The cameras of one turn: their readers, what makes their clips, and what was counted."""
+
+    def __init__(self, urls: dict[str, str], folder: Path, with_rings: bool) -> None:
+        self.with_rings = with_rings
+        settings = ClipSettings(ring_s=RING_S, ring_mb=16)
+        self.makers = {
+            name: ClipMaker(CameraSettings(id=name, url=url, classes=("car",)), settings, folder)
+            for name, url in urls.items()
+        }
+        self.readers = {
+            name: CameraReader(CameraSource(name, url), tap=self.makers[name].ring if with_rings else None)
+            for name, url in urls.items()
+        }
+        self.numbers = dict.fromkeys(urls, 0)
+        self.missed = self.taken = 0
+        self.ends: dict[int, float] = {}
+        self.late: list[float] = []
+        self.clip_seconds = 0.0
+
+    def answer(self) -> None:
+        """Take the newest picture of each camera, as inference does."""
+        for name, reader in self.readers.items():
+            raw = reader.latest(self.numbers[name])
+            if raw is None:
+                self.missed += 1
+                continue
+            self.numbers[name] = raw.number
+            self.taken += 1
+            reader.convert(raw, *OUT)
+
+    def ask_for_clips(self) -> None:
+        """One around now of each camera."""
+        utc = time.time()
+        for name, maker in self.makers.items():
+            number = len(self.ends) + 1
+            self.ends[number] = utc + AFTER_S
+            maker.ask(ClipAsked(number, name, utc, utc - BEFORE_S, utc + AFTER_S))
+
+    def make_clips(self) -> None:
+        """A step of each camera's clips."""
+        for maker in self.makers.values():
+            for done in maker.step(time.time()):
+                assert isinstance(done, ClipMade), done
+                self.late.append(time.time() - self.ends[done.number])
+                self.clip_seconds += done.seconds
+
+    def decoded(self) -> int:
+        """Pictures so far."""
+        return sum(r.status().frames_decoded for r in self.readers.values())
+
+    def run(self, seconds: float) -> dict[str, Any]:
+        """Settle, then measure."""
+        began = due = time.monotonic()
+        measuring = asked = 0.0
+        cpu, decoded = 0.0, 0
+        while True:
+            due += 1.0 / ANSWERS_PER_S
+            time.sleep(max(0.0, due - time.monotonic()))
+            now = time.monotonic()
+            if not measuring and now - began >= SETTLE_S:
+                measuring, cpu, decoded = now, time.process_time(), self.decoded()
+                self.missed = self.taken = 0
+            if measuring and now - measuring >= seconds:
+                break
+            self.answer()
+            if self.with_rings:
+                if measuring and now - asked >= EVERY_S and now - measuring < seconds - AFTER_S - 4.0:
+                    asked = now
+                    self.ask_for_clips()
+                self.make_clips()
+        spent = (time.process_time() - cpu) / (time.monotonic() - measuring)
+        return self.result(100 * spent / len(self.readers), self.decoded() - decoded)
+
+    def result(self, cpu_percent: float, decoded: int) -> dict[str, Any]:
+        """What the turn cost."""
+        return {
+            "with_rings": self.with_rings,
+            "cpu_percent_a_camera": round(cpu_percent, 3),
+            "rss_mb": round(psutil.Process().memory_info().rss / 1e6, 2),
+            "ring_mb_a_camera": round(statistics.mean(m.now().bytes for m in self.makers.values()) / 1e6, 3),
+            "frames_decoded": decoded,
+            "frames_damaged": sum(r.status().frames_damaged for r in self.readers.values()),
+            "answers": self.taken,
+            "answers_missed": self.missed,
+            "clips": len(self.late),
+            "clip_seconds": round(self.clip_seconds, 1),
+            "ready_after_end_s": {"median": statistics.median(self.late), "most": max(self.late)} if self.late else {},
+        }
+
+
 def read_cameras(control: Connection, urls: dict[str, str], folder: str, with_rings: bool, seconds: float) -> None:
     """Child process: one turn; sends what it cost."""
-    makers = {
-        name: ClipMaker(
-            CameraSettings(id=name, url=url, classes=("car",)), ClipSettings(ring_s=RING_S, ring_mb=16), Path(folder)
-        )
-        for name, url in urls.items()
-    }
-    readers = {
-        name: CameraReader(CameraSource(name, url), tap=makers[name].ring if with_rings else None)
-        for name, url in urls.items()
-    }
-    for reader in readers.values():
+    cameras = Turn(urls, Path(folder), with_rings)
+    for reader in cameras.readers.values():
         reader.start()
-    numbers = dict.fromkeys(readers, 0)
-    missed = taken = 0
-    ends: dict[int, float] = {}
-    late, made, seconds_made = [], 0, 0.0
-    due = began = time.monotonic()
-    measuring = asked_at = 0.0
-    cpu = decoded = 0.0
-    while True:
-        due += 1.0 / ANSWERS_PER_S
-        time.sleep(max(0.0, due - time.monotonic()))
-        now = time.monotonic()
-        if not measuring and now - began >= SETTLE_S:
-            measuring, cpu = now, time.process_time()
-            decoded = sum(r.status().frames_decoded for r in readers.values())
-            missed = taken = 0
-        if measuring and now - measuring >= seconds:
-            break
-        for name, reader in readers.items():
-            raw = reader.latest(numbers[name])
-            if raw is None:
-                missed += bool(measuring)
-                continue
-            numbers[name] = raw.number
-            taken += 1
-            reader.convert(raw, *OUT)
-        if not with_rings:
-            continue
-        utc = time.time()
-        if measuring and now - asked_at >= EVERY_S and now - measuring < seconds - AFTER_S - 4.0:
-            asked_at = now
-            for name, maker in makers.items():
-                number = len(ends) + 1
-                ends[number] = utc + AFTER_S
-                maker.ask(ClipAsked(number, name, utc, utc - BEFORE_S, utc + AFTER_S))
-        for maker in makers.values():
-            for done in maker.step(utc):
-                assert isinstance(done, ClipMade), done
-                late.append(time.time() - ends[done.number])
-                made += 1
-                seconds_made += done.seconds
-    spent = time.process_time() - cpu
-    control.send(
-        {
-            "with_rings": with_rings,
-            "cpu_percent_a_camera": round(100 * spent / (time.monotonic() - measuring) / len(readers), 3),
-            "rss_mb": round(psutil.Process().memory_info().rss / 1e6, 2),
-            "ring_mb_a_camera": round(statistics.mean(m.now().bytes for m in makers.values()) / 1e6, 3),
-            "frames_decoded": sum(r.status().frames_decoded for r in readers.values()) - decoded,
-            "frames_damaged": sum(r.status().frames_damaged for r in readers.values()),
-            "answers": taken,
-            "answers_missed": missed,
-            "clips": made,
-            "clip_seconds": round(seconds_made, 1),
-            "ready_after_end_s": {} if not late else {"median": statistics.median(late), "most": max(late)},
-        }
-    )
-    for reader in readers.values():
+    control.send(cameras.run(seconds))
+    for reader in cameras.readers.values():
         reader.close()
 
 
@@ -132,7 +159,7 @@ def summary(turns: list[dict[str, Any]], cameras: int) -> dict[str, Any]:
     """What rings add, as medians over turns."""
 
     def median(key: str, with_rings: bool) -> float:
-        return statistics.median(t[key] for t in turns if t["with_rings"] == with_rings)
+        return float(statistics.median(t[key] for t in turns if t["with_rings"] == with_rings))
 
     ready = [t["ready_after_end_s"]["most"] for t in turns if t["ready_after_end_s"]]
     return {

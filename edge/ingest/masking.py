@@ -37,7 +37,7 @@ class Masker:
         self._reformatter: av.video.reformatter.VideoReformatter | None = None
 
     def apply(self, picture: Picture) -> Picture:
-        """The picture without what masks cover; itself where there is no mask. What was given is left as it is."""
+        """The picture, black where masks cover it; itself where there is no mask. The given array keeps its pixels."""
         if not self._masks:
             return picture
         if isinstance(picture, np.ndarray):
@@ -83,7 +83,7 @@ def _settable(given: av.VideoFormat) -> str:
 
 def covered_pixels(masks: Sequence[Mask], width: int, height: int) -> Pixels:
     """Which pixels of a picture masks cover: bool (height, width)."""
-    drawn = np.zeros((height, width), np.uint8)
+    drawn: NDArray[np.uint8] = np.zeros((height, width), np.uint8)
     scale = np.array([width, height], np.float64) * (1 << _SHIFT)
     for mask in masks:
         # A pixel's centre is half a pixel from its edge.
@@ -97,5 +97,5 @@ def _samples(luma: Pixels, height: int, width: int) -> Pixels:
     down, across = -(-luma.shape[0] // height), -(-luma.shape[1] // width)
     padded = np.zeros((height * down, width * across), np.bool_)
     padded[: luma.shape[0], : luma.shape[1]] = luma
-    part = padded.reshape(height, down, width, across).any((1, 3))
-    return np.asarray(cv2.dilate(part.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0)
+    part = np.asarray(padded.reshape(height, down, width, across).any((1, 3)), np.uint8)
+    return np.asarray(cv2.dilate(part, np.ones((3, 3), np.uint8)) > 0)

@@ -30,6 +30,7 @@ def size(jpeg: bytes) -> tuple[int, int]:
     return picture.shape[1], picture.shape[0]
 
 
+SHORT: dict[str, Any] = {"clips": {"before_s": 1.0, "after_s": 1.0}}
 RULE: dict[str, Any] = {"id": "any", "name": "Anything", "kind": "object", "severity": "info"}
 
 
@@ -56,8 +57,7 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         pid = {w.name: w.pid for w in appliance.services.state.overview().workers}["camera-junction"]
         zone = {"name": "all", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
         places = {"zones": [zone], "lines": [{"name": "middle", "start": [0.5, 0.2], "end": [0.5, 1.0]}]}
-        short = {"clips": {"before_s": 1.0, "after_s": 1.0}}
-        changed = await appliance.services.cameras.change("junction", places | short | {"name": "Crossing"}, "test")
+        changed = await appliance.services.cameras.change("junction", places | SHORT | {"name": "Crossing"}, "test")
         assert changed.settings.zones[0].name == "all"
         crossed = zone | {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}
         with pytest.raises(InvalidValues, match="zones"):
@@ -101,8 +101,7 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         listener.cancel()
         await look_at_counts(appliance, counts["objects"]["junction"])
         await look_at_clips(appliance)
-        rows = {o.id: o for o in alarmed.objects(1000, None, None, None, None, None)}
-        highest = max(rows)
+        highest = max(o.id for o in alarmed.objects(1000, None, None, None, None, None))
     await look_after_a_restart(settings, highest, one.id)
 
 
@@ -162,7 +161,7 @@ async def look_at_masks(appliance: Appliance, folder: Path) -> None:
     """Nothing of what a mask covers is in a live picture, in a picture kept for the teacher, or in a clip."""
     services = appliance.services
     mask = {"name": "left", "polygon": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}
-    await services.cameras.change("junction", {"masks": [mask], "clips": {"before_s": 1.0, "after_s": 1.0}}, "test")
+    await services.cameras.change("junction", {"masks": [mask]} | SHORT, "test")
     changed_s = appliance.clock.utc()
     before = set((folder / "pictures" / "junction").rglob("*.jpg"))
     await until(lambda: services.cameras.one("junction").state.answers > 5, 60, "the masked camera answers")
