@@ -19,12 +19,14 @@ class TappedStream:
     """Hands a stream's packets to the tap. Times are its own where it tells them, else those of arrival."""
 
     def __init__(self, tap: PacketTap, stream: av.VideoStream) -> None:
-        context = stream.codec_context
-        headers = bytes(context.extradata or b"")
+        codec, headers = stream.codec_context.name, bytes(stream.codec_context.extradata or b"")
         self._filter: BitStreamFilterContext | None = None
-        if headers and not headers.startswith(_START) and context.name in _TO_BYTE_STREAM:
-            self._filter, headers = BitStreamFilterContext(_TO_BYTE_STREAM[context.name], stream), b""
-        self._tap, self._number = tap, tap.begins(context.name, headers)
+        if headers and not headers.startswith(_START) and codec in _TO_BYTE_STREAM:
+            try:
+                self._filter, headers = BitStreamFilterContext(_TO_BYTE_STREAM[codec], stream), b""
+            except (av.error.FFmpegError, ValueError):  # pictures may be had all the same
+                codec = f"{codec} with headers that cannot be read"
+        self._tap, self._number = tap, tap.begins(codec, headers)
         self._last: CodedPacket | None = None
         self._moved_by = 0
 
@@ -56,7 +58,9 @@ class TappedStream:
 
     def _put(self, packet: av.Packet[av.VideoStream], arrived_s: float, arrived_utc_s: float) -> None:
         last = self._last
-        pts = None if packet.pts is None else round(packet.pts * packet.time_base * TICKS) + self._moved_by
+        pts = None
+        if packet.pts is not None and packet.time_base is not None:
+            pts = round(packet.pts * packet.time_base * TICKS) + self._moved_by
         if last is not None and (pts is None or pts == last.pts):
             pts = last.pts + max(1, round((arrived_s - last.arrived_s) * TICKS))  # no time, or always the same
         coded = CodedPacket(pts or 0, bool(packet.is_keyframe), bytes(packet), arrived_s, arrived_utc_s)

@@ -225,6 +225,9 @@ class CameraWorkers:
 
     def _received(self, name: str, message: Any) -> None:
         r = self._r
+        if isinstance(message, ClipMade | ClipFailed):  # also the last word of a worker that was asked to end
+            r.fact(message)
+            return
         camera = r.cameras.get(name)
         if camera is None:
             return
@@ -241,8 +244,6 @@ class CameraWorkers:
             r.golden.labels.add(message.frame)
             r.students.siblings.sampled(camera, message.frame)
             r.fact(FrameSampled(message.frame))
-        elif isinstance(message, ClipMade | ClipFailed):
-            r.fact(message)
         elif isinstance(message, m.SampleClosed):
             r.boundary.sample_closed(name, message.window, message.frames)
         elif isinstance(message, m.Measured):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from edge.ingest.masking import Masker
 from edge.settings import CameraSettings, ClipSettings
 from scheduler.clips.asking import MOST_AT_ONCE
 from scheduler.clips.cutting import cut, due
+
+log = logging.getLogger("magpie.clips")
 
 #: Answers that are remembered for the boxes of clips.
 _MOST_ANSWERS: Final = 4000
@@ -69,12 +72,12 @@ class ClipMaker:
         done, self._done = self._done, []
         return done
 
-    def finish(self, now_utc_s: float, patience_s: float = 5.0) -> list[Done]:
+    def finish(self, now_utc_s: float, patience_s: float = 2.0) -> list[Done]:
         """Cut everything that was asked for as it is now, and wait for the files."""
         done = self.step(now_utc_s, cut_short=True)
         ends = time.monotonic() + patience_s
         while self._writing and time.monotonic() < ends:
-            self._writing[0][1].exception(max(0.0, ends - time.monotonic()))
+            wait([w[1] for w in self._writing], max(0.0, ends - time.monotonic()), FIRST_COMPLETED)
             done += self.step(now_utc_s, cut_short=True)
         return done
 
@@ -129,7 +132,11 @@ class ClipMaker:
             file = write_clip(path, footage, boxes, None if mask is None else mask.frame)
         except DiskFull:
             return ClipFailed(asked.number, asked.camera, "disk_full")
-        except MagpieError:
+        except MagpieError as error:
+            log.warning("clip %d: %s", asked.number, error)
+            return ClipFailed(asked.number, asked.camera, "not_written")
+        except Exception:  # nothing that a camera sent may end its worker
+            log.exception("clip %d could not be written", asked.number)
             return ClipFailed(asked.number, asked.camera, "not_written")
         codec = footage.codec if mask is None else "h264"
         return ClipMade(

@@ -160,11 +160,17 @@ async def look_after_a_restart(settings: SiteSettings, object_before: int, alarm
 async def look_at_masks(appliance: Appliance, folder: Path) -> None:
     """Nothing of what a mask covers is in a live picture, in a picture kept for the teacher, or in a clip."""
     services = appliance.services
+    await until(lambda: services.cameras.one("junction").state.answers > 5, 60, "the camera answers")
+    unfinished = await services.clips.make("junction", 0.5, 15.0, None, "ann")
+    seen = services.cameras.one("junction").state.frames_decoded
+    await until(lambda: services.cameras.one("junction").state.frames_decoded > seen + 5, 60, "some of it is there")
     mask = {"name": "left", "polygon": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}
     await services.cameras.change("junction", {"masks": [mask]} | SHORT, "test")
     changed_s = appliance.clock.utc()
     before = set((folder / "pictures" / "junction").rglob("*.jpg"))
     await until(lambda: services.cameras.one("junction").state.answers > 5, 60, "the masked camera answers")
+    await until(lambda: services.clips.one(unfinished.id).state != "making", 10, "the clip of the worker before")
+    assert services.clips.one(unfinished.id).end == "cut_short", services.clips.one(unfinished.id)
     clip = await services.clips.make("junction", 1.0, 1.0, None, "ann")
     await until(lambda: services.clips.one(clip.id).state != "making", 60, "the masked clip")
     made = services.clips.one(clip.id)
