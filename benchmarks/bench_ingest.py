@@ -37,7 +37,7 @@ WIDTH, HEIGHT, FPS = 1280, 720, 25
 OUT = (512, 288)
 
 
-def make_clip(path: Path, width: int, height: int, fps: int, seconds: int) -> Path:
+def make_clip(path: Path, width: int, height: int, fps: int, seconds: int, bit_rate: int = 3_000_000) -> Path:
     """A textured street-like picture with moving blocks and sensor noise; H.264, key frame every second."""
     rng = np.random.default_rng(1)
     ground = cv2.resize(rng.integers(40, 200, (height // 8, width // 8, 3), np.uint8), (width, height))
@@ -45,7 +45,7 @@ def make_clip(path: Path, width: int, height: int, fps: int, seconds: int) -> Pa
     with av.open(str(path), "w") as out:
         stream = out.add_stream("libx264", rate=fps, options={"preset": "veryfast", "tune": "zerolatency"})
         assert isinstance(stream, av.VideoStream)
-        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = width, height, "yuv420p", 3_000_000
+        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = width, height, "yuv420p", bit_rate
         stream.gop_size, stream.codec_context.max_b_frames = fps, 0
         stream.codec_context.time_base = Fraction(1, fps)
         for n in range(fps * seconds):

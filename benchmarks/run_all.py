@@ -18,6 +18,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_interference", (), 4),
     ("benchmarks.bench_faults", (), 5),
     ("benchmarks.bench_ingest", (), 35),
+    ("benchmarks.bench_clips", (), 5),
     ("benchmarks.bench_fleet", (), 2),
     ("benchmarks.bench_fleet_engines", (), 3),
     ("benchmarks.bench_store", (), 2),

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "user": ("user", "add and change who may come in; set-up and log-in links; API tokens"),
     "apply": ("apply", "make a running appliance like a site configuration; shows the difference first"),
     "counts": ("counts", "counted objects of a camera over a time, each with how true it is"),
+    "clips": ("clips", "clips of cameras: list, make, get"),
     "labels": ("labels", "people's labels into and out of files (COCO, YOLO)"),
     "backup": ("backup", "save everything the appliance remembers in one file"),
     "restore": ("restore", "put a back-up in place"),

@@ -40,6 +40,7 @@ _TAGS = [
     {"name": "fleet", "description": "The boxes that know each other, and who answers which camera."},
     {"name": "events", "description": "The journal."},
     {"name": "alarms", "description": "Rules, alarms, and the objects that were followed."},
+    {"name": "clips", "description": "Video around alarms and moments that people asked for."},
     {"name": "outputs", "description": "MQTT broker, webhooks, and messages that could not be delivered."},
     {"name": "health", "description": "For supervisors and load balancers."},
 ]

@@ -18,8 +18,9 @@ from edge.core.secrecy import without_credentials
 
 T = TypeVar("T")
 
-#: Settings of a camera that reach into the network or the file system, or name a secret: an admin's.
-REACHING: Final = ("url", "transport", "username", "password_from", "student.weights", "student.model")
+#: Settings of a camera that reach into the network or the file system, or name a secret, or say what nobody is to see:
+#: an admin's.
+REACHING: Final = ("url", "transport", "username", "password_from", "student.weights", "student.model", "masks")
 _ABSENT: Final = object()
 #: A share under it is rounding, not a part of the device.
 _NOTHING: Final = 5e-4

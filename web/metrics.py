@@ -76,6 +76,7 @@ class _Snapshot(Collector):
             lending(s),
             fleet_jobs(s),
             _counted(s),
+            _clips(s),
             _triton(s),
         )
         for part in parts:
@@ -460,6 +461,17 @@ def _counted(s: Json) -> Iterator[Metric]:
     yield _counter(
         "magpie_counts_lost_total", "Records of counts that could not be kept", (), [((), s["counting"]["lost"])]
     )
+
+
+def _clips(s: Json) -> Iterator[Metric]:
+    clips = s["clips"]
+    yield _counter("magpie_clips_made_total", "Clips that were made", (), [((), clips["made"])])
+    yield _counter(
+        "magpie_clips_failed_total", "Clips that could not be made, by fault", ("fault",),
+        [((fault,), count) for fault, count in sorted(clips["failed"].items())],
+    )  # fmt: skip
+    yield _counter("magpie_clips_not_taken_total", "Clips that could not be begun", (), [((), clips["not_taken"])])
+    yield _gauge("magpie_clips_bytes", "Bytes of all clips that are kept", (), [((), clips["bytes"])])
 
 
 def _serving(s: Json) -> Iterator[Metric]:

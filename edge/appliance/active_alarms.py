@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from edge.appliance.alarm_records import AlarmRecords
@@ -24,7 +24,7 @@ _PHASES: Mapping[Phase, JournalKind] = {"new": "alarm.new", "update": "alarm.upd
 
 class ActiveAlarms:
     """Each alarm is recorded, journaled by `note` and delivered: when it begins, when it changes and when it ends.
-    `raised` has alarms by kind of rule since the start."""
+    `want_clip` gets new ones of rules that keep clips; `raised` has alarms by kind of rule since the start."""
 
     def __init__(
         self,
@@ -34,7 +34,9 @@ class ActiveAlarms:
         pictures: PictureRequests,
         note: JournalNote,
         deliver: Deliver,
+        want_clip: Callable[[Alarm], None] = lambda _: None,
     ) -> None:
+        self._want_clip = want_clip
         self._clock, self._rules, self._records, self._pictures = clock, rules, records, pictures
         self._note, self._deliver = note, deliver
         self._state = AlarmState()
@@ -67,6 +69,10 @@ class ActiveAlarms:
         for alarm in told:
             self._send(alarm)
         new = [a.id for a in told if a.phase == "new"]
+        with_clips = {r.id for r in self._rules.in_force if r.clip}
+        for alarm in told:
+            if alarm.phase == "new" and alarm.rule in with_clips:
+                self._want_clip(alarm)
         if frame is not None and new:
             self._pictures.ask_for_alarms(frame[0], frame[1], new)
 

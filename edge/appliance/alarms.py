@@ -48,7 +48,7 @@ _LAST_ALARMS = 1000
 class Alarms:
     """Follows objects, applies rules, keeps what came of it; implements `AlarmsService`. `note` journals (and tells
     listeners), `tell` tells listeners only, `on_objects(settings, objects, utc_s)` gets what is
-    there after each answer."""
+    there after each answer, `want_clip` new alarms of rules that keep clips."""
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Alarms:
         deliver: Deliver,
         complain: Callable[[str, str], None],
         on_objects: Callable[[CameraSettings, tuple[TrackedObject, ...], float], None] = lambda *_: None,
+        want_clip: Callable[[Alarm], None] = lambda _: None,
     ) -> None:
         self._on_objects = on_objects
         self._store, self._clock, self._cameras, self._served = store, clock, cameras, served
@@ -72,7 +73,7 @@ class Alarms:
         self.records = AlarmRecords(store, self._files, complain)
         self._pictures = PictureRequests(clock, take_pictures)
         self._rules = AlarmRules(site.rules, store, cameras, note, self._rules_changed)
-        self._active = ActiveAlarms(clock, self._rules, self.records, self._pictures, note, deliver)
+        self._active = ActiveAlarms(clock, self._rules, self.records, self._pictures, note, deliver, want_clip)
         self._objects = FollowedObjects(clock, self.records, self._pictures, send_live, deliver)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = False

@@ -17,6 +17,7 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.all_boxes import AllBoxes
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
+from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.fleet import Fleet
 from edge.appliance.fleet_jobs import FleetJobs
@@ -90,6 +91,7 @@ class Services:
     secrets: NamedSecrets
     alarms: Alarms
     counts: ObjectCounts
+    clips: Clips
     model_files: ModelFiles
     outputs: Outputs
     truth: Truth
@@ -97,12 +99,12 @@ class Services:
     fleet: Fleet
     all_boxes: AllBoxes
     fleet_jobs: FleetJobs
-    lending: Lending
 
 
-def _camera_gone(alarms: Alarms, counts: ObjectCounts, camera: str, words: str) -> None:
+def _camera_gone(alarms: Alarms, counts: ObjectCounts, clips: Clips, camera: str, words: str) -> None:
     alarms.camera_gone(camera, words)
     counts.camera_gone(camera)
+    clips.camera_gone(camera)
 
 
 class Appliance:
@@ -113,6 +115,7 @@ class Appliance:
     store: Store
     access_control: AccessControl
     housekeeping: Housekeeping
+    lending: Lending
 
     def __init__(
         self,
@@ -189,6 +192,7 @@ class Appliance:
         counts = ObjectCounts(
             store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
         )
+        clips = self._clips(journal.note)
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
             site,
@@ -202,12 +206,14 @@ class Appliance:
             outputs.deliver,
             lambda code, message: self.runtime.complaints.add(code, message),
             counts.answered,
+            clips.alarm_raised,
         )
 
         def fact(fact: RuntimeFact) -> None:
             journal.tally.fact(fact)
             self.services.tenants.shares.fact(fact)
             counts.fact(fact)
+            clips.fact(fact)
             if isinstance(fact, Fact):
                 alarms.fact(fact)
 
@@ -225,10 +231,24 @@ class Appliance:
         self._parts.push_async_callback(runtime.close)
         self._parts.push_async_callback(counts.close)
         self._parts.push_async_callback(alarms.close)
-        self._offer_services(offer, journal, outputs, alarms, counts)
+        self._offer_services(offer, journal, outputs, alarms, counts, clips)
+
+    def _clips(self, note: JournalNote) -> Clips:
+        """Clips, made by the cameras' workers."""
+        return Clips(
+            self.site, self.store, self.clock, lambda: self.runtime.cameras,
+            lambda asked: self.runtime.camera_workers.make_clip(asked), note,
+            lambda code, message, camera: self.runtime.complaints.add(code, message, camera or None),
+        )  # fmt: skip
 
     def _offer_services(
-        self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms, counts: ObjectCounts
+        self,
+        offer: TeacherOffer,
+        journal: Journal,
+        outputs: Outputs,
+        alarms: Alarms,
+        counts: ObjectCounts,
+        clips: Clips,
     ) -> None:
         """Make what transports ask."""
         site, store, clock, runtime, data = self.site, self.store, self.clock, self.runtime, Path(self.site.data_dir)
@@ -241,24 +261,25 @@ class Appliance:
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         self.housekeeping = Housekeeping(
-            site, store, alarms, counts, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
+            site, store, alarms, counts, clips, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
-        lending = Lending(site, runtime, runtime.complaints.add)
+        self.lending = Lending(site, runtime, runtime.complaints.add)
         secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
-        fleet = Fleet(site, clock, alarms.fact, lending.told, agent, self.access_control.record)
+        fleet = Fleet(site, clock, alarms.fact, self.lending.told, agent, self.access_control.record)
         fleet_jobs = FleetJobs(site, note, agent)
         state = State(
             site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
             served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-            tenants=tenants, lending=lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
+            tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
+            clips=clips.told,
         )  # fmt: skip
         answers, me = BoxAnswers(site, state, alarms, journal, secrets), "" if site.fleet is None else site.fleet.name
         self.services = Services(
             state,
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note,
-                partial(_camera_gone, alarms, counts), journal.tally.forget,
+                partial(_camera_gone, alarms, counts, clips), journal.tally.forget,
             ),
             live,
             TeacherLabels(data, store, runtime),
@@ -270,6 +291,7 @@ class Appliance:
             secrets,
             alarms,
             counts,
+            clips,
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
@@ -277,7 +299,6 @@ class Appliance:
             fleet,
             AllBoxes(me, answers, live, agent, fleet.status),
             fleet_jobs,
-            lending,
         )  # fmt: skip
 
     def _own_agent(self) -> OwnAgent | None:
@@ -344,13 +365,15 @@ class Appliance:
         # A switch that comes by MQTT must never reach a runtime that is closing: a start that fails stops them first.
         self._parts.push_async_callback(services.outputs.stop)
         services.outputs.start()
+        await services.clips.open()
+        self._keep_running(services.clips.run(), "clips")
         await services.alarms.open()
         self._keep_running(services.counts.run(), "counts")
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")
         self._keep_running(services.fleet.run(), "refused strangers")
         self._keep_running(services.fleet_jobs.run(), "jobs of the fleet")
-        self._keep_running(services.lending.run(), "lending")
+        self._keep_running(self.lending.run(), "lending")
         self._parts.push_async_callback(services.outputs.stop)
 
     def _keep_running(self, work: Coroutine[Any, Any, None], name: str) -> None:

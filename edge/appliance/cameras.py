@@ -26,7 +26,7 @@ from edge.runtime.golden_worker import TeacherOffer
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.runtime import Runtime
 from edge.runtime.students import first_student, student_of
-from edge.settings import CameraSettings, SiteSettings, merge, parse
+from edge.settings import CameraClips, CameraSettings, SiteSettings, merge, parse
 from edge.store.store import Store
 
 _FIRST_MODEL = "first model"
@@ -72,6 +72,7 @@ class Cameras:
         camera = parse(CameraSettings, dict(settings))
         self._access_control.may_name(camera.password_from)
         self._access_control.may_show(self._source(camera))
+        camera.clips.span(self._site.clips)
         self._check_classes(camera)
         async with self._changing:
             if camera.id in self._runtime.cameras:
@@ -185,6 +186,7 @@ class Cameras:
             return self.one(camera)
         self._access_control.may_name(changed.password_from, _kept_reference(changed, found.settings))
         self._access_control.may_show(self._source(changed), found.settings.url)
+        changed.clips.span(self._site.clips)
         self._check_classes(changed)
         await asyncio.to_thread(
             self._store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
@@ -205,7 +207,8 @@ class Cameras:
 def _of_worker(settings: CameraSettings) -> CameraSettings:
     """Settings without what only the control process looks at: a change of these needs no other worker."""
     fields = CameraSettings.model_fields
-    return settings.model_copy(update={name: fields[name].default for name in ("name", "zones", "lines", "retraining")})
+    defaults = {name: fields[name].default for name in ("name", "zones", "lines", "retraining")}
+    return settings.model_copy(update=defaults | {"clips": CameraClips(enabled=settings.clips.enabled)})
 
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:

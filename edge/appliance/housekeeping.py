@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.appliance.alarms import Alarms
+from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.metrics import Tally
 from edge.appliance.picture_requests import LOW_DISK_BYTES
@@ -34,6 +35,7 @@ class Housekeeping:
         store: Store,
         alarms: Alarms,
         counts: ObjectCounts,
+        clips: Clips,
         truth: Truth,
         tally: Tally,
         note: JournalNote,
@@ -42,7 +44,7 @@ class Housekeeping:
     ) -> None:
         self.low, self.silences = False, silences
         self._site, self._store, self._alarms, self._truth, self._tally = site, store, alarms, truth, tally
-        self._counts = counts
+        self._counts, self._clips = counts, clips
         self._note, self._complain = note, complain
 
     async def run(self) -> None:
@@ -75,6 +77,9 @@ class Housekeeping:
             counted = await self._counts.retain(retention)
             if counted.anything:
                 self._note("retention.counts", data=counted.to_json())
+            clips = await self._clips.retain()
+            if clips.anything:
+                self._note("retention.clips", data=clips.to_json())
             await asyncio.to_thread(self._truth.pictures.retain)
         except MagpieError as error:
             self._complain(error.code, f"retention: {error}")

@@ -24,6 +24,7 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
+from edge.appliance.clips_service import ClipsService
 from edge.appliance.counts_service import CountsService
 from edge.appliance.fleet import FleetService
 from edge.appliance.fleet_jobs import FleetJobsService
@@ -248,6 +249,9 @@ class ApplianceService(Protocol):
 
     @property
     def counts(self) -> CountsService: ...
+
+    @property
+    def clips(self) -> ClipsService: ...
 
     @property
     def model_files(self) -> ModelFilesService: ...

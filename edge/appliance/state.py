@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edge.appliance import system
 from edge.appliance.alarms import Alarms
+from edge.appliance.answers.clips import ClipCounts
 from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.answers.fleet_jobs import FleetJobsAnswer
 from edge.appliance.answers.metrics import MetricsSnapshot
@@ -63,12 +64,14 @@ class State:
         lending: Callable[[], FleetLendingAnswer],
         fleet_jobs: Callable[[], FleetJobsAnswer | None],
         counting: Callable[[], Json],
+        clips: Callable[[], ClipCounts],
         ring: LogRing,
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
         self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
         self._tenants, self._lending, self._fleet_jobs, self._counting = tenants, lending, fleet_jobs, counting
+        self._clips = clips
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
@@ -144,7 +147,7 @@ class State:
                 "config": None if job is None else job.config,
                 "lambda": None if camera.inference is None else camera.inference.id,
             }
-        plan, workers = state.plan, runtime.supervisor.workers()
+        plan, workers, clips = state.plan, runtime.supervisor.workers(), self._clips()
         return {
             "site": self._site.site,
             "utc_s": self._clock.utc(),
@@ -179,6 +182,7 @@ class State:
                 "labels_waiting": runtime.golden.labels.waiting(),
                 "live_pictures": self._live.missed,
                 "alarms": self._alarms.counts()["lost"],
+                "clips": clips.not_taken + sum(clips.failed.values()),
             },
         }
 
@@ -203,6 +207,7 @@ class State:
             "lending": self._lending(),
             "fleet_jobs": self._fleet_jobs(),
             "counting": self._counting(),
+            "clips": self._clips(),
         }
         return read(MetricsSnapshot, snapshot)
 

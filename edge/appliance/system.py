@@ -38,6 +38,7 @@ _OF_CAMERA: Final[Mapping[str, str]] = MappingProxyType(
         "samples_lost": "pictures drawn for the sample could not be kept",
         "frames_lost_in_swaps": "pictures got no answer while a new model took over",
         "answers_not_tracked": "answers were not followed as objects, so rules did not see them",
+        "clip_packets_lost": "packets of video could not be kept for clips",
         "answers_not_fed": "answers did not reach the applications that the camera feeds",
     }
 )
@@ -147,6 +148,7 @@ def losses(
     lost = sum(sum(o["lost_by"].values()) for o in outputs)
     add("outputs", lost, "messages to the broker or webhooks were lost")
     add("journal", counted.get("journal"), "journal entries could not be kept")
+    add("clips", counted.get("clips"), "clips that were asked for could not be made")
     add("live_pictures", counted.get("live_pictures"), "live pictures were passed over for viewers that were too slow")
     add("retention", retention_failures, "files could not be deleted by retention; it tries again")
     words = "records of the database could not be read by this release, and are left out of lists; the log names them"

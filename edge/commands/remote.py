@@ -6,6 +6,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
@@ -13,7 +14,7 @@ from edge.core.secrecy import without_credentials
 from edge.ingest.secrets import Secret
 
 _PATIENCE_S = 120.0
-_LARGEST = 64 << 20
+_LARGEST, _PART = 64 << 20, 1 << 20
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -35,16 +36,33 @@ class Remote:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON, None for an empty one. Raises NotFound, MagpieError (refused: its words), Unavailable."""
+        found: list[bytes] = []
+        data = None if body is None else json.dumps(body).encode()
+        self._send(method, path, data, lambda response: found.append(response.read(_LARGEST)))
+        try:
+            return json.loads(found[0]) if found[0] else None
+        except ValueError as error:
+            where = without_credentials(self._base + path)
+            raise Unavailable(f"{where}: no appliance answers: {error}") from None
+
+    def fetch(self, path: str, write: Callable[[bytes], object]) -> None:
+        """Hand a file of the appliance to `write`, part by part. Raises as `ask`."""
+
+        def read(response: Any) -> None:
+            while part := response.read(_PART):
+                write(part)
+
+        self._send("GET", path, None, read)
+
+    def _send(self, method: str, path: str, data: bytes | None, read: Callable[[Any], None]) -> None:
         headers = {"content-type": "application/json"}
         if self._token:
             headers["authorization"] = f"Bearer {self._token.reveal()}"
-        data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._base + path, data, headers, method=method)
         where = without_credentials(self._base + path)
         try:
             with self._opener.open(request, timeout=_PATIENCE_S) as response:
-                raw = response.read(_LARGEST)
-                return json.loads(raw) if raw else None
+                read(response)
         except urllib.error.HTTPError as error:
             words = _words(error, where)
             raise (NotFound(words) if error.code == 404 else MagpieError(words)) from None

@@ -38,8 +38,8 @@ class Rule:
     roll_back: a model was rolled back by the appliance. slo: the part of a served model's requests that were answered
     within its objective is below `below` for `after_s`. tenant: a tenant has missed its goal with its entitlement for
     longer than `sharing.missed_minutes`. stranger: the fleet's agent refused a client without a good key or join code
-    within the last minutes. Nothing is raised in `quiet_hours`, and nothing anew within
-    `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
+    within the last minutes. `clip`: a clip of each alarm is kept (of "object"). Nothing is raised in `quiet_hours`, and
+    nothing anew within `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
     """
 
     id: str
@@ -55,6 +55,7 @@ class Rule:
     severity: Severity = "warning"
     quiet_hours: tuple[str, ...] = ()
     min_interval_s: float = 0.0
+    clip: bool = False
 
     def __post_init__(self) -> None:
         checks.one_of("rule.kind", self.kind, RULE_KINDS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
+from edge.core.clips import ClipFailed, ClipMade
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.workers import LossCause, WorkerKind
 
@@ -61,4 +62,6 @@ RuntimeFact = (
     | WorkerLost
     | FrameSampled
     | FrameLabelled
+    | ClipMade
+    | ClipFailed
 )

@@ -66,6 +66,9 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "camera.stalled": _STREAM,
     "camera.stopped": _STREAM,
     "camera.worker_up": _NONE,
+    "clip.failed": _keys("clip", "fault"),
+    "clip.made": _keys("clip", "seconds", "bytes", "alarms"),
+    "clip.removed": _keys("clip", "by"),
     "complaint": _keys("code", "message"),
     "events.lost": _keys("events"),
     "exemplars.late": _NONE,
@@ -114,6 +117,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
         "events", "windows", "picture_sets", "versions", "blobs", "bytes_freed", "bytes_kept", "bytes_over", "failures"
     ),
     "retention.counts": _of_the_box("minutes", "hours_and_days", "checks"),
+    "retention.clips": _of_the_box("clips", "bytes_freed", "bytes_kept", "failures"),
     "retention.alarms": _of_the_box("alarms", "objects", "object_pictures", "bytes_freed", "bytes_kept", "failures"),
     "retraining.failed": _keys("job", "reason"),
     "retraining.settings": _of_the_box("by", "fields"),

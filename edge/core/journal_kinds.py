@@ -25,6 +25,12 @@ AlarmEntryKind = Literal[
     "alarm.new",
     "alarm.update",
 ]
+#: A clip is there, failed, or was deleted.
+ClipEntryKind = Literal[
+    "clip.failed",
+    "clip.made",
+    "clip.removed",
+]
 #: Changes of a version of a camera's student.
 ModelEntryKind = Literal[
     "model.from_sibling",
@@ -54,6 +60,7 @@ WindowEntryKind = Literal[
 JournalKind = (
     WorkerEntryKind
     | AlarmEntryKind
+    | ClipEntryKind
     | ModelEntryKind
     | RetrainingEntryKind
     | WindowEntryKind
@@ -93,6 +100,7 @@ JournalKind = (
         "region.changed",
         "retention",
         "retention.alarms",
+        "retention.clips",
         "retention.counts",
         "rule.added",
         "rule.changed",
@@ -142,6 +150,7 @@ LIVE_ONLY_KINDS: Final = _values(LiveOnlyKind)
 #: Kinds of one subject, for readers that follow it.
 KINDS_BY_SUBJECT: Final[Mapping[str, frozenset[str]]] = {
     "alarm": _values(AlarmEntryKind) | {"alarm.acknowledged"},
+    "clip": _values(ClipEntryKind),
     "model": _values(ModelEntryKind),
     "object": _values(ObjectKind),
     "retraining": _values(RetrainingEntryKind),

@@ -13,16 +13,19 @@ import random
 import threading
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.camera import CameraFault, CameraState, CameraStatus
+from edge.core.clips import PacketTap
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import CameraError
 from edge.core.vision import Frame
 from edge.ingest import knock
 from edge.ingest.convert import Converter, block_means
+from edge.ingest.masking import Masker
 from edge.ingest.memory import give_back
 from edge.ingest.newest import NewestFrame, RawFrame
 from edge.ingest.secrets import redact
@@ -56,10 +59,12 @@ class _Failure:
 class CameraReader:
     """Reads one camera until closed. Thread-safe; every method but `latest` and `close` returns at once.
 
-    `seed` is that of the back-off's jitter. `start` may be called once.
+    `seed` is that of the back-off's jitter; `tap` gets the packets of video as they came. `start` may be called once.
     """
 
-    def __init__(self, source: CameraSource, *, clock: Clock | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, source: CameraSource, *, clock: Clock | None = None, seed: int = 0, tap: PacketTap | None = None
+    ) -> None:
         self.source = source
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -72,7 +77,8 @@ class CameraReader:
         self._back_off = BackOff(
             source.retry_first_s, source.retry_min_s, source.retry_max_s, random.Random(f"{seed}:{source.camera}")
         )
-        self._capture = CaptureClock()
+        # Times go forward over reconnections: one clock of captures for all attempts.
+        self._open_stream = partial(open_stream, source, self._clock, CaptureClock(), tap)
         self._converter = Converter()
         self._pace = Pace(source.max_fps)
         self._frozen_watch = FrozenWatch(min(0.25, source.stall_timeout_s / 8))
@@ -350,12 +356,13 @@ class _Attempt(threading.Thread):
         self.began_s = self.last_packet_s = self._clock.monotonic()
         self.first_picture_s = self.last_picture_s = 0.0
         self.stall_counted = False
+        self._masker = Masker(reader.source.masks)
 
     def run(self) -> None:
         source = self._reader.source
         failure = _Failure("ended", "no longer wanted")
         try:
-            open_stream(source, self._clock, self._reader._capture).run(self)
+            self._reader._open_stream().run(self)
         except CameraError as error:
             failure = _Failure(error.kind, redact(error))  # type: ignore[arg-type]
         except Exception as error:
@@ -388,7 +395,8 @@ class _Attempt(threading.Thread):
         self._reader._on_damage(self)
 
     def picture(self, picture: Picture, at: FrameTime) -> None:
-        self._reader._on_picture(self, picture, at)
+        # Before anybody sees it: what is masked never leaves this thread.
+        self._reader._on_picture(self, self._masker.apply(picture), at)
 
 
 def _size(picture: Picture) -> tuple[int, int]:

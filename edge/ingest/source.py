@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
+from edge.core.masks import Mask
 from edge.core.secrecy import MASK
 from edge.ingest.secrets import Secret, redact, resolve_secret
 
@@ -32,6 +33,7 @@ class CameraSource:
     A camera that gives nothing for `stall_timeout_s` is stalled. It is tried again after `retry_first_s`, then after
     `retry_min_s`, doubling up to `retry_max_s`. `max_fps` thins what is offered to the consumer (None: all frames).
     `detect_frozen` reports a picture that does not change at all; switch it off for a scene that is truly still.
+    `masks` are blacked out in every picture.
 
     :raises InvalidValue: a field is out of range; the path begins with `camera.`; passwords are never repeated.
     """
@@ -49,6 +51,7 @@ class CameraSource:
     seconds_per_picture: float = 1.0
     detect_frozen: bool = True
     secrets: Path | None = None
+    masks: tuple[Mask, ...] = ()
     inline_password: Secret = field(default_factory=Secret, repr=False)
 
     def __post_init__(self) -> None:
@@ -132,6 +135,6 @@ class CameraSource:
         return f"{scheme}://{quote(self.username, safe='')}:{quote(password.reveal(), safe='')}@{rest}"
 
     def to_json(self) -> dict[str, Any]:
-        """All settings but a password that came inside the URL, and where secrets are kept."""
-        hidden = ("inline_password", "secrets")
+        """All settings but a password that came inside the URL, where secrets are kept, and masks."""
+        hidden = ("inline_password", "secrets", "masks")
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in hidden}

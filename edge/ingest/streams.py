@@ -16,11 +16,13 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.clips import TICKS, PacketTap
 from edge.core.clock import Clock
 from edge.core.errors import CameraError, InvalidValue
 from edge.detectors.pictures import decoded
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource
+from edge.ingest.tap import TappedStream
 from edge.ingest.timing import CaptureClock, FrameTime, KeyFrameSkipper, LagMeter, PlayTimes
 
 Picture = av.VideoFrame | NDArray[np.uint8]
@@ -58,13 +60,14 @@ class Stream(Protocol):
         """Deliver until not wanted. :raises CameraError: the stream failed or ended."""
 
 
-def open_stream(source: CameraSource, clock: Clock, capture: CaptureClock) -> Stream:
-    """The stream that `source` names. `capture` outlives attempts, so that times go forward over reconnections."""
+def open_stream(source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> Stream:
+    """The stream that `source` names. `capture` outlives attempts, so that times go forward over reconnections; `tap`
+    gets the packets of video as they came."""
     if source.kind == "rtsp":
-        return RtspStream(source, clock, capture)
+        return RtspStream(source, clock, capture, tap)
     if source.kind == "stills":
         return StillsStream(source, clock, capture)
-    return FileStream(source, clock, capture)
+    return FileStream(source, clock, capture, tap)
 
 
 class RtspStream:
@@ -79,18 +82,22 @@ class RtspStream:
         "user_agent": "magpie",
     }
 
-    def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock) -> None:
-        self._source, self._clock, self._capture = source, clock, capture
+    def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> None:
+        self._source, self._clock, self._capture, self._tap = source, clock, capture, tap
+        self._tapped: TappedStream | None = None
 
     def run(self, sink: Sink) -> None:
         container = self._open()
         try:
             stream = video_stream(container)
             sink.opened(stream.codec_context.name)
+            self._tapped = None if self._tap is None else TappedStream(self._tap, stream)
             self._read(container, stream, sink)
         except av.error.FFmpegError as error:
             raise self._failure(error, False) from None
         finally:
+            if self._tapped is not None:
+                self._tapped.ends()
             container.close()
 
     def _open(self) -> av.container.InputContainer:
@@ -147,6 +154,8 @@ class RtspStream:
                 return
             if packet.size:
                 sink.packet()
+                if self._tapped is not None:
+                    self._tapped.packet(packet, arrival_s, self._clock.utc())
                 behind_s = 0.0
                 if packet.pts is not None and packet.time_base is not None:
                     behind_s = lag.packet(arrival_s, float(packet.pts * packet.time_base), arrival_s - asked_s)
@@ -173,6 +182,8 @@ class RtspStream:
                 continue
             camera_utc_s = camera_times.pop(-1 if frame.pts is None else frame.pts, None)
             at = self._capture.frame(arrival_s, arrival_utc_s, camera_utc_s)
+            if self._tapped is not None:
+                self._tapped.shown(frame, at.utc_s)
             sink.picture(frame, at)
 
 
@@ -203,13 +214,19 @@ def note_camera_time(packet: av.Packet[av.VideoStream], times: dict[int, float],
 class FileStream:
     """A video file as a camera: looped, in real time at its own rate."""
 
-    def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock) -> None:
-        self._source, self._clock, self._capture = source, clock, capture
+    def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> None:
+        self._source, self._clock, self._capture, self._tap = source, clock, capture, tap
+        self._tapped: TappedStream | None = None
+        self._began_s = clock.monotonic()
 
     def run(self, sink: Sink) -> None:
-        start_s = self._clock.monotonic()
-        while sink.wanted():
-            start_s = self._once(start_s, sink)
+        self._began_s = start_s = self._clock.monotonic()
+        try:
+            while sink.wanted():
+                start_s = self._once(start_s, sink)
+        finally:
+            if self._tapped is not None:
+                self._tapped.ends()
 
     def _once(self, start_s: float, sink: Sink) -> float:
         """Play the file once from `start_s`; returns when the next pass begins."""
@@ -224,6 +241,7 @@ class FileStream:
                 if rate := stream.codec_context.framerate or stream.average_rate:
                     period_s = 1.0 / float(rate)
                 sink.opened(stream.codec_context.name)
+                self._tap_from(stream, start_s)
                 for frame, at_s in self._pictures(container, stream, period_s, sink):
                     shown, last_s = shown + 1, at_s
                     late_s = self._clock.monotonic() - (start_s + at_s)
@@ -233,6 +251,8 @@ class FileStream:
                         return start_s
                     sink.packet()
                     at = self._capture.frame(self._clock.monotonic(), self._clock.utc(), None)
+                    if self._tapped is not None:
+                        self._tapped.shown(frame, at.utc_s)
                     sink.picture(frame, at)
         except av.error.FileNotFoundError:
             raise CameraError("not_found", f"the file {path} does not exist") from None
@@ -243,6 +263,15 @@ class FileStream:
             raise CameraError("damaged", f"the file {path} holds no picture that can be decoded")
         return start_s + last_s + period_s
 
+    def _tap_from(self, stream: av.VideoStream, start_s: float) -> None:
+        """The packets of another pass go on where the one before ended."""
+        if self._tap is None:
+            return
+        if self._tapped is None:
+            self._tapped = TappedStream(self._tap, stream)
+        else:
+            self._tapped.again(stream, round((start_s - self._began_s) * TICKS))
+
     def _pictures(
         self, container: av.container.InputContainer, stream: av.VideoStream, period_s: float, sink: Sink
     ) -> Iterator[tuple[av.VideoFrame, float]]:
@@ -251,6 +280,8 @@ class FileStream:
         for packet in container.demux(stream):
             if not sink.wanted():
                 return
+            if self._tapped is not None and packet.size:
+                self._tapped.packet(packet, self._clock.monotonic(), self._clock.utc())
             try:
                 frames = packet.decode()
             except av.error.EOFError:

@@ -189,6 +189,7 @@ class CameraRuntime:
             "answers_per_s": 0.0 if report is None else report.answers_per_s,
             "inference_ms": 0.0 if report is None else report.inference_ms,
             "recorder": "" if report is None else report.recorder_message,
+            "ring": None if report is None or report.ring is None else report.ring.to_json(),
             "losses": self.losses(),
         }
         return out
@@ -210,4 +211,5 @@ class CameraRuntime:
             "frames_lost_in_swaps": self.swaps.frames_lost,
             "answers_not_tracked": r.answers_not_sent,
             "answers_not_fed": r.answers_not_fed,
+            "clip_packets_lost": 0 if r.ring is None else r.ring.packets_lost,
         }

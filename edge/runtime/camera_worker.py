@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from edge.core.clips import ClipAsked
 from edge.core.vision import Frame, Observation
 from edge.detectors.pictures import jpeg_bytes
 from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
@@ -20,6 +21,7 @@ from edge.runtime import messages as m
 from edge.runtime.answer_counts import AnswerCounts
 from edge.runtime.answer_feed import AnswerFeed
 from edge.runtime.application_feed import ApplicationFeed
+from edge.runtime.clip_maker import ClipMaker
 from edge.runtime.device import open_bucket
 from edge.runtime.hot_swap import HotSwap
 from edge.runtime.live_preview import LivePreview
@@ -62,10 +64,14 @@ class _CameraWorker:
         self._take_score(spec)
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
-        self._reader = CameraReader(m.camera_source(s, spec.secrets), seed=sum(map(ord, s.id)))
+        self._clips = None if spec.clips is None else ClipMaker(s, spec.clips, spec.record_root.parent)
+        self._reader = CameraReader(
+            m.camera_source(s, spec.secrets),
+            seed=sum(map(ord, s.id)),
+            tap=None if self._clips is None else self._clips.ring,
+        )
         # Two that record the same camera would undo each other's work: one that stands by has no recorder.
         self._recorder = None if channel.standby else self._open_recorder(spec)
-        self._standing_by = channel.standby
         self._ready_by = time.monotonic() + _STANDBY_S
         self._retiring = False
         self._counts = AnswerCounts()
@@ -82,6 +88,8 @@ class _CameraWorker:
     def close(self) -> None:
         self._feed.applications.close()
         self._reader.close()
+        if self._clips is not None:
+            self._clips.close()
         self._share.close()
 
     def run(self, window: int) -> None:
@@ -94,6 +102,7 @@ class _CameraWorker:
             self._channel.beat()
             self._swap.switch_if_ready()
             self._ready_if_warm()
+            self._make_clips()
             # Wait for the share first, then take the newest frame: an answer is never about an old picture.
             if not self._share.ready(timeout_s=0.25):
                 self._report()
@@ -129,7 +138,7 @@ class _CameraWorker:
         return time.process_time if self._share.device == "cpu" else lambda: self._counts.answering_s
 
     def _ready_if_warm(self) -> None:
-        if self._ready_by and (self._counts.answers or not self._standing_by or time.monotonic() > self._ready_by):
+        if self._ready_by and (self._counts.answers or not self._channel.standby or time.monotonic() > self._ready_by):
             self._ready_by = 0.0
             self._channel.ready()
 
@@ -140,7 +149,7 @@ class _CameraWorker:
 
     def _take_over(self, spec: m.CameraWorkerSpec) -> None:
         """The process before has stopped: record, report and show from now on, as things stand now."""
-        self._standing_by = False
+        self._channel.standby = False
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
         self._preview.fps = spec.watch_fps
@@ -158,7 +167,7 @@ class _CameraWorker:
         now = raw.monotonic_s
         answer_due = self._pacer.due(now)
         record_due = self._recorder is not None and self._recorder.wants(now)
-        watch_due = self._preview.due(now) and not self._standing_by
+        watch_due = self._preview.due(now) and not self._channel.standby
         if not (answer_due or record_due or watch_due):
             self._counts.stale += 1
             self._live.skip_time(raw.number, now, raw.utc_s)
@@ -192,8 +201,15 @@ class _CameraWorker:
     def _answered(self, observation: Observation, converting_s: float) -> None:
         now = time.monotonic()
         self._counts.answered(observation, converting_s, now)
+        if self._clips is not None:
+            self._clips.answered(observation)
         self._meter.observe(observation)
         self._swap.answered(observation.model_version, now)
+
+    def _make_clips(self, ending: bool = False) -> None:
+        if self._clips is not None:
+            for done in self._clips.finish(time.time()) if ending else self._clips.step(time.time()):
+                self._channel.send(done)
 
     def _send_if(self, message: m.Answered | m.Preview | None) -> None:
         if message is not None:
@@ -222,6 +238,7 @@ class _CameraWorker:
     def _commands(self) -> bool:
         while (order := self._channel.receive()) is not None:
             if isinstance(order, Stop):
+                self._make_clips(ending=True)
                 return True
             if isinstance(order, Retire):
                 self._retiring = True
@@ -236,6 +253,9 @@ class _CameraWorker:
                 self._live.choose_score(order.version, order.score)
             elif isinstance(order, m.Watch):
                 self._preview.fps, self._preview.width = order.fps, order.width
+            elif isinstance(order, ClipAsked):
+                if self._clips is not None:
+                    self._clips.ask(order)
             elif isinstance(order, m.FeedApplications):
                 self._feed.applications.change(order)
             elif isinstance(order, m.TakePictures):
@@ -249,6 +269,7 @@ class _CameraWorker:
                 self._tell_kept(order.opening)
         if self._retiring and not self._swap.under_way:
             # Begun work is finished: nothing is recorded or answered here any more.
+            self._make_clips(ending=True)
             self._channel.retired()
             return True
         return False
@@ -279,6 +300,7 @@ class _CameraWorker:
                 last_answer_utc_s=self._counts.last_utc_s,
                 answers_not_sent=self._feed.not_sent,
                 answers_not_fed=self._feed.applications.lost,
+                ring=None if self._clips is None else self._clips.now(),
             )
         )
         due = self._measured_at is None or now - self._measured_at > _MEASURE_EVERY_S

@@ -14,6 +14,7 @@ from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
 from edge.core.baseline import Baseline
 from edge.core.camera import CameraState
+from edge.core.clips import ClipAsked, ClipFailed, ClipMade
 from edge.core.configs import WHOLE
 from edge.core.errors import MagpieError
 from edge.core.facts import FrameSampled
@@ -161,6 +162,13 @@ class CameraWorkers:
         found = self._r.cameras.get(camera)
         return found is not None and self._r.supervisor.send(found.worker, order)
 
+    def make_clip(self, asked: ClipAsked) -> bool:
+        """Ask a camera's worker for a clip; False if it cannot be asked."""
+        found = self._r.cameras.get(asked.camera)
+        if found is None or not found.settings.enabled:
+            return False
+        return self._r.supervisor.send(found.worker, asked)
+
     def watch(self, camera: str, fps: float) -> None:
         """Ask a camera's worker for encoded pictures (0: none). Raises NotFound."""
         if self._watching.get(camera, 0.0) != fps:
@@ -212,10 +220,14 @@ class CameraWorkers:
             secrets=self._data / SECRETS_FILE,
             score=c.score_of(c.version.id),
             feed=self.feeds.get(camera),
+            clips=r.site.clips if r.site.clips.enabled and c.settings.clips.enabled else None,
         )
 
     def _received(self, name: str, message: Any) -> None:
         r = self._r
+        if isinstance(message, ClipMade | ClipFailed):  # also the last word of a worker that was asked to end
+            r.fact(message)
+            return
         camera = r.cameras.get(name)
         if camera is None:
             return

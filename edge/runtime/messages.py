@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from edge.core.baseline import Baseline
 from edge.core.camera import CameraStatus
 from edge.core.camera_look import CameraLook
+from edge.core.clips import RingNow
 from edge.core.configs import WHOLE, InferenceConfig, Region, RetrainingConfig, StudentSpec
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.ingest.source import CameraSource
-from edge.settings import CameraSettings, RecordingSettings
+from edge.settings import CameraSettings, ClipSettings, RecordingSettings
 from scheduler.contenders import Contender
 
 # camera worker: commands
@@ -127,6 +128,7 @@ class CameraReport:
     last_answer_utc_s: float
     answers_not_sent: int = 0
     answers_not_fed: int = 0
+    ring: RingNow | None = None
 
 
 @dataclass(frozen=True)
@@ -525,12 +527,14 @@ def camera_source(settings: CameraSettings, secrets: Path | None = None) -> Came
         max_fps=settings.max_fps,
         seconds_per_picture=settings.seconds_per_picture,
         secrets=secrets,
+        masks=settings.all_masks(),
     )
 
 
 @dataclass(frozen=True)
 class CameraWorkerSpec:
-    """Everything the worker needs. `window` is the one being recorded (0: none yet), with `window_left_s` to go."""
+    """Everything the worker needs. `window` is the one being recorded (0: none yet), with `window_left_s` to go;
+    `clips` None: no video is kept for clips."""
 
     settings: CameraSettings
     student: StudentFile
@@ -545,3 +549,4 @@ class CameraWorkerSpec:
     secrets: Path | None = None
     score: float | None = None
     feed: FeedApplications | None = None
+    clips: ClipSettings | None = None

@@ -10,9 +10,11 @@ from edge.settings.cameras import (
     CameraSettings,
     InferenceSettings,
     LineSettings,
+    MaskSettings,
     StudentSettings,
     ZoneSettings,
 )
+from edge.settings.clips import CameraClips, ClipSettings
 from edge.settings.fleet import FLEET_PORT, FleetSettings, LendingSettings, box_address
 from edge.settings.fleet_jobs import (
     EngineSettings,
@@ -38,8 +40,10 @@ __all__ = [
     "AccessSettings",
     "AdmissionCamera",
     "AdmissionRequest",
+    "CameraClips",
     "CameraRetraining",
     "CameraSettings",
+    "ClipSettings",
     "ConfigurationSpace",
     "EngineSettings",
     "FleetJobsSettings",
@@ -53,6 +57,7 @@ __all__ = [
     "JobTenantSettings",
     "LendingSettings",
     "LineSettings",
+    "MaskSettings",
     "ModelCandidate",
     "ModelDemand",
     "ModelName",

@@ -19,8 +19,10 @@ from edge.core.configs import (
 )
 from edge.core.counts import CountLine, check_line
 from edge.core.errors import InvalidValue
+from edge.core.masks import MOST_MASKS, Mask
 from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
 from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
+from edge.settings.clips import CameraClips
 
 
 class StudentSettings(Settings):
@@ -92,6 +94,14 @@ class CameraRetraining(Settings):
     label_budget: int | None = Field(None, ge=4, le=5000, description="labelled frames per window; empty: the site's")
 
 
+def _simple_polygon(value: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    try:
+        check_polygon("polygon", value)
+    except InvalidValue as error:
+        raise ValueError(f"{error.allowed} (here: {error.given})") from None
+    return value
+
+
 class ZoneSettings(Settings):
     """A named part of a camera's picture."""
 
@@ -106,11 +116,7 @@ class ZoneSettings(Settings):
     @field_validator("polygon")
     @classmethod
     def _simple(cls, value: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-        try:
-            check_polygon("polygon", value)
-        except InvalidValue as error:
-            raise ValueError(f"{error.allowed} (here: {error.given})") from None
-        return value
+        return _simple_polygon(value)
 
     def zone(self) -> Zone:
         """As the tracker takes it."""
@@ -142,6 +148,20 @@ class LineSettings(Settings):
         return CountLine(self.name, self.start, self.end, self.classes)
 
 
+class MaskSettings(Settings):
+    """A part of a camera's picture that nobody is to see."""
+
+    name: Identifier
+    polygon: tuple[tuple[Fraction, Fraction], ...] = Field(
+        min_length=MIN_POINTS, max_length=MAX_POINTS, description="[x, y] in fractions of the picture; closed by itself"
+    )
+
+    @field_validator("polygon")
+    @classmethod
+    def _simple(cls, value: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        return _simple_polygon(value)
+
+
 class CameraSettings(Settings):
     """One camera and its student."""
 
@@ -169,6 +189,10 @@ class CameraSettings(Settings):
         (), max_length=32, description="named parts of the picture, for rules and counts"
     )
     lines: tuple[LineSettings, ...] = Field((), max_length=32, description="lines that objects are counted at")
+    clips: CameraClips = CameraClips()
+    masks: tuple[MaskSettings, ...] = Field(
+        (), max_length=MOST_MASKS, description="parts of the picture that are blacked out before anybody sees them"
+    )
 
     @field_validator("url")
     @classmethod
@@ -190,6 +214,7 @@ class CameraSettings(Settings):
                 raise FieldProblem(f"class_map.{name}", f"one of the camera's classes {', '.join(self.classes)}")
         self._check_named("zones", self.zones)
         self._check_named("lines", self.lines)
+        self._check_named("masks", self.masks)
         if self.student.model and self.task != "detection":
             raise FieldProblem("student.model", "a published detector needs task detection")
         for name in self.student.class_map:
@@ -202,18 +227,22 @@ class CameraSettings(Settings):
             raise FieldProblem("student.architecture", f"one of {', '.join(allowed)} for task {self.task}")
         return self
 
-    def _check_named(self, field: str, parts: Sequence[ZoneSettings | LineSettings]) -> None:
+    def _check_named(self, field: str, parts: Sequence[ZoneSettings | LineSettings | MaskSettings]) -> None:
         """Each name once, and only classes of the camera."""
         names = [part.name for part in parts]
         for number, part in enumerate(parts):
             if names.index(part.name) != number:
                 raise FieldProblem(f"{field}[{number}].name", f"{part.name!r} is there twice; each name once")
-            for name in part.classes:
+            for name in () if isinstance(part, MaskSettings) else part.classes:
                 if name not in self.classes:
                     raise FieldProblem(
                         f"{field}[{number}].classes",
                         f"{name!r} is none of the camera's classes {', '.join(self.classes)}",
                     )
+
+    def all_masks(self) -> tuple[Mask, ...]:
+        """The masks, as pictures are blacked out by."""
+        return tuple(Mask(m.name, m.polygon) for m in self.masks)
 
     def drawn_spec(self) -> StudentSpec:
         """The specification of a student of our own architectures, with their usual sizes filled in."""

@@ -33,6 +33,7 @@ class RuleSettings(Settings):
     after_s: float | None = Field(
         None, ge=0, le=86400, description="camera_lost (empty: 60), slo (empty: 10): it must be so for so long"
     )
+    clip: bool = Field(False, description="object: keep a clip of each alarm")
     severity: Severity = "warning"
     quiet_hours: QuietHours = Field(
         (), max_length=24, description="HH:MM-HH:MM in the box's time zone: no new alarm then"
@@ -50,6 +51,7 @@ class RuleSettings(Settings):
             "classes": ("object",),
             "zones": ("object",),
             "dwell_s": ("object",),
+            "clip": ("object",),
             "below": ("accuracy", "disk", "slo"),
             "after_s": ("camera_lost", "slo"),
         }

@@ -7,9 +7,11 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from edge.core.errors import InvalidValue
 from edge.core.shares import ShareChoice
 from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.cameras import CameraSettings
+from edge.settings.clips import ClipSettings
 from edge.settings.fleet import FleetSettings
 from edge.settings.outputs import OutputsSettings
 from edge.settings.retraining import RetrainingSettings
@@ -49,6 +51,7 @@ class SiteSettings(Settings):
     retraining: RetrainingSettings = RetrainingSettings()
     recording: RecordingSettings = RecordingSettings()
     retention: RetentionSettings = RetentionSettings()
+    clips: ClipSettings = ClipSettings()
     serving: ServingSettings | None = None
     rules: tuple[RuleSettings, ...] = Field(DEFAULT_RULES, max_length=200, description="when to raise alarms")
     outputs: OutputsSettings = OutputsSettings()
@@ -69,6 +72,17 @@ class SiteSettings(Settings):
         for number, rule in enumerate(rules):
             if rules.index(rule) != number:
                 raise FieldProblem(f"rules[{number}].id", f"{rule!r} is there twice; each id once")
+        return self
+
+    @model_validator(mode="after")
+    def _clips_fit_into_the_ring(self) -> SiteSettings:
+        for number, camera in enumerate(self.cameras):
+            try:
+                camera.clips.span(self.clips)
+            except InvalidValue as error:
+                raise FieldProblem(
+                    f"cameras[{number}].{error.path}", f"{error.allowed} (here: {error.given})"
+                ) from None
         return self
 
     @model_validator(mode="after")

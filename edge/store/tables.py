@@ -489,3 +489,23 @@ count_checks = sa.Table(
     sa.PrimaryKeyConstraint("camera", "start_s", "kind", "name", "class_name"),
     sa.Index("ix_count_checks_start_s", "start_s"),
 )
+
+# Clips of cameras. `asked_by`: a person; empty: rules. `alarms` are the ids of those that it shows; `outcome` is what
+# came of it: the file, or the fault. Video and boxes lie in files beside the database.
+clips = sa.Table(
+    "clips",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("asked_by", sa.Text, nullable=False),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("from_utc_s", sa.Double, nullable=False),
+    sa.Column("to_utc_s", sa.Double, nullable=False),
+    sa.Column("alarms", sa.JSON, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("outcome", sa.JSON, nullable=False),
+    sa.Index("ix_clips_camera_id", "camera", "id"),
+    sa.Index("ix_clips_at_utc_s", "at_utc_s"),
+    sqlite_autoincrement=True,
+)

@@ -33,7 +33,7 @@ from edge.version import magpie_version
 SQLITE = "database.sqlite"
 SITE = "site.yaml"
 _ALWAYS = ("exemplars", "kept-out", "serving")
-_PICTURES = ("pictures", "windows", "alarms", "objects", "answers")
+_PICTURES = ("pictures", "windows", "alarms", "objects", "answers", "clips")
 #: Sessions and links of that time do not come back: they may have been used or ended since.
 _NOT_BACK = ("sessions", "links")
 #: Retention may delete a model file between the database's snapshot and its turn: then another snapshot is taken.

@@ -28,9 +28,9 @@ class _NothingOld:
 
 
 class _Alarms:
-    """Alarms, or counts, of which nothing is old."""
+    """Alarms, counts or clips, of which nothing is old."""
 
-    async def retain(self, _: object) -> _NothingOld:
+    async def retain(self, *_: object) -> _NothingOld:
         return _NothingOld()
 
 
@@ -48,7 +48,7 @@ class House:
         self.store = Store(None, self.folder)
         truth = SimpleNamespace(pictures=SimpleNamespace(retain=self._retained))
         self.keeper = Housekeeping(
-            site, self.store, cast(Any, _Alarms()), cast(Any, _Alarms()), cast(Any, truth), Tally(),
+            site, self.store, *(cast(Any, _Alarms()) for _ in range(3)), cast(Any, truth), Tally(),
             lambda kind, data: self.noted.append(kind),
             lambda code, message: self.complaints.append((code, message)), Silences(ManualClock()),
         )  # fmt: skip

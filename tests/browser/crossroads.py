@@ -66,7 +66,14 @@ def furnish(box: Box) -> Crossroads:
     good(rest.patch(f"/cameras/{PLAIN}", json={"name": "Overpass", "zones": [zone], "lines": [line]}))
     good(rest.patch(f"/cameras/{NASTY}", json={"name": HOSTILE, "zones": [zone]}))
     for rule in (
-        {"id": "somebody", "name": HOSTILE[:80], "kind": "object", "cameras": [NASTY], "min_interval_s": 120},
+        {
+            "id": "somebody",
+            "name": HOSTILE[:80],
+            "kind": "object",
+            "cameras": [NASTY],
+            "min_interval_s": 120,
+            "clip": True,
+        },
         {"id": "unsure", "name": "Hardly right", "kind": "accuracy", "below": 0.99, "severity": "critical"},
     ):
         good(rest.post("/rules", json=rule))

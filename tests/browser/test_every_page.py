@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.asyncio(loo
 PAGES = (
     ("#/wall", "Cameras"),
     (f"#/camera/{PLAIN}", "Overpass"),
-    *((f"#/camera/{NASTY}?tab={tab}", HOSTILE) for tab in ("disagreements", "truth", "models", "alarms", "settings")),
+    *(
+        (f"#/camera/{NASTY}?tab={tab}", HOSTILE)
+        for tab in ("disagreements", "truth", "models", "alarms", "clips", "settings")
+    ),
     (f"#/counts/{PLAIN}", "Counts"),
     (f"#/counts/{NASTY}", "Counts"),
     ("#/windows", "Retraining windows"),
@@ -24,12 +27,13 @@ PAGES = (
     ("#/serving", "Serving"),
     ("#/tenants", "Tenants"),
     ("#/fleet", "Fleet"),
-    *((f"#/system{tab}", "System") for tab in ("", "/alarms", "/journal", "/log", "/doctor")),
+    *((f"#/system{tab}", "System") for tab in ("", "/alarms", "/clips", "/journal", "/log", "/doctor")),
     ("#/settings/cameras", "Settings"),
     ("#/settings/cameras/new", "Settings"),
     (f"#/settings/cameras/{NASTY}", "Settings"),
     (f"#/settings/cameras/{NASTY}/zones", "Settings"),
     (f"#/settings/cameras/{NASTY}/lines", "Settings"),
+    (f"#/settings/cameras/{NASTY}/masks", "Settings"),
     ("#/settings/retraining", "Settings"),
     ("#/settings/rules", "Settings"),
     ("#/settings/rules/new", "Settings"),

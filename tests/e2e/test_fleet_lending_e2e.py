@@ -52,17 +52,17 @@ async def lent_and_gated(lender: Appliance, borrower: Appliance, fleet: FleetOfA
     runtime.carry_out(ev.StartRetraining(camera.id, job, chosen.id, 0.3, window, (), 99, lender="idle"))
 
     def gated() -> Any:
-        assert not borrower.services.lending.told().failures
+        assert not borrower.lending.told().failures
         borrower.services.events.buffer.flush()
         kinds = ("model.promoted", "model.rejected")
         entries = [e for kind in kinds for e in borrower.services.events.recent(50, None, None, kind)]
         return [e for e in entries if e.data.get("trained_on") == "idle"]
 
-    await until(lambda: lender.services.lending.told().here, 60, "the other box trains")
-    await until(lambda: lender.services.lending.told().lent, 90, "the other box is done")
+    await until(lambda: lender.lending.told().here, 60, "the other box trains")
+    await until(lambda: lender.lending.told().lent, 90, "the other box is done")
     (entry,) = await until(gated, 90, "its candidate is gated")
     assert "trained on the box idle" in entry.data["reason"]
-    told = borrower.services.lending.told()
+    told = borrower.lending.told()
     assert (told.borrowed, told.failures, told.there) == (1, {}, ())
     assert told.borrowed_device_s > 0
     await until(lambda: not fleet.lending("idle").lent.ids(), 20, "nothing of it stays on the other box")

@@ -12,6 +12,7 @@ from typing import Final
 
 from parsed_code import REPO, parsed
 
+from edge.appliance.clips import ClipRetention
 from edge.core.alarms import Alarm
 from edge.core.configs import StudentSpec
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
@@ -49,6 +50,7 @@ MADE: Final[Mapping[str, frozenset[str]]] = {
     "budget.to_json()": frozenset(LearningBudget(0.1, 1, 1, 1.0, 1.0, 1.0, 1.0, 0.1).to_json()),
     "report.to_json()": frozenset(RetentionReport(0, 0, 0, 0, 0, 0, 0, 0, ()).to_json()),
     "counted.to_json()": frozenset(CountRetention(0, 0, 0).to_json()),
+    "clips.to_json()": frozenset(ClipRetention(0, 0, 0, ()).to_json()),
     "old.to_json()": frozenset(AlarmRetention(0, 0, 0, 0, 0, ()).to_json()),
 }
 #: Kinds that are looked up where the entry is written, by the expression.

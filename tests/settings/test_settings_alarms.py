@@ -83,3 +83,27 @@ def test_a_site_has_rules_without_being_told() -> None:
 def test_two_rules_of_one_id_are_refused() -> None:
     rule = {"id": "r", "kind": "object"}
     assert "'r' is there twice" in refused(SiteSettings, {"rules": [rule, rule]})["rules[1].id"]
+
+
+def test_masks_are_checked_as_zones_are() -> None:
+    camera = parse(CameraSettings, CAMERA | {"masks": [{"name": "door", "polygon": SQUARE}]})
+    assert camera.all_masks()[0].polygon[0] == (0.1, 0.1)
+    crossed = {"name": "door", "polygon": [[0.1, 0.1], [0.4, 0.4], [0.4, 0.1], [0.1, 0.4]]}
+    assert "meet at their ends only" in refused(CameraSettings, CAMERA | {"masks": [crossed]})["masks[0].polygon"]
+    twice = [{"name": "door", "polygon": SQUARE}] * 2
+    assert "'door' is there twice" in refused(CameraSettings, CAMERA | {"masks": twice})["masks[1].name"]
+
+
+def test_clips_fit_into_the_ring() -> None:
+    site: dict[str, Any] = {"clips": {"ring_s": 30, "before_s": 10, "after_s": 15}}
+    assert parse(SiteSettings, site | {"cameras": [CAMERA]}).cameras[0].clips.span(parse(SiteSettings, site).clips) == (
+        10.0,
+        15.0,
+    )
+    found = refused(SiteSettings, {"clips": {"ring_s": 20, "before_s": 10, "after_s": 15}})
+    assert "0 to 10: the ring holds 20 s" in found["clips.after_s"]
+    own = CAMERA | {"clips": {"before_s": 20, "after_s": 15}}
+    assert (
+        "0 to 10: the ring holds 30 s" in refused(SiteSettings, site | {"cameras": [own]})["cameras[0].clips.after_s"]
+    )
+    assert "only with kind object" in refused(RuleSettings, {"id": "d", "kind": "disk", "clip": True})["clip"]

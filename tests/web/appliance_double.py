@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 from alarms_double import DictAlarms
+from clips_double import DictClips
 from counts_double import DictCounts
 from events_double import DictEvents
 from fleet_double import DictAllBoxes, DictFleet, DictFleetJobs
@@ -100,6 +101,7 @@ class DictAppliance:
         self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
         self.counts = DictCounts(lambda camera: self.cameras.one(camera))
+        self.clips = DictClips(lambda: self.kept, utc_s)
         self.truth: TruthService = DictTruth(lambda camera: self.cameras.one(camera), jpeg(1))
         self._events = itertools.count(1)
         self.state = DictState(self)
@@ -245,7 +247,7 @@ class DictState:
             "jobs": jobs,
             "complaints": self.box.complaints,
             "workers": [],
-            "losses": {"labels": {}, "journal": 0, "labels_waiting": 2, "live_pictures": 0, "alarms": {}},
+            "losses": {"labels": {}, "journal": 0, "labels_waiting": 2, "live_pictures": 0, "alarms": {}, "clips": 0},
         }
 
     async def metrics(self) -> MetricsSnapshot:
@@ -280,6 +282,7 @@ class DictState:
             "lending": FLEET["lending"],
             "fleet_jobs": JOBS,
             "counting": {"counted": [], "lost": 0},
+            "clips": {"made": 2, "shared": 1, "failed": {"not_in_ring": 1}, "not_taken": 0, "bytes": 5_000_000},
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,
@@ -356,6 +359,7 @@ class DictCameras:
                 "answers_per_s": 5.0,
                 "inference_ms": 20.0,
                 "recorder": "",
+                "ring": CAMERA_STATE["ring"],
                 "losses": {"frames_damaged": 0, "stalls": 0},
             }
             | self.box.states.get(camera, {})

@@ -162,6 +162,7 @@ async def test_where_the_stream_comes_from_is_an_admins_to_change(app: FastAPI, 
         ).status_code == 200
         for patch in (
             {"url": "rtsp://198.51.100.9/x"}, {"password_from": "file:/etc/shadow"}, {"username": "root"},
+            {"masks": [{"name": "door", "polygon": [[0.1, 0.1], [0.4, 0.1], [0.4, 0.4]]}]},
             {"student": {"weights": "/etc/passwd"}}, {"student": None},
         ):  # fmt: skip
             refused = await client.patch("/cameras/north", json=patch, headers=ann)

@@ -52,6 +52,14 @@ CAMERA_STATE: Final[Example] = {
     "answers_per_s": 5.0,
     "inference_ms": 21.5,
     "recorder": "",
+    "ring": {
+        "codec": "h264",
+        "seconds": 20.4,
+        "bytes": 5_100_000,
+        "begun_anew": 0,
+        "shortened": 0,
+        "packets_lost": 0,
+    },
     "losses": {"frames_damaged": 0, "stalls": 0, "reconnects": 0, "samples_lost": 0},
 }
 CAMERA: Final[Example] = {"id": "junction-north", "settings": CAMERA_SETTINGS, "state": CAMERA_STATE}

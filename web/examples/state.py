@@ -110,6 +110,7 @@ OVERVIEW: Final[Example] = {
         "labels_waiting": 2,
         "live_pictures": 0,
         "alarms": {"records": 0, "pictures_not_taken": 0},
+        "clips": 0,
     },
 }
 DOCTOR: Final[Example] = {

@@ -25,14 +25,27 @@ class LambdaAnswer:
 
 
 @answer
+class RingAnswer:
+    """A camera's ring of coded video: its contents now, and since its worker started the changes of coding in it, the
+    times that old video gave way to the limit of bytes, and the packets that it could not take."""
+
+    codec: Shown[str]
+    seconds: Shown[float]
+    bytes: Shown[int]
+    begun_anew: Shown[int]
+    shortened: Shown[int]
+    packets_lost: Shown[int]
+
+
+@answer
 class StateOfCamera:
     """A camera now. Counters run since its worker started.
 
     `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
     trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
     of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
-    left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
-    reported yet).
+    left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+    kind (empty: the worker has not reported yet).
     """
 
     camera: OfCamera[str]
@@ -69,6 +82,7 @@ class StateOfCamera:
     answers_per_s: Shown[float]
     inference_ms: Shown[float]
     recorder: Shown[str]
+    ring: Shown[RingAnswer | None]
     losses: Shown[Mapping[str, int]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edge.appliance.answers.clips import ClipCounts
 from edge.appliance.answers.counts import CountingAnswer
 from edge.appliance.answers.documents import ModelStatistics
 from edge.appliance.answers.fleet import FleetLendingAnswer
@@ -101,6 +102,7 @@ class MetricsSnapshot:
     outputs: Shown[tuple[OutputCounts, ...]]
     alarms: Shown[AlarmCounts]
     counting: Shown[CountingAnswer]
+    clips: Shown[ClipCounts]
     truth: ByCamera[WindowTruth]
     tenants: Shown[TenantsAnswer]
     lending: Shown[FleetLendingAnswer]

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from edge.settings import (
+    CameraClips,
     CameraRetraining,
     CameraSettings,
     ConfigurationSpace,
     InferenceSettings,
     LineSettings,
+    MaskSettings,
     ModelDemand,
     RecordingSettings,
     RetentionSettings,
@@ -34,7 +36,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
         {
             "id", "name", "url", "transport", "username", "password_from", "stall_timeout_s", "max_fps",
             "seconds_per_picture", "enabled", "task", "classes", "class_map", "student", "inference", "retraining",
-            "zones", "lines",
+            "zones", "lines", "clips", "masks",
         }
     ),
     StudentSettings: frozenset(
@@ -43,6 +45,8 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     InferenceSettings: frozenset({"frame_rates", "resolutions", "score_threshold", "region", "shape"}),
     CameraRetraining: frozenset({"enabled", "every_kth_window", "label_budget"}),
     ZoneSettings: frozenset({"name", "polygon", "classes"}),
+    CameraClips: frozenset({"enabled", "before_s", "after_s"}),
+    MaskSettings: frozenset({"name", "polygon"}),
     LineSettings: frozenset({"name", "start", "end", "classes"}),
     RetrainingSettings: frozenset(
         {
@@ -57,7 +61,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     RuleSettings: frozenset(
         {
             "id", "name", "kind", "enabled", "cameras", "classes", "zones", "dwell_s", "below", "after_s", "severity",
-            "quiet_hours", "min_interval_s",
+            "quiet_hours", "min_interval_s", "clip",
         }
     ),
     ServingPlanning: frozenset(

@@ -174,7 +174,8 @@ class UsageNow:
 
 @answer
 class BoxLosses:
-    """The box's losses since the start, all cameras together; `labels` and `alarms` by kind.
+    """The box's losses since the start, all cameras together; `labels` and `alarms` by kind; `clips` that could not be
+    made.
     No losses are `labels_waiting`, pictures that the golden model has not come to, and the labels and seconds of its
     work in `labels`."""
 
@@ -183,6 +184,7 @@ class BoxLosses:
     labels_waiting: Shown[int]
     live_pictures: Shown[int]
     alarms: Shown[Mapping[str, int]]
+    clips: Shown[int]
 
 
 @answer

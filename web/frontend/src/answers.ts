@@ -2,8 +2,9 @@
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 
 /** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */
-export const JOURNAL_KINDS: Record<"alarm" | "model" | "object" | "retraining" | "window", ReadonlySet<string>> = {
+export const JOURNAL_KINDS: Record<"alarm" | "clip" | "model" | "object" | "retraining" | "window", ReadonlySet<string>> = {
   alarm: new Set(["alarm.acknowledged", "alarm.end", "alarm.new", "alarm.update"]),
+  clip: new Set(["clip.failed", "clip.made", "clip.removed"]),
   model: new Set(["model.from_sibling", "model.pinned", "model.promoted", "model.rejected", "model.rolled_back", "model.switched", "model.unpinned"]),
   object: new Set(["object.end", "object.new"]),
   retraining: new Set(["retraining.failed", "retraining.settings", "retraining.started", "retraining.stopped"]),
@@ -217,7 +218,8 @@ export type BoxHealth = {
   version: string;
 };
 
-/** The box's losses since the start, all cameras together; `labels` and `alarms` by kind.
+/** The box's losses since the start, all cameras together; `labels` and `alarms` by kind; `clips` that could not be
+ * made.
  * No losses are `labels_waiting`, pictures that the golden model has not come to, and the labels and seconds of its
  * work in `labels`. */
 export type BoxLosses = {
@@ -226,6 +228,7 @@ export type BoxLosses = {
   labels_waiting: number;
   live_pictures: number;
   alarms: Record<string, number>;
+  clips: number;
 };
 
 /** A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
@@ -258,6 +261,16 @@ export type CameraAnswer = {
   id: string;
   settings: CameraSettings;
   state: StateOfCamera;
+};
+
+/** A camera's own settings of clips. */
+export type CameraClips = {
+  /** keep the last seconds of its video in memory */
+  enabled: boolean;
+  /** empty: the site's */
+  before_s: number | null;
+  /** empty: the site's */
+  after_s: number | null;
 };
 
 /** The effect of an admission on a camera's predicted accuracy. */
@@ -321,6 +334,9 @@ export type CameraSettings = {
   zones: ZoneSettings[];
   /** lines that objects are counted at */
   lines: LineSettings[];
+  clips: CameraClips;
+  /** parts of the picture that are blacked out before anybody sees them */
+  masks: MaskSettings[];
 };
 
 /** A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
@@ -372,6 +388,68 @@ export type ChoiceAnswer = {
   window_s: number;
   budget: BudgetAnswer;
   reason: string;
+};
+
+/** A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
+ * Of a kept one: its first picture was taken at `begins_utc_s`, it is `seconds` long; `missing_before_s` and
+ * `missing_after_s` were asked for and could not be had, `end` says why it ends where it does; `masked`: coded anew,
+ * with the camera's masks blacked out. Of a failed one: `fault`, and `had_from_utc_s` to `had_to_utc_s`, the time that
+ * could have been had. */
+export type ClipAnswer = {
+  id: number;
+  camera: string;
+  state: "making" | "kept" | "failed";
+  asked_by: string;
+  at_utc_s: number;
+  from_utc_s: number;
+  to_utc_s: number;
+  alarms: number[];
+  bytes: number;
+  begins_utc_s: number | null;
+  seconds: number | null;
+  codec: "h264" | "hevc" | null;
+  width: number | null;
+  height: number | null;
+  sha256: string | null;
+  missing_before_s: number | null;
+  missing_after_s: number | null;
+  end: "whole" | "camera_gone" | "coding_changed" | "cut_short" | null;
+  masked: boolean;
+  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | null;
+  had_from_utc_s: number | null;
+  had_to_utc_s: number | null;
+};
+
+/** An object that the student saw; `score` 0-1. */
+export type ClipBox = {
+  class: string;
+  score: number;
+  box: [number, number, number, number];
+};
+
+/** The boxes that belong to a clip; `begins_utc_s`: when its first picture was taken. */
+export type ClipBoxes = {
+  clip: number;
+  camera: string;
+  begins_utc_s: number;
+  answers: ClipMoment[];
+};
+
+/** Clips since the start: made, shared by another alarm, failed by reason, and not begun (`not_taken`: no camera, no
+ * database, a full disk); `bytes` of all that are kept. */
+export type ClipCounts = {
+  made: number;
+  shared: number;
+  failed: Record<string, number>;
+  not_taken: number;
+  bytes: number;
+};
+
+/** The student's answer about the picture that the clip shows `at_s` seconds after its first. */
+export type ClipMoment = {
+  at_s: number;
+  model_version: string;
+  boxes: ClipBox[];
 };
 
 /** An object in a picture: `bbox` is left, top, width, height in pixels. */
@@ -1293,6 +1371,14 @@ export type MarkedObject = {
   class: string;
 };
 
+/** A part of a camera's picture that nobody is to see. */
+export type MaskSettings = {
+  /** lower-case name */
+  name: string;
+  /** [x, y] in fractions of the picture; closed by itself */
+  polygon: [number, number][];
+};
+
 /** The caller. `kind` "open": this appliance needs no log-in. */
 export type Me = {
   name: string;
@@ -1343,6 +1429,7 @@ export type MetricsSnapshot = {
   outputs: OutputCounts[];
   alarms: AlarmCounts;
   counting: CountingAnswer;
+  clips: ClipCounts;
   truth: Record<string, WindowTruth>;
   tenants: TenantsAnswer;
   lending: FleetLendingAnswer;
@@ -1569,6 +1656,7 @@ export type OverviewCamera = {
   answers_per_s: number;
   inference_ms: number;
   recorder: string;
+  ring: RingAnswer | null;
   losses: Record<string, number>;
   id: string;
   name: string;
@@ -1882,6 +1970,17 @@ export type RetrainingSettings = {
   quiet_hours: string[];
 };
 
+/** A camera's ring of coded video: its contents now, and since its worker started the changes of coding in it, the
+ * times that old video gave way to the limit of bytes, and the packets that it could not take. */
+export type RingAnswer = {
+  codec: string;
+  seconds: number;
+  bytes: number;
+  begun_anew: number;
+  shortened: number;
+  packets_lost: number;
+};
+
 /** Of a "roll_back" alarm: the version that is in force again. */
 export type RollBackDetails = {
   version: string;
@@ -1918,6 +2017,8 @@ export type RuleSettings = {
   below: number | null;
   /** camera_lost (empty: 60), slo (empty: 10): it must be so for so long */
   after_s: number | null;
+  /** object: keep a clip of each alarm */
+  clip: boolean;
   severity: "info" | "warning" | "critical";
   /** HH:MM-HH:MM in the box's time zone: no new alarm then */
   quiet_hours: string[];
@@ -2207,8 +2308,8 @@ export type StageOptionAnswer = {
  * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
  * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
- * left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
- * reported yet). */
+ * left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+ * kind (empty: the worker has not reported yet). */
 export type StateOfCamera = {
   camera: string;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
@@ -2244,6 +2345,7 @@ export type StateOfCamera = {
   answers_per_s: number;
   inference_ms: number;
   recorder: string;
+  ring: RingAnswer | null;
   losses: Record<string, number>;
 };
 

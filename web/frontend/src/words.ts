@@ -70,6 +70,18 @@ const LOST_OUT: Record<string, string> = {
   dead_letters: "too many were given up",
 };
 
+/** Why a clip could not be made. */
+export const CLIP_FAULTS: Record<string, string> = {
+  not_in_ring: "no video of its time was in memory",
+  codec: "the camera's video is neither H.264 nor H.265",
+  disk_full: "the disk is full",
+  not_written: "the disk refused it",
+  too_many: "too many were being made",
+  camera_off: "the camera was switched off or removed",
+  no_answer: "the camera's worker did not finish it",
+  interrupted: "the appliance was ended meanwhile",
+};
+
 function alarm(data: Data): string {
   return text(data["message"]) || text(data["rule"]);
 }
@@ -112,6 +124,9 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "rule.changed": (d) => `The rule ${text(d["rule"])} was changed${by(d)} (${names(d["fields"])})`,
   "rule.removed": (d) => `The rule ${text(d["rule"])} was removed${by(d)}`,
   "alarm.new": (d) => ({ text: `alarm: ${alarm(d)}`, tone: d["severity"] === "info" ? "plain" : "bad" }),
+  "clip.made": (d) => `Clip ${text(d["clip"])} is there (${number(d["seconds"])?.toFixed(0) ?? "?"} s)`,
+  "clip.failed": (d) => bad(`Clip ${text(d["clip"])} could not be made: ${CLIP_FAULTS[text(d["fault"])] ?? text(d["fault"])}`),
+  "clip.removed": (d) => `Clip ${text(d["clip"])} was deleted${by(d)}`,
   "alarm.update": (d) => `the alarm goes on: ${alarm(d)}`,
   "alarm.end": (d) => {
     const [began, ended] = [number(d["began_utc_s"]), number(d["ended_utc_s"])];
@@ -212,6 +227,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "output.dropped": (d) => `${destination(d)}: a message that was given up was deleted${by(d)}`,
   "output.command_ignored": (d) => bad(`${many(d["messages"], "command")} by MQTT ignored${because(d)}`),
   retention: deleted,
+  "retention.clips": deleted,
   "retention.alarms": deleted,
   "retention.counts": deleted,
   "events.lost": (d) => ({ text: `This page was too slow: ${text(d["events"])} events are missing here`, tone: "bad" }),
@@ -223,6 +239,7 @@ const DELETED: Record<string, [one: string, several: string]> = {
   picture_sets: ["window's pictures", "windows' pictures"],
   versions: ["model's record", "models' records"],
   blobs: ["model file", "model files"],
+  clips: ["clip", "clips"],
   alarms: ["alarm", "alarms"],
   objects: ["object", "objects"],
   object_pictures: ["picture", "pictures"],

@@ -2,12 +2,14 @@
 
 import { useEffect, useState } from "preact/hooks";
 
+import { JOURNAL_KINDS } from "../answers";
 import type { CameraRecord, JournalEntry } from "../api";
 import { clock, percent, points, shortVersion } from "../format";
 import { drift, history, measured } from "../parts/accuracy";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Changed } from "../parts/changed";
+import { ClipList } from "../parts/clips";
 import { Icon } from "../parts/icon";
 import { LivePicture, stateOf } from "../parts/live_picture";
 import { Empty } from "../parts/states";
@@ -30,6 +32,7 @@ const TABS = [
   { id: "truth", title: "True accuracy" },
   { id: "models", title: "Models" },
   { id: "alarms", title: "Alarms and objects" },
+  { id: "clips", title: "Clips" },
   { id: "settings", title: "Settings" },
 ];
 
@@ -165,11 +168,17 @@ export function CameraPage({ known, me, now_s }: PageProps) {
           {tab === "truth" && <TruthTab camera={camera} me={me} latest={past.x.at(-1) ?? null} />}
           {tab === "models" && <ModelsTab camera={camera} me={me} />}
           {tab === "alarms" && <HappenedTab camera={camera} known={known} me={me} now_s={now_s} />}
+          {tab === "clips" && <ClipList me={me} cameras={neighbours} camera={camera} now_s={now_s} when={clipNews(known.events)} />}
           {tab === "settings" && <SettingsTab camera={camera} detail={detail} me={me} />}
         </Tabs>
       </div>
     </>
   );
+}
+
+/** The last news of a clip: with another there is something to ask. */
+function clipNews(events: JournalEntry[]): JournalEntry["id"] {
+  return events.find((e) => JOURNAL_KINDS.clip.has(e.kind))?.id ?? null;
 }
 
 /** What happened to it last: why something changed. */

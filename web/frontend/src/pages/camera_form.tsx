@@ -81,6 +81,15 @@ function groups(isNew: boolean, admin: boolean, secrets: string[], password: Gro
       ],
     },
     {
+      title: "Clips",
+      folded: true,
+      fields: [
+        { path: "clips.enabled", label: "Keep video in memory", hint: "The last seconds of its video, for clips of alarms and moments" },
+        { path: "clips.before_s", label: "Before", unit: "s", hint: "A clip begins so long before its moment; empty: the site's" },
+        { path: "clips.after_s", label: "After", unit: "s", hint: "Empty: the site's" },
+      ],
+    },
+    {
       title: "More",
       folded: true,
       fields: [

@@ -32,6 +32,7 @@ export function SettingsTab({ camera, detail, me }: Props) {
         <span class="row-actions">
           <a href={href("settings", "cameras", camera.id, "zones")}>{may(me, "operator") ? "Draw zones on the picture" : "Zones"}</a>
           <a href={href("settings", "cameras", camera.id, "lines")}>{may(me, "operator") ? "Draw lines" : "Lines"}</a>
+          <a href={href("settings", "cameras", camera.id, "masks")}>{may(me, "admin") ? "Draw masks" : "Masks"}</a>
         </span>
       </div>
       <CameraForm key={camera.id} root={schema.value} me={me} camera={detail.value} onSaved={detail.again} onRemoved={() => go(href("wall"))} />

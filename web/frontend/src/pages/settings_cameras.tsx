@@ -14,7 +14,7 @@ import { go, href } from "../router";
 import { may, whyNot } from "../session";
 import { CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
 import type { SectionProps } from "./settings";
-import { LinesForm, ZonesForm } from "./settings_places";
+import { LinesForm, MasksForm, ZonesForm } from "./settings_places";
 
 export function CamerasSection(props: SectionProps) {
   const { known, me, rest } = props;
@@ -34,6 +34,9 @@ export function CamerasSection(props: SectionProps) {
   }
   if (chosen !== undefined && rest[1] === "zones") {
     return <ZonesForm key={`${chosen.id}-zones`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "operator")} onSaved={again} />;
+  }
+  if (chosen !== undefined && rest[1] === "masks") {
+    return <MasksForm key={`${chosen.id}-masks`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "admin")} onSaved={again} />;
   }
   if (chosen !== undefined && rest[1] === "lines") {
     return <LinesForm key={`${chosen.id}-lines`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "operator")} onSaved={again} />;
@@ -153,6 +156,7 @@ function OneCamera({ root, me, camera, onDone }: OneProps) {
         <span class="row-actions">
           {camera !== null && <a href={href("settings", "cameras", camera.id, "zones")}>Zones</a>}
           {camera !== null && <a href={href("settings", "cameras", camera.id, "lines")}>Lines</a>}
+          {camera !== null && <a href={href("settings", "cameras", camera.id, "masks")}>Masks</a>}
           <a href={href("settings", "cameras")}>All cameras</a>
         </span>
       </div>

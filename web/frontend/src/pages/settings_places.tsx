@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
+import type { MaskSettings } from "../answers";
 import type { Camera, CameraRecord, Problem } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { useCheck } from "../parts/form";
@@ -63,6 +64,29 @@ export function LinesForm(props: Props) {
   );
 }
 
+export function MasksForm(props: Props) {
+  const plain = (masks: Zone[]) => masks.map(({ name, polygon }) => ({ name, polygon }));
+  return (
+    <PlacesForm<MaskSettings>
+      {...props}
+      field="masks"
+      role="admin"
+      kept={props.camera.settings.masks}
+      read={(answer) => answer.settings.masks}
+      lead="What a mask covers is blacked out before anybody sees it: in live pictures, records, labels and clips. Pictures that were kept before stay as they are."
+      links={
+        <>
+          <a href={href("settings", "cameras", props.camera.id)}>Settings</a>
+          <a href={href("settings", "cameras")}>All cameras</a>
+        </>
+      }
+      editor={({ onChange, ...given }, masks) => (
+        <ZoneEditor {...given} noun="mask" zones={masks.map((m) => ({ ...m, classes: [] }))} onChange={(changed) => onChange(plain(changed))} />
+      )}
+    />
+  );
+}
+
 /** What both editors take beside their places. */
 interface Given<Place> {
   picture: string | null;
@@ -75,7 +99,9 @@ interface Given<Place> {
 
 interface PlacesProps<Place> extends Props {
   /** The field of the camera's settings. */
-  field: "zones" | "lines";
+  field: "zones" | "lines" | "masks";
+  /** Who may change them. */
+  role?: "operator" | "admin";
   kept: Place[];
   read: (answer: CameraRecord) => Place[];
   lead: string;
@@ -83,7 +109,7 @@ interface PlacesProps<Place> extends Props {
   editor: (given: Given<Place>, places: Place[]) => ComponentChildren;
 }
 
-function PlacesForm<Place>({ camera, state, changeable, onSaved, field, kept, read, lead, links, editor }: PlacesProps<Place>) {
+function PlacesForm<Place>({ camera, state, changeable, onSaved, field, role = "operator", kept, read, lead, links, editor }: PlacesProps<Place>) {
   const [places, setPlaces] = useState<Place[]>(kept);
   const [taken, setTaken] = useState(0);
   const picture = usePicture(`/cameras/${encodeURIComponent(camera.id)}/snapshot.jpg?width=1280`, `${taken} ${state?.state}`);
@@ -95,7 +121,7 @@ function PlacesForm<Place>({ camera, state, changeable, onSaved, field, kept, re
     (p, n, all) => all.findIndex((o) => o.path === p.path && o.allowed === p.allowed) === n,
   );
   const name = cameraTitle(camera);
-  const title = field === "zones" ? "Zones" : "Lines";
+  const title = { zones: "Zones", lines: "Lines", masks: "Masks" }[field];
   const ratio = state !== undefined && state.width > 0 && state.height > 0 ? state.width / state.height : 16 / 9;
 
   const save = async (event: Event): Promise<void> => {
@@ -128,7 +154,7 @@ function PlacesForm<Place>({ camera, state, changeable, onSaved, field, kept, re
         </span>
       </div>
       <p class="quiet lead">
-        {lead} {!changeable && whyNot("operator")}
+        {lead} {!changeable && whyNot(role)}
       </p>
       <form onSubmit={(e) => void save(e)} noValidate autoComplete="off">
         {editor({ picture, ratio, classes: camera.settings.classes, problems, disabled: !changeable, onChange: setPlaces }, places)}

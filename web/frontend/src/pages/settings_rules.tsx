@@ -35,6 +35,7 @@ const OF_KIND: Record<string, Kind[]> = {
   classes: ["object"],
   zones: ["object"],
   dwell_s: ["object"],
+  clip: ["object"],
   below: ["accuracy", "disk", "slo"],
   after_s: ["camera_lost", "slo"],
 };
@@ -77,6 +78,7 @@ function groups(draft: Json, cameras: CameraRecord[], isNew: boolean): Group[] {
           shown: (d) => suits("zones", d),
         },
         { path: "dwell_s", label: "Stays for", unit: "s", hint: "There for so long at least", shown: (d) => suits("dwell_s", d) },
+        { path: "clip", label: "Keep a clip", hint: "Video from some seconds before each alarm to some after it", shown: (d) => suits("clip", d) },
         { path: "below", label: "Below", hint: BELOW[kind] ?? "", shown: (d) => suits("below", d) },
         { path: "after_s", label: "For", unit: "s", hint: `It must be so for so long. Empty: ${kind === "slo" ? 10 : 60}`, shown: (d) => suits("after_s", d) },
       ],

@@ -4,11 +4,13 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { SystemAnswer } from "../answers";
+import { JOURNAL_KINDS } from "../answers";
 import type { Camera, Me } from "../api";
 import { bytes, duration, moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
+import { ClipList } from "../parts/clips";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -26,6 +28,7 @@ const EVERY_S = 4;
 const TABS = [
   { id: "overview", title: "Overview" },
   { id: "alarms", title: "Alarms" },
+  { id: "clips", title: "Clips" },
   { id: "journal", title: "Journal" },
   { id: "log", title: "Log" },
   { id: "doctor", title: "Doctor" },
@@ -43,6 +46,7 @@ export function SystemPage({ known, me, now_s }: PageProps) {
       <Tabs label="System" tabs={TABS} chosen={chosen} onChoose={(id) => go(id === "overview" ? href("system") : href("system", id), true)}>
         {chosen === "overview" && <Overview me={me} cameras={cameras} now_s={now_s} />}
         {chosen === "alarms" && <Alarms me={me} cameras={cameras} active={known.alarms} now_s={now_s} />}
+        {chosen === "clips" && <ClipList me={me} cameras={cameras} now_s={now_s} when={known.events.find((e) => JOURNAL_KINDS.clip.has(e.kind))?.id} />}
         {chosen === "journal" && <Journal cameras={cameras} />}
         {chosen === "log" && (may(me, "operator") && seesAll(me) ? <Log /> : <p class="card quiet">{whyNot("operator")} The log may name any camera.</p>)}
         {chosen === "doctor" && <Doctor />}

@@ -2,11 +2,14 @@
 
 import { useState } from "preact/hooks";
 
+import type { ClipAnswer } from "../answers";
 import type { Alarm, Camera, Me } from "../api";
 import { ask, pictureUrl, words } from "../api";
 import { ago, duration, moment } from "../format";
+import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
+import { ClipPlayer } from "../parts/clips";
 import { Dialog } from "../parts/dialog";
 import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
@@ -18,6 +21,8 @@ import { may, whyNot } from "../session";
 
 const PAGE = 50;
 const EVERY_S = 5;
+/** So many of the newest clips are looked at for those of alarms. */
+const CLIPS = 200;
 
 interface Props {
   me: Me;
@@ -34,6 +39,8 @@ export function Alarms({ me, cameras, active, now_s }: Props) {
   const [busy, setBusy] = useState<Alarm["id"] | null>(null);
   const filters = [which === "active" ? "active=true" : "", camera ? `camera=${encodeURIComponent(camera)}` : ""].filter(Boolean);
   const found = usePaged<Alarm>(`/alarms${filters.length ? `?${filters.join("&")}` : ""}`, PAGE, active?.length, EVERY_S);
+  const clips = useAsked<ClipAnswer[]>(`/clips?limit=${CLIPS}`, active?.length, EVERY_S);
+  const [clip, setClip] = useState<ClipAnswer | null>(null);
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   const operator = may(me, "operator");
 
@@ -90,6 +97,7 @@ export function Alarms({ me, cameras, active, now_s }: Props) {
             const [words_, tone] = SEVERITIES[alarm.severity] ?? [alarm.severity, "info" as Tone];
             const goes_on = alarm.ended_utc_s === null;
             const end = alarm.ended_utc_s ?? now_s;
+            const its = clips.value?.find((c) => c.state === "kept" && c.alarms.includes(alarm.id));
             return (
               <li key={alarm.id} class={goes_on ? "on" : ""}>
                 <span class="alarm-state">
@@ -112,6 +120,11 @@ export function Alarms({ me, cameras, active, now_s }: Props) {
                       <img src={pictureUrl(`/alarms/${alarm.id}/picture.jpg`)} alt="" loading="lazy" width={96} height={54} />
                     </button>
                   )}
+                  {its && (
+                    <button type="button" onClick={() => setClip(its)}>
+                      Clip<span class="hidden"> of the alarm of {moment(alarm.began_utc_s)}</span>
+                    </button>
+                  )}
                   {operator && alarm.acknowledged_by === null && (
                     <button type="button" disabled={busy === alarm.id} onClick={() => void acknowledge(alarm)}>
                       Acknowledge
@@ -124,6 +137,7 @@ export function Alarms({ me, cameras, active, now_s }: Props) {
         </ul>
       )}
       <Older of={found} words="Older alarms" />
+      {clip && <ClipPlayer clip={clip} name={named(clip.camera)} onClose={() => setClip(null)} />}
       {picture && (
         <Dialog title={`Alarm of ${moment(picture.began_utc_s)}`} onClose={() => setPicture(null)} wide>
           <p>{picture.message}</p>

@@ -25,6 +25,8 @@ interface Props {
   classes: string[];
   problems: Problem[];
   disabled?: boolean;
+  /** What is drawn: zones for rules and counts, or masks, which are of no class. */
+  noun?: "zone" | "mask";
   onChange: (zones: Zone[]) => void;
 }
 
@@ -38,13 +40,13 @@ function percent(value: number): string {
   return `${(100 * value).toFixed(1)} %`;
 }
 
-function freeName(zones: Zone[]): string {
+function freeName(zones: Zone[], noun: string): string {
   let n = 1;
-  while (zones.some((z) => z.name === `zone-${n}`)) n += 1;
-  return `zone-${n}`;
+  while (zones.some((z) => z.name === `${noun}-${n}`)) n += 1;
+  return `${noun}-${n}`;
 }
 
-export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled = false, onChange }: Props) {
+export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled = false, noun = "zone", onChange }: Props) {
   const [chosen, setChosen] = useState(zones.length > 0 ? 0 : -1);
   const [drawing, setDrawing] = useState<Point[] | null>(null);
   const [pointer, setPointer] = useState<Point | null>(null);
@@ -83,7 +85,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
     const why = wrong(polygon);
     setSaid(why ?? "");
     if (why !== null) return;
-    onChange([...zones, { name: freeName(zones), polygon, classes: [] }]);
+    onChange([...zones, { name: freeName(zones, noun), polygon, classes: [] }]);
     setChosen(zones.length);
     setDrawing(null);
     setPointer(null);
@@ -177,7 +179,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
           {drawing === null ? (
             <>
               <button type="button" class="primary" disabled={disabled} onClick={() => { setDrawing([]); setSaid(""); }}>
-                Draw a zone
+                Draw a {noun}
               </button>
               <button type="button" disabled={disabled} onClick={() => add(RECTANGLE)}>
                 Add a rectangle
@@ -186,7 +188,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
           ) : (
             <>
               <button type="button" class="primary" disabled={drawing.length < 3} onClick={() => add(drawing)}>
-                Close the zone
+                Close the {noun}
               </button>
               <button type="button" disabled={drawing.length === 0} onClick={() => setDrawing(drawing.slice(0, -1))}>
                 Undo the last point
@@ -202,14 +204,14 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
             <img src={picture} alt="" onError={() => setBroken(true)} draggable={false} width={WIDE} height={Math.round(high)} />
           ) : (
             <div class="zone-blank" style={{ aspectRatio: String(ratio) }}>
-              <p>No picture of this camera now. Zones can be set all the same.</p>
+              <p>No picture of this camera now. {noun === "zone" ? "Zones" : "Masks"} can be set all the same.</p>
             </div>
           )}
           <svg
             ref={svg}
             viewBox={`0 0 ${WIDE} ${high}`}
             role="group"
-            aria-label="Zones on the picture"
+            aria-label={`${noun === "zone" ? "Zones" : "Masks"} on the picture`}
             onPointerDown={press}
             onPointerMove={move}
             onPointerUp={() => setDragged(null)}
@@ -282,14 +284,16 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
               ? "Click the corners one after another; click the first again, or press Enter, to close. Escape cancels."
               : zone !== undefined
                 ? "Drag a corner, or choose it and use the arrow keys (with Shift ten times as far). The small points between corners add one."
-                : "An object is in a zone when the middle of its lower edge is.")}
+                : noun === "zone"
+                  ? "An object is in a zone when the middle of its lower edge is."
+                  : "A mask covers every pixel that it touches.")}
         </p>
       </div>
 
       <div class="zone-list">
-        {zones.length === 0 && <p class="quiet">No zone yet: rules see the whole picture.</p>}
+        {zones.length === 0 && <p class="quiet">{noun === "zone" ? "No zone yet: rules see the whole picture." : "No mask yet: everything in the picture is seen."}</p>}
         {zones.map((z, n) => (
-          <section key={n} class={n === at ? "zone-card chosen" : "zone-card"} aria-label={`Zone ${z.name}`}>
+          <section key={n} class={n === at ? "zone-card chosen" : "zone-card"} aria-label={`${noun === "zone" ? "Zone" : "Mask"} ${z.name}`}>
             <div class="zone-head">
               <label>
                 Name{" "}
@@ -300,7 +304,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                   maxLength={63}
                   autocapitalize="none"
                   spellcheck={false}
-                  aria-invalid={mine(`zones[${n}].name`).length > 0}
+                  aria-invalid={mine(`${noun}s[${n}].name`).length > 0}
                   onFocus={() => setChosen(n)}
                   onInput={(e) => change(n, { name: e.currentTarget.value })}
                 />
@@ -314,7 +318,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                 type="button"
                 class="bare"
                 disabled={disabled}
-                aria-label={`Remove zone ${z.name}`}
+                aria-label={`Remove ${noun} ${z.name}`}
                 onClick={() => {
                   onChange(zones.filter((_, k) => k !== n));
                   setChosen(Math.min(at, zones.length - 2));
@@ -323,14 +327,14 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                 <Icon name="close" />
               </button>
             </div>
-            {mine(`zones[${n}]`).map((p) => (
+            {mine(`${noun}s[${n}]`).map((p) => (
               <p key={p.path + p.allowed} class="problem" role="alert">
-                {p.path.replace(`zones[${n}].`, "")}: allowed: {p.allowed}
+                {p.path.replace(`${noun}s[${n}].`, "")}: allowed: {p.allowed}
               </p>
             ))}
             {n === at && (
               <>
-                <Choices
+                {noun === "zone" && <Choices
                   label="Only objects of"
                   path={`zones[${n}].classes`}
                   problems={[]}
@@ -339,7 +343,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                   value={z.classes}
                   disabled={disabled}
                   onChange={(value) => change(n, { classes: value })}
-                />
+                />}
                 <Points zone={z} disabled={disabled} onReshape={reshape} onInsert={insert} onRemove={remove} />
               </>
             )}

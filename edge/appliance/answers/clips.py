@@ -1,0 +1,83 @@
+"""Clips as transports tell them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
+from edge.core.clips import ClipEnd, ClipFault, ClipState, Codec
+
+
+@answer
+class ClipAnswer:
+    """A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
+
+    Of a kept one: its first picture was taken at `begins_utc_s`, it is `seconds` long; `missing_before_s` and
+    `missing_after_s` were asked for and could not be had, `end` says why it ends where it does; `masked`: coded anew,
+    with the camera's masks blacked out. Of a failed one: `fault`, and `had_from_utc_s` to `had_to_utc_s`, the time that
+    could have been had."""
+
+    id: Shown[int]
+    camera: OfCamera[str]
+    state: Shown[ClipState]
+    asked_by: Shown[str]
+    at_utc_s: Shown[float]
+    from_utc_s: Shown[float]
+    to_utc_s: Shown[float]
+    alarms: Shown[tuple[int, ...]]
+    bytes: Shown[int]
+    begins_utc_s: Shown[float | None] = None
+    seconds: Shown[float | None] = None
+    codec: Shown[Codec | None] = None
+    width: Shown[int | None] = None
+    height: Shown[int | None] = None
+    sha256: Shown[str | None] = None
+    missing_before_s: Shown[float | None] = None
+    missing_after_s: Shown[float | None] = None
+    end: Shown[ClipEnd | None] = None
+    masked: Shown[bool] = False
+    fault: Shown[ClipFault | None] = None
+    had_from_utc_s: Shown[float | None] = None
+    had_to_utc_s: Shown[float | None] = None
+
+
+@answer
+class ClipBox:
+    """An object that the student saw; `score` 0-1."""
+
+    class_: Annotated[Shown[str], Field(alias="class")]
+    score: Shown[float]
+    box: Shown[BoxAnswer]
+
+
+@answer
+class ClipMoment:
+    """The student's answer about the picture that the clip shows `at_s` seconds after its first."""
+
+    at_s: Shown[float]
+    model_version: Shown[str]
+    boxes: Shown[tuple[ClipBox, ...]]
+
+
+@answer
+class ClipBoxes:
+    """The boxes that belong to a clip; `begins_utc_s`: when its first picture was taken."""
+
+    clip: Shown[int]
+    camera: OfCamera[str]
+    begins_utc_s: Shown[float]
+    answers: Shown[tuple[ClipMoment, ...]]
+
+
+@answer
+class ClipCounts:
+    """Clips since the start: made, shared by another alarm, failed by reason, and not begun (`not_taken`: no camera, no
+    database, a full disk); `bytes` of all that are kept."""
+
+    made: Shown[int]
+    shared: Shown[int]
+    failed: Shown[dict[str, int]]
+    not_taken: Shown[int]
+    bytes: Shown[int]

@@ -1,0 +1,186 @@
+"""Clips in the appliance: wishes of rules and people, what workers made of them, limits, restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from edge.appliance import clip_files
+from edge.appliance.clips import Clips
+from edge.clips.mp4 import boxes_path, clip_path
+from edge.core.alarms import Alarm
+from edge.core.clips import ClipAsked, ClipFailed, ClipMade
+from edge.core.clock import ManualClock
+from edge.core.errors import Conflict, DiskFull, InvalidValue, NotFound, Unavailable
+from edge.settings import CameraSettings, SiteSettings, parse
+from edge.store.clips import ClipRecord
+from edge.store.store import Store
+
+NORTH = {"id": "north", "url": "rtsp://192.0.2.1/n", "classes": ["car"], "clips": {"before_s": 2.0}}
+STILLS = {"id": "stills", "url": "/stills", "classes": ["car"]}
+OFF = {"id": "off", "url": "rtsp://192.0.2.1/o", "classes": ["car"], "clips": {"enabled": False}}
+SITE = {"site": "junction", "clips": {"ring_s": 20, "before_s": 5, "after_s": 10, "max_gb": 1e-6, "days": 1}}
+
+
+class Box:
+    """Clips over a real store and folder; `orders` are those that workers got."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store, self.folder, self.clock = store, folder, ManualClock(0.0)
+        self.orders: list[ClipAsked] = []
+        self.there = True
+        self.noted: list[tuple[str, dict[str, Any]]] = []
+        self.complaints: list[str] = []
+        cameras = {}
+        for settings, codec in ((NORTH, "h264"), (STILLS, "stills"), (OFF, "h264")):
+            camera = parse(CameraSettings, settings)
+            status = SimpleNamespace(codec=codec)
+            cameras[camera.id] = SimpleNamespace(id=camera.id, settings=camera, status=lambda found=status: found)
+        site = parse(SiteSettings, SITE | {"data_dir": str(folder)})
+        self.clips = Clips(
+            site, store, self.clock, lambda: cast(Any, cameras), self._order,
+            lambda kind, camera, data: self.noted.append((kind, data)),
+            lambda code, message, camera: self.complaints.append(message),
+        )  # fmt: skip
+
+    def _order(self, asked: ClipAsked) -> bool:
+        self.orders.append(asked)
+        return self.there
+
+    async def alarm(self, number: int, camera: str = "north") -> None:
+        at = self.clock.utc()
+        await self.clips._take(Alarm(number, "r", "R", "object", "info", camera, "1", "new", at, ""))
+
+    async def made(self, number: int, size: int = 400) -> None:
+        """The worker has written the files of a clip."""
+        path = clip_path(self.folder, "north", number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"v" * size)
+        boxes_path(path).write_text(f'{{"clip":{number},"camera":"north","begins_utc_s":5.0,"answers":[]}}')
+        done = ClipMade(number, "north", 5.0, 12.0, "h264", 320, 180, size, "ab", 0.0, 1.5, "camera_gone")
+        await self.clips._take(done)
+
+    def files(self) -> list[str]:
+        return sorted(p.name for p in (self.folder / "clips").glob("*/*"))
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    with Store(None, tmp_path) as store:
+        yield Box(store, tmp_path)
+
+
+async def test_a_person_asks_for_a_clip_and_gets_its_files(box: Box) -> None:
+    now = box.clock.utc()
+    wanted = await box.clips.make("north", None, 3.0, None, "ann")
+    assert box.orders == [ClipAsked(wanted.id, "north", now, now - 2.0, now + 3.0)], "the camera's seconds, then ours"
+    with pytest.raises(NotFound, match="making"):
+        box.clips.video(wanted.id)
+    with pytest.raises(Conflict, match="in the making"):
+        await box.clips.remove(wanted.id, "ann")
+    await box.made(wanted.id)
+    found = box.clips.one(wanted.id)
+    assert (found.state, found.seconds, found.end, found.missing_after_s) == ("kept", 12.0, "camera_gone", 1.5)
+    assert box.clips.video(wanted.id).read_bytes() == b"v" * 400
+    assert box.clips.boxes(wanted.id).answers == ()
+    await box.clips.remove(wanted.id, "ann")
+    assert box.files() == []
+    with pytest.raises(NotFound):
+        box.clips.one(wanted.id)
+    assert [kind for kind, _ in box.noted] == ["clip.made", "clip.removed"]
+    again = await box.clips.make("north", None, None, None, "ann")
+    assert again.id > wanted.id, "a number is never given twice"
+
+
+async def test_alarms_that_a_clip_shows_share_it(box: Box) -> None:
+    await box.alarm(7)
+    box.clock.advance(5.0)
+    await box.alarm(8)
+    assert len(box.orders) == 1
+    await box.made(1)
+    box.clock.advance(20.0)
+    await box.alarm(9)
+    assert [(c.id, c.alarms) for c in box.clips.all(10, None, None, None)] == [(2, (9,)), (1, (7, 8))]
+    await box.alarm(10, "off")
+    await box.alarm(11, "unknown")
+    told = box.clips.told()
+    assert (told.made, told.shared, told.not_taken) == (1, 1, 2)
+    assert box.clips.all(10, None, None, {"off"}) == []
+
+
+async def test_wishes_that_cannot_be_granted(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidValue, match="0 to 18: the ring holds 20 s"):
+        await box.clips.make("north", None, 19.0, None, "ann")
+    with pytest.raises(InvalidValue, match="at_utc_s"):
+        await box.clips.make("north", None, None, box.clock.utc() - 60.0, "ann")
+    with pytest.raises(Conflict, match="keeps no video"):
+        await box.clips.make("off", None, None, None, "ann")
+    with pytest.raises(Conflict, match="sends stills"):
+        await box.clips.make("stills", None, None, None, "ann")
+    with pytest.raises(NotFound):
+        await box.clips.make("nowhere", None, None, None, "ann")
+    box.there = False
+    with pytest.raises(Unavailable, match="worker"):
+        await box.clips.make("north", None, None, None, "ann")
+    await box.alarm(1)
+    assert box.store.every_clip() == (), "nothing that was not begun is recorded"
+    monkeypatch.setattr(clip_files.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    box.there = True
+    with pytest.raises(DiskFull):
+        await box.clips.make("north", None, None, None, "ann")
+    await box.alarm(2)
+    assert box.clips.told().not_taken == 2
+
+
+async def test_what_fails_is_counted_and_says_why(box: Box) -> None:
+    for _ in range(3):
+        await box.clips.make("north", None, None, None, "ann")
+    await box.clips._take(ClipFailed(1, "north", "disk_full"))
+    await box.clips._take(ClipFailed(2, "north", "not_in_ring", 10.0, 20.0))
+    box.clock.advance(400.0)
+    await box.clips._take(None)
+    faults = [c.fault for c in box.clips.all(10, None, None, None)]
+    assert faults == ["no_answer", "not_in_ring", "disk_full"]
+    assert box.clips.one(2).had_to_utc_s == 20.0
+    assert box.clips.told().failed == {"disk_full": 1, "not_in_ring": 1, "no_answer": 1}
+    assert len(box.complaints) == 1, "a disk that refuses is told to an operator"
+    await box.made(3)
+    assert box.files() == [], "too late: no record would ever delete it"
+
+
+async def test_a_camera_that_goes_ends_its_clips(box: Box) -> None:
+    wanted = await box.clips.make("north", None, None, None, "ann")
+    box.clips.camera_gone("north")
+    await box.clips._take(box.clips._news.get_nowait())
+    assert box.clips.one(wanted.id).fault == "camera_off"
+
+
+async def test_limits_are_kept_as_soon_as_a_clip_is_made(box: Box) -> None:
+    for number in (1, 2, 3):
+        await box.clips.make("north", None, None, None, "ann")
+        await box.made(number, 400)
+    assert [c.id for c in box.clips.all(10, None, None, None)] == [3, 2], "1,000 bytes are kept"
+    assert box.files() == ["2.json", "2.mp4", "3.json", "3.mp4"]
+    box.clock.advance(90_000.0)
+    assert (await box.clips.retain()).to_json() == {
+        "clips": 2, "bytes_freed": 800, "bytes_kept": 0, "failures": [],
+    }  # fmt: skip
+    assert box.files() == []
+
+
+async def test_what_a_killed_run_left_is_cleared_away(box: Box) -> None:
+    await box.clips.make("north", None, None, None, "ann")
+    await box.made(1)
+    half = ClipRecord(0, "north", "making", "", 5.0, 0.0, 10.0)
+    number = box.store.add_clip(half)
+    folder = box.folder / "clips" / "north"
+    for name in (f"{number}.mp4", f"{number}.json", f".{number}.mp4.part", "99.mp4"):
+        (folder / name).write_bytes(b"x")
+    await box.clips.open()
+    assert box.files() == ["1.json", "1.mp4"]
+    assert box.clips.one(number).fault == "interrupted"
+    assert box.clips.told().bytes == 400

@@ -1,0 +1,44 @@
+"""Examples of clips."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.examples.example import AT_UTC_S, Example
+
+CLIP: Final[Example] = {
+    "id": 7,
+    "camera": "junction-north",
+    "state": "kept",
+    "asked_by": "",
+    "at_utc_s": AT_UTC_S,
+    "from_utc_s": AT_UTC_S - 5.0,
+    "to_utc_s": AT_UTC_S + 10.0,
+    "alarms": [17],
+    "bytes": 3_912_044,
+    "begins_utc_s": AT_UTC_S - 6.2,
+    "seconds": 16.1,
+    "codec": "h264",
+    "width": 1280,
+    "height": 720,
+    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "missing_before_s": 0.0,
+    "missing_after_s": 0.0,
+    "end": "whole",
+    "masked": False,
+    "fault": None,
+    "had_from_utc_s": None,
+    "had_to_utc_s": None,
+}
+CLIP_BOXES: Final[Example] = {
+    "clip": 7,
+    "camera": "junction-north",
+    "begins_utc_s": AT_UTC_S - 6.2,
+    "answers": [
+        {
+            "at_s": 0.2,
+            "model_version": "junction-north-w3-2-1790000000",
+            "boxes": [{"class": "car", "score": 0.91, "box": [0.12, 0.4, 0.31, 0.62]}],
+        }
+    ],
+}
