@@ -185,11 +185,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         name = entry.tenant.id
         now[name] = replace(now[name], held=first_share(question, rights, name))
     scope = question.tenants if everybody else tuple(t for t in question.tenants if t.tenant.serves)
-    held = {t.tenant.id: now[t.tenant.id].held or 0.0 for t in question.tenants}
-    floors = [max(t.floor, t.tenant.floor) for t in question.tenants]
-    firm = [bool(t.usable) for t in question.tenants]
-    there = rescaled(list(held.values()), list(rights.values()), floors, firm, question.total)
-    held = dict(zip(held, there, strict=True))
+    held = _held(question, now, rights)
     safe = {t.tenant.id: safe_share(t, now[t.tenant.id], rights[t.tenant.id]) for t in question.tenants}
     limits = [_limits(entry, now[entry.tenant.id], rights, held, safe, question) for entry in scope]
     rest = [_limits(t, now[t.tenant.id], rights, held, safe, question) for t in question.tenants if t not in scope]
@@ -223,6 +219,18 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         shares[name] = replace(shares[name], reason=reason)
     lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
     return SharingDecision(now, shares, forgotten, lacking)
+
+
+def _held(
+    question: SharingQuestion, known: Mapping[str, LearnedTenant], rights: Mapping[str, float]
+) -> dict[str, float]:
+    """The shares held until now, as parts of what there is now."""
+    names = [t.tenant.id for t in question.tenants]
+    shares = [known[name].held or 0.0 for name in names]
+    floors = [max(t.floor, t.tenant.floor) for t in question.tenants]
+    firm = [bool(t.usable) for t in question.tenants]
+    there = rescaled(shares, [rights[name] for name in names], floors, firm, question.total)
+    return dict(zip(names, there, strict=True))
 
 
 def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:

@@ -109,7 +109,7 @@ def test_decisions_give_serving_tenants_shares_that_they_can_use() -> None:
         known = dict(found.known)
         seen.append({t: s.held for t, s in found.shares.items()})
         assert sum(seen[-1].values()) == pytest.approx(0.6)
-    assert seen[-1] == pytest.approx({"gate": 0.17, "stats": 0.11, "streets": 0.32}), "what needs ask for, as plans can use it"
+    assert seen[-1] == pytest.approx({"gate": 0.17, "stats": 0.11, "streets": 0.32}), "needs, as usable"
 
 
 def test_the_safe_share_is_one_that_its_plan_can_use() -> None:
