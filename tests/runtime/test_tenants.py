@@ -51,6 +51,7 @@ async def test_a_share_moves_to_the_tenant_that_misses_its_goal_and_no_floor_is_
         assert sum(box.given().values()) <= 0.9 + 1e-6
     assert box.held()["gate"] > 0.55
     assert box.given()["gate"] > before["gate"] + 0.1, "executors have the share, too"
+    assert box.given() == pytest.approx(box.held()), "budgets of one model each are shares that were measured"
     moved = [data for kind, data in box.notes if kind == "tenants.moved"]
     assert any(m["reasons"].get("gate", {}).get("code") == "more" for m in moved)
     assert box.shares.known["gate"].memory.curve.reports > 10
