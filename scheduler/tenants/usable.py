@@ -29,13 +29,13 @@ def at_least(usable: Sequence[float], share: float) -> float:
 def in_steps(utility: Floats, usable: Sequence[float], granularity: float) -> Floats:
     """`utility` over steps of the granularity as the plan turns them into performance: that of the largest usable share
     at or below each; below the least one that of no share."""
-    steps = sorted({math.floor(u / granularity + _EPS) for u in usable})
-    known = np.array([k for k in steps if k < len(utility)], dtype=int)
     if not usable:
         return utility
-    place = np.searchsorted(known, np.arange(len(utility)), side="right") - 1
+    steps = sorted({math.floor(u / granularity + _EPS) for u in usable})
+    known = np.array([k for k in steps if k < len(utility)], dtype=int)
     if not len(known):
         return np.full_like(utility, utility[0])
+    place = np.searchsorted(known, np.arange(len(utility)), side="right") - 1
     return np.asarray(np.where(place >= 0, utility[known[np.maximum(place, 0)]], utility[0]), dtype=np.float64)
 
 

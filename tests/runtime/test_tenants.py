@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tenants_kit import ServingBox, TenantsBox, tenant, version, wide_table
+from tenants_kit import PERCENTS, ServingBox, TenantsBox, tenant, version, wide_table
 
 from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
@@ -21,6 +21,7 @@ from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.core.workers import Activity
 from edge.runtime.serving_demand import Offer
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
+from edge.runtime.tenant_needs import TenantNeeds
 from edge.settings import ServingPlanning
 from scheduler.gpulets.tenant_fit import FitTenants
 from scheduler.tenants.known import LearnedTenant
@@ -55,6 +56,21 @@ async def test_a_share_moves_to_the_tenant_that_misses_its_goal_and_no_floor_is_
     moved = [data for kind, data in box.notes if kind == "tenants.moved"]
     assert any(m["reasons"].get("gate", {}).get("code") == "more" for m in moved)
     assert box.shares.known["gate"].memory.curve.reports > 10
+
+
+async def test_one_model_in_one_partition_can_use_measured_shares_only(tmp_path: Path) -> None:
+    serving = ServingBox(tmp_path, "a", "b", "c")
+    await serving.start()
+    several = Tenant("several", TenantObjective("within_slo", 0.95), models=("b", "c"))
+    box = TenantsBox(serving, tenant("gate", "a"), several)
+    await box.shares.look()
+    needs: Any = TenantNeeds(box.runtime, box.clock)  # type: ignore[arg-type]
+    members = box.shares.members()
+    assert needs.usable(tenant("gate", "a"), members, serving) == tuple(p / 100 for p in PERCENTS)
+    assert needs.usable(several, members, serving) == ()
+    assert needs.usable(tenant("gate", "a"), members, None) == ()
+    serving.view = replace(serving.view, plan=replace(serving.view.plan, gpulets=serving.view.plan.gpulets * 2))
+    assert needs.usable(tenant("gate", "a"), members, serving) == (), "two partitions have nearly every share"
 
 
 async def test_the_share_given_is_learned_from_not_the_one_decided(tmp_path: Path) -> None:
