@@ -208,7 +208,7 @@ async def first_students(box: Appliance, first: dict[str, str]) -> None:
 
 
 def knowledge(box: Appliance) -> dict[str, Any]:
-    """What was learned of each tenant, and why it has its share."""
+    """The curve that was learned of each tenant, and why it has its share."""
     out = {}
     for tenant in box.services.tenants.all().tenants:
         curve = box.services.tenants.one(tenant.id).curve

@@ -44,8 +44,8 @@ def settled(
 ) -> list[float]:
     """`shares` with the same sum, each between its low and its high, as plans can use them.
 
-    What is held beyond a usable share completes others to their next one, the nearest first; what is left goes to
-    tenants that can use any share, and stays with its holders where there is none."""
+    The rests beyond usable shares complete other tenants' to the next one, the nearest first. Tenants that can use any
+    share have the remainder; it stays with its holders where there is none."""
     out = list(shares)
     count = range(len(out))
     for j in count:
@@ -67,7 +67,7 @@ def settled(
 
 
 def _given(out: list[float], spare: float, room: Sequence[float]) -> float:
-    """Give `spare` in proportion to the room that each has; what is left of it."""
+    """Give `spare` in proportion to the room that each has. Returns the remainder."""
     there = sum(room)
     if spare <= 0 or there <= _EPS:
         return spare
