@@ -4,12 +4,15 @@
 
 One model takes 1.6 times as long as its table says: the table that the appliance gets has its measured latencies
 divided by that. The load moves from one tenant to the other half-way. Within each half the ways to share have a block
-each, of whole retraining windows, by turns in one run of one appliance, so that all see the same box:
+each, by turns in one run of one appliance, so that all see the same box. What is counted of a block are whole
+retraining windows; until the next one begins, the last block's load goes on and is not counted. Each block begins with
+the cameras' first students, so that nobody inherits what another's share paid for:
 
 learned: shares by what came of them. planned: no tenants, shares by the recorded table alone, as an offline profile
 gives them. watched (--arms): no tenants, shares by the table as live batches correct it, which is how Magpie plans
 without tenants. Reported for each: the utility of the worst tenant with its spread over blocks, whether a tenant was
-below its floor, requests that were lost, and budgets that moved.
+below its floor, requests that were lost, and budgets that moved; by window what cameras did, beside their frozen first
+students on the same frames; and what was learned by the end of a block.
 
 The load and the cameras' encoders are no part of a box: the appliance is told of 70 % of the cores, the rest is theirs.
 The cameras' streets have the length of a window as their day, so that each has the same light. Without --table the
@@ -64,6 +67,8 @@ MODELS = {"entrance": "vehicles", "office": "shufflenet"}
 SLOWER = 1.6
 SLO_MS = 250.0
 WINDOW_S, SETTLE_S = 100.0, 30.0
+#: A block's load begins so long before the windows that are counted; a load shorter than LEAST_LOAD_S is not begun.
+LEAD_S, LEAST_LOAD_S = WARM_UP_S + 2.0, 20.0
 #: The load: so much of the largest rate that the true table holds in MOST_SHARE, head-room included, wherever the load
 #: lies. It is scarce for three tenants: with little load everybody's goal is met by planned shares.
 PART, MOST_SHARE = 0.9, 0.6
@@ -164,9 +169,10 @@ def plan_now(box: Appliance) -> dict[str, float]:
     return out
 
 
-async def watch(box: Appliance, rows: list[dict[str, Any]]) -> None:
-    """Each second: budgets, shares given and floors of the tenants."""
+async def watch(box: Appliance, rows: list[dict[str, Any]], cameras: list[float]) -> None:
+    """Each second: budgets, shares given and floors of the tenants, and the share that cameras have."""
     while True:
+        cameras.append(round(box.runtime.controller.state.num_gpus, 4))
         if box.services.tenants.all().active:
             rows.append(
                 {
@@ -175,6 +181,43 @@ async def watch(box: Appliance, rows: list[dict[str, Any]]) -> None:
                 }
             )
         await asyncio.sleep(1.0)
+
+
+def to_boundary(box: Appliance) -> float:
+    """Seconds until the next window begins."""
+    state = box.runtime.controller.state
+    return state.window_start_s + state.settings.window_s - box.runtime.clock.monotonic()
+
+
+async def until_window(box: Appliance, rates: dict[str, float], seed: int, folder: Path) -> None:
+    """Send these rates, uncounted, until LEAD_S before a window begins."""
+    left = to_boundary(box) - LEAD_S
+    left += WINDOW_S if left < 0 else 0.0
+    ends = time.monotonic() + left
+    if left > LEAD_S + LEAST_LOAD_S:
+        await load(box, rates, left - LEAD_S, None, seed, folder)
+    await asyncio.sleep(max(0.0, ends - time.monotonic()))
+
+
+async def first_students(box: Appliance, first: dict[str, str]) -> None:
+    """Put the cameras' first students in force as the next window begins."""
+    await asyncio.sleep(max(0.0, to_boundary(box)) + 0.2)
+    for camera, version in first.items():
+        if box.runtime.camera(camera).version.id != version:
+            await box.services.models.roll_back(camera, version, "benchmark", "a block begins")
+
+
+def knowledge(box: Appliance) -> dict[str, Any]:
+    """The curve that was learned of each tenant, and why it has its share."""
+    out = {}
+    for tenant in box.services.tenants.all().tenants:
+        curve = box.services.tenants.one(tenant.id).curve
+        out[tenant.id] = {
+            "reason": tenant.reason.code, "source": tenant.source, "demand": tenant.demand.share,
+            "reports": tenant.learned.reports, "changes": tenant.learned.changes,
+            "curve": [(p.share, p.performance, p.low, p.high) for p in curve.points[5::5]],
+        }  # fmt: skip
+    return out
 
 
 async def arm(box: Appliance, name: str, cameras: list[str]) -> None:
@@ -192,60 +235,84 @@ async def arm(box: Appliance, name: str, cameras: list[str]) -> None:
 
 
 def with_cameras(box: Appliance, found: list[dict[str, Any]]) -> None:
-    """Give each block the realised accuracy of the windows whose middle lies in it; it is known a window later."""
-    windows = box.services.windows.recent(500, None)
-    for block in found:
-        values = [
-            c.realised.value
-            for w in windows
-            for c in w.cameras
-            if c.realised is not None and block["began"] <= w.start_utc_s + w.length_s / 2 < block["ended"]
-        ]
+    """Give each block its windows, and the realised accuracy in them; it is known a window later."""
+    windows = sorted(box.services.windows.recent(500, None), key=lambda w: w.id)
+    for one in found:
+        mine = [w for w in windows if one["first_window"] <= w.id < one["first_window"] + one["windows"]]
+        values = [c.realised.value for w in mine for c in w.cameras if c.realised is not None]
+        frozen = [c.frozen.value for w in mine for c in w.cameras if c.frozen is not None]
         if values:
-            block["utility"]["streets"] = round(min(1.0, statistics.fmean(values) / CAMERA_GOAL) ** 0.5, 4)
+            one["utility"]["streets"] = round(min(1.0, statistics.fmean(values) / CAMERA_GOAL) ** 0.5, 4)
+        if frozen:
+            one["frozen_streets"] = round(min(1.0, statistics.fmean(frozen) / CAMERA_GOAL) ** 0.5, 4)
+        one["cameras"] = [
+            {
+                c.camera: (
+                    c.realised and round(c.realised.value, 4),
+                    c.frozen and round(c.frozen.value, 4),
+                    c.frames_labelled,
+                )
+                for c in w.cameras
+            }
+            for w in mine
+        ]
+        jobs = [j for w in mine for j in box.services.windows.one(w.id).jobs]
+        one["retrainings"] = {"all": len(jobs), "promoted": sum(j.promoted for j in jobs)}
+
+
+async def block(
+    box: Appliance, folder: Path, name: str, rates: dict[str, float], windows: int, seed: int, first: dict[str, str]
+) -> dict[str, Any]:
+    """One way to share, over so many windows, from LEAD_S before the first of them on."""
+    await arm(box, name, list(first))
+    rows: list[dict[str, Any]] = []
+    given: list[float] = []
+    counted_from = box.runtime.controller.state.window + 1
+    moved = len(box.services.events.recent(2000, None, None, "tenants.moved"))
+    report = await during(
+        load(box, rates, windows * WINDOW_S, None, seed, folder), watch(box, rows, given), first_students(box, first)
+    )
+    below, below_plan = (
+        sum(s["held"] < s[kind] - 1e-3 for row in rows for s in row.values()) for kind in ("floor", "plan_floor")
+    )
+    return {
+        "arm": name,
+        "rates": {m: round(r, 2) for m, r in rates.items()},
+        "first_window": counted_from,
+        "windows": windows,
+        "utility": {
+            tenant: round(min(1.0, (1.0 - m["violation_ratio"]) / SERVED_GOAL), 4)
+            for tenant, model in MODELS.items()
+            for m in report["models"]
+            if m["model"] == model
+        },
+        "held": rows[-1] if rows else {},
+        "held_each_20_s": [{t: round(x["held"], 3) for t, x in row.items()} for row in rows[::20]],
+        "cameras_share_each_20_s": given[::20],
+        "plan": plan_now(box),
+        "known": knowledge(box) if rows else {},
+        "below_floor_s": below,
+        "below_plan_floor_s": below_plan,
+        "moves": len(box.services.events.recent(2000, None, None, "tenants.moved")) - moved,
+        **counted(report),
+    }
 
 
 async def blocks(
     box: Appliance, folder: Path, minutes: float, seed: int, rate: float, arms: Sequence[str]
 ) -> list[dict[str, Any]]:
-    length = WINDOW_S * max(1, round(minutes * 60.0 / (2 * len(arms)) / WINDOW_S))
-    cameras = [c.id for c in box.services.cameras.all()]
+    windows = max(1, round(minutes * 60.0 / (2 * len(arms)) / WINDOW_S))
+    first = {c.id: box.runtime.camera(c.id).version.id for c in box.services.cameras.all()}
     # Nobody's block is the one in which the first request comes.
-    await arm(box, "watched", cameras)
-    await load(box, parts(rate, True), SETTLE_S, None, seed, folder)
+    await arm(box, "watched", list(first))
+    before = parts(rate, True)
+    await load(box, before, SETTLE_S, None, seed, folder)
     out: list[dict[str, Any]] = []
     # Forth and back, so that none of them always follows the same.
     for n, name in enumerate((*arms, *reversed(arms))):
-        await arm(box, name, cameras)
-        rates = parts(rate, n < len(arms))
-        rows: list[dict[str, Any]] = []
-        began, moved = time.time(), len(box.services.events.recent(2000, None, None, "tenants.moved"))
-        report = await during(load(box, rates, length, None, seed + n, folder), watch(box, rows))
-        planned = plan_now(box)
-        below, below_plan = (
-            sum(s["held"] < s[kind] - 1e-3 for row in rows for s in row.values()) for kind in ("floor", "plan_floor")
-        )
-        out.append(
-            {
-                "arm": name,
-                "rates": {m: round(r, 2) for m, r in rates.items()},
-                "began": began,
-                "ended": time.time(),
-                "utility": {
-                    tenant: round(min(1.0, (1.0 - m["violation_ratio"]) / SERVED_GOAL), 4)
-                    for tenant, model in MODELS.items()
-                    for m in report["models"]
-                    if m["model"] == model
-                },
-                "held": rows[-1] if rows else {},
-                "held_each_20_s": [{t: round(x["held"], 3) for t, x in row.items()} for row in rows[::20]],
-                "plan": planned,
-                "below_floor_s": below,
-                "below_plan_floor_s": below_plan,
-                "moves": len(box.services.events.recent(2000, None, None, "tenants.moved")) - moved,
-                **counted(report),
-            }
-        )
+        await until_window(box, before, seed + n, folder)
+        before = parts(rate, n < len(arms))
+        out.append(await block(box, folder, name, before, windows, seed + n, first))
         shown = {k: out[-1][k] for k in ("rates", "utility", "plan", "held", "lost", "moves")}
         print(f"{name}: {json.dumps(shown)}", flush=True)
     await asyncio.sleep(WINDOW_S / 2)  # the last window is being measured

@@ -48,6 +48,19 @@ class TenantNeeds:
         floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
         return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
 
+    def usable(self, tenant: Tenant, members: Members, serving: ServingRuntime | None) -> tuple[float, ...]:
+        """The shares that its plan can use, ascending: of one model in one partition those that were measured. Empty:
+        any; several partitions together can have nearly every share."""
+        if not tenant.serves or serving is None or serving.tables.table is None:
+            return ()
+        names = [n for n, owner in members.served.items() if owner == tenant.id]
+        rows = serving.tables.table.latency_ms
+        plan = serving.planner.view.plan
+        parts = sum(any(b.model in names for b in g.models) for g in (() if plan is None else plan.gpulets))
+        if len(names) != 1 or names[0] not in rows or parts > 1:
+            return ()
+        return tuple(percent / 100 for percent in sorted(rows[names[0]]))
+
     def _of_cameras(self, tenant: Tenant, members: Members) -> float:
         state, mine = self._runtime.controller.state, set(members.of(tenant))
         if not mine & set(state.cameras):

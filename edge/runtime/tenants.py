@@ -267,12 +267,13 @@ class TenantShares:
         entries = []
         for tenant in members.tenants:
             floor, need = await self._needs.of(tenant, members, self._serving)
+            usable = self._needs.usable(tenant, members, self._serving)
             entries.append(
                 TenantNow(
                     tenant, floor, need, reports.get(tenant.id), counted.dropped.get(tenant.id, 0),
                     fingerprint(tenant, members, self._runtime, self._serving),
                     counted.silence(tenant.id) if tenant.serves else None,
-                    self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None,
+                    self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None, usable,
                 )
             )  # fmt: skip
         return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows, between=not over)

@@ -9,20 +9,25 @@ from dataclasses import dataclass, field, replace
 from edge.core import checks
 from edge.core.tenants import SharingRules, TenantReason
 from scheduler.tenants.grid import by_weight
+from scheduler.tenants.usable import settled
 
 _EPS = 1e-9
 #: Where a share cannot be resized live, a move starts executors anew: for some 12 s (a start, the load of the models
 #: and their warming) two of them share the device, and it does less. A tenant that stays for ten times as long loses a
 #: tenth of that at most.
 RESTART_DWELL_S = 120.0
+#: What there is to share changes by a little all the time: so much is a little.
+SMALL_CHANGE = 0.02
 
 
 @dataclass(frozen=True)
 class BudgetLimits:
     """The limits of one tenant, in shares: `entitlement`, `floor`, and the share `held` until now. `protected`: it
-    misses its goal, or nothing is known of it, so it is not taken below (1 - explore) of its entitlement. `still`: it
-    holds. `moved_ago_s`: since its last move (None: never moved). `safe`: it is raised to so much at once unless it
-    dwells, as far as floors leave it: its load moved, and steps would let its queues grow."""
+    misses its goal, or nothing is known of it, so it is not taken below (1 - explore) of its entitlement, or below
+    `enough`, a smaller share that was seen to meet its goal under such a load (None: none was). `still`: it holds.
+    `moved_ago_s`: since its last move (None: never moved). `safe`: it is raised to so much at once unless it dwells, as
+    far as floors leave it: its load moved, and steps would let its queues grow. `usable`: the shares that its plan can
+    use, ascending (empty: any)."""
 
     id: str
     entitlement: float
@@ -32,6 +37,8 @@ class BudgetLimits:
     still: bool = False
     moved_ago_s: float | None = None
     safe: float = 0.0
+    enough: float | None = None
+    usable: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
             numbers = {"since_s": limit.moved_ago_s or 0.0, "dwell_s": rules.dwell_s}
             reasons[limit.id] = TenantReason("dwell", numbers)
         targets.append(target)
-    shares = _balanced(base, targets)
+    shares = _usable(limits, _balanced(base, targets), lows, base, rules)
     if max(abs(a - b) for a, b in zip(shares, base, strict=True)) < rules.hysteresis:
         shares = base
     return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons)
@@ -143,6 +150,8 @@ def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float,
     lows = []
     for limit, floor in zip(limits, floors, strict=True):
         protected = (1.0 - rules.explore) * limit.entitlement if limit.protected else 0.0
+        if limit.enough is not None:
+            protected = min(protected, limit.enough)
         lows.append(max(floor, _safe(limit, rules), protected))
     return cut(lows, floors, total)
 
@@ -163,6 +172,39 @@ def scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -
     if abs(there - total) < _EPS:
         return list(held)
     return [h * total / there for h in held]
+
+
+def rescaled(
+    held: Sequence[float], entitlements: Sequence[float], floors: Sequence[float], firm: Sequence[bool], total: float
+) -> list[float]:
+    """The shares held, where there is a little more or less than that now: those that are `firm` keep theirs, the
+    others get what is more, and give what is less as far as they hold more than their entitlements and floors. Where
+    the change is not small, or nobody can bear it, `scaled`."""
+    change = total - sum(held)
+    rows = list(zip(held, entitlements, floors, firm, strict=True))
+    room = [0.0 if f else (h if change > 0 else max(0.0, h - max(e, low))) for h, e, low, f in rows]
+    there = sum(room)
+    if not any(firm) or abs(change) > SMALL_CHANGE or there <= _EPS or there < -change:
+        return scaled(held, entitlements, total)
+    return [h + change * r / there for h, r in zip(held, room, strict=True)]
+
+
+def _usable(
+    limits: Sequence[BudgetLimits],
+    shares: list[float],
+    lows: Sequence[float],
+    base: Sequence[float],
+    rules: SharingRules,
+) -> list[float]:
+    """`shares` as the tenants' plans can use them; those that hold, and those that rest, stay."""
+    if not any(limit.usable for limit in limits):
+        return shares
+    rests = [limit.still or _dwells(limit, rules) for limit in limits]
+    rows = list(zip(shares, lows, base, rests, strict=True))
+    least = [share if rest else max(low, now - rules.largest_step) for share, low, now, rest in rows]
+    most = [share if rest else max(share, now + rules.largest_step) for share, _, now, rest in rows]
+    usable = [() if rest else limit.usable for limit, rest in zip(limits, rests, strict=True)]
+    return settled(shares, least, most, usable)
 
 
 def _balanced(base: Sequence[float], targets: Sequence[float]) -> list[float]:

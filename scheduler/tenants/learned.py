@@ -17,6 +17,7 @@ from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_fl
 from scheduler.tenants.load import LoadForecast, nodes
 from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
+from scheduler.tenants.usable import at_least, in_steps
 from scheduler.tenants.values import (
     IntervalReport,
     ProblemTenant,
@@ -125,7 +126,7 @@ def table(
     """Utility over steps: learned, else linear up to what the tenant is taken to demand, where `trusting` at least what
     it declares. With `widths` below 0, the mean over the demands that it may have as well."""
     if view is not None:
-        return view.utility(widths)
+        return in_steps(view.utility(widths), tenant.usable, problem.granularity)
     claim, units = tenant.claim, problem.granularity * np.arange(problem.steps + 1)
     demand = unmeasured_demand(tenant, entitlement)
     if trusting and claim is not None:
@@ -134,7 +135,8 @@ def table(
         return np.ones_like(units)
     known = widths >= 0 or (claim is not None and claim.source != "declared")
     demands = demand * (np.ones(1) if known else _demand_factors())
-    return np.asarray(np.minimum(1.0, units / demands[:, None]).mean(0), dtype=np.float64)
+    utility = np.asarray(np.minimum(1.0, units / demands[:, None]).mean(0), dtype=np.float64)
+    return in_steps(utility, tenant.usable, problem.granularity)
 
 
 @cache
@@ -160,10 +162,11 @@ def demand_of(
 ) -> float:
     """Units with which the goal is reached; all units where no share is known to reach it."""
     if view is None:
-        return unmeasured_demand(tenant, entitlement)
-    utility = view.utility(-caution)
-    reached = utility >= 1.0 - 1e-6
-    return float(problem.granularity * int(reached.argmax())) if reached.any() else problem.units
+        return at_least(tenant.usable, unmeasured_demand(tenant, entitlement))
+    reached = view.utility(-caution) >= 1.0 - 1e-6
+    if not reached.any():
+        return problem.units
+    return at_least(tenant.usable, float(problem.granularity * int(reached.argmax())))
 
 
 def softness(tenants: int) -> float:

@@ -16,6 +16,8 @@ Kept = TypeVar("Kept")
 
 def memory_json(value: Any) -> Any:
     """`value` as JSON values."""
+    if isinstance(value, (float, int)):
+        return value
     if is_dataclass(value):
         return {f.name: memory_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
@@ -34,6 +36,8 @@ def _hints(kind: typing.Hashable) -> Mapping[str, Any]:
 
 
 def _read(value: Any, kind: Any, path: str) -> Any:
+    if kind is float or kind is int:  # nearly all that is read
+        return _number(value, kind, path)
     if is_dataclass(kind):
         if not isinstance(value, Mapping) or set(value) != {f.name for f in fields(kind)}:
             raise InvalidValue(path, value, "a memory as this version writes it")
@@ -52,6 +56,10 @@ def _read(value: Any, kind: Any, path: str) -> Any:
             raise InvalidValue(path, value, f"{len(inner)} values")
         kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(_read(v, k, path) for v, k in zip(value, kinds, strict=True))
+    return _number(value, kind, path)
+
+
+def _number(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidValue(path, value, "a number")
     return kind(value)

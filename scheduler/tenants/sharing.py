@@ -21,7 +21,7 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets, cut, reclaimed, scaled
+from scheduler.tenants.budgets import BudgetLimits, budgets, cut, reclaimed, rescaled
 from scheduler.tenants.grid import by_weight, no_complaints
 from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
@@ -33,6 +33,7 @@ from scheduler.tenants.learned import (
     viewed,
 )
 from scheduler.tenants.policies import sharing_policy
+from scheduler.tenants.usable import at_most
 from scheduler.tenants.values import (
     Claim,
     IntervalReport,
@@ -81,7 +82,8 @@ class TenantNow:
     """A tenant in an interval. `floor`: the share that its plan needs at least; `need`: the share of its plan by its
     profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values that were
     not usable. With a `silence` the report leaves out all that clients could not send, so nothing is learned of it.
-    `use` is what its workers did with its share (None: not known)."""
+    `use` is what its workers did with its share (None: not known), `usable` the shares that its plan can use, ascending
+    (empty: any)."""
 
     tenant: Tenant
     floor: float = 0.0
@@ -91,6 +93,7 @@ class TenantNow:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     silence: Silence | None = None
     use: MeasuredUse | None = None
+    usable: tuple[float, ...] = ()
 
     @property
     def proxy(self) -> float | None:
@@ -182,8 +185,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         name = entry.tenant.id
         now[name] = replace(now[name], held=first_share(question, rights, name))
     scope = question.tenants if everybody else tuple(t for t in question.tenants if t.tenant.serves)
-    held = {t.tenant.id: now[t.tenant.id].held or 0.0 for t in question.tenants}
-    held = dict(zip(held, scaled(list(held.values()), list(rights.values()), question.total), strict=True))
+    held = _held(question, now, rights)
     safe = {t.tenant.id: safe_share(t, now[t.tenant.id], rights[t.tenant.id]) for t in question.tenants}
     limits = [_limits(entry, now[entry.tenant.id], rights, held, safe, question) for entry in scope]
     rest = [_limits(t, now[t.tenant.id], rights, held, safe, question) for t in question.tenants if t not in scope]
@@ -217,6 +219,18 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         shares[name] = replace(shares[name], reason=reason)
     lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
     return SharingDecision(now, shares, forgotten, lacking)
+
+
+def _held(
+    question: SharingQuestion, known: Mapping[str, LearnedTenant], rights: Mapping[str, float]
+) -> dict[str, float]:
+    """The shares held until now, as parts of what there is now."""
+    names = [t.tenant.id for t in question.tenants]
+    shares = [known[name].held or 0.0 for name in names]
+    floors = [max(t.floor, t.tenant.floor) for t in question.tenants]
+    firm = [bool(t.usable) for t in question.tenants]
+    there = rescaled(shares, [rights[name] for name in names], floors, firm, question.total)
+    return dict(zip(names, there, strict=True))
 
 
 def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:
@@ -276,6 +290,7 @@ def _problem_tenant(entry: TenantNow, known: LearnedTenant | None) -> ProblemTen
         max(t.floor, entry.floor),
         None if measured else entry.need,
         None if measured else entry.proxy,
+        entry.usable,
     )
     # One that nothing says anything of keeps its share until it is measured.
     return replace(asked, feedback=measured or asked.claim is None)
@@ -321,7 +336,7 @@ def _wanted(
 def safe_share(entry: TenantNow, known: LearnedTenant, right: float) -> float:
     """The share below which a serving tenant is not put for the others' sake: its need by the profile, or a smaller one
     with which it was seen to meet its goal under the present load and never seen to miss it; at most its `right`, its
-    entitlement among all tenants. None in a silence of the front: it holds.
+    entitlement among all tenants, and as much of that as its plan can use. None in a silence of the front: it holds.
 
     Requests wait in a queue: a little below the need nearly all of them are late, which a smooth curve tells too late.
     """
@@ -330,10 +345,21 @@ def safe_share(entry: TenantNow, known: LearnedTenant, right: float) -> float:
     last = entry.report if entry.report is not None else known.last
     if last is None:
         return 0.0  # its first share is by the profile
+    enough = _enough(entry, known)
+    safe = min(entry.need, right) if enough is None else min(entry.need, right, enough)
+    return at_most(entry.usable, safe)
+
+
+def _enough(entry: TenantNow, known: LearnedTenant) -> float | None:
+    """The least share with which a serving tenant was seen to meet its goal under the present load, and never to miss
+    it; None: none was."""
+    last = entry.report if entry.report is not None else known.last
+    if last is None or not entry.tenant.serves:
+        return None
     goal = entry.tenant.objective.goal - 1e-9
     missed = max((r.given for r in known.recent if r.performance < goal and r.load <= last.load), default=0.0)
     met = [r.given for r in known.recent if r.performance >= goal and r.load >= last.load and r.given > missed]
-    return min(entry.need, right, *met)
+    return min(met, default=None)
 
 
 def _steps_of(share: float) -> int:
@@ -402,7 +428,7 @@ def _limits(
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
-        unknown or state_of(entry) == "misses", still, ago, safe[tenant.id],
+        unknown or state_of(entry) == "misses", still, ago, safe[tenant.id], _enough(entry, known), entry.usable,
     )  # fmt: skip
 
 

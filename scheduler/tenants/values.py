@@ -71,7 +71,8 @@ class ProblemTenant:
     """A tenant of a problem: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
     It never has less than `floor` units. `profiled_demand` and `proxy_demand` (units): a profile says so, or the use of
-    what it has, which count before anything was measured."""
+    what it has, which count before anything was measured. `usable`: units that it can use, ascending; between two of
+    them it does no better than with the lower one (empty: it can use any)."""
 
     id: str
     goal: TenantGoal
@@ -82,6 +83,7 @@ class ProblemTenant:
     floor: float = 0.0
     profiled_demand: float | None = None
     proxy_demand: float | None = None
+    usable: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         checks.in_range(f"tenants.{self.id}.weight", self.weight, 0.0, 1e12)

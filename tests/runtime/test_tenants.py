@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tenants_kit import ServingBox, TenantsBox, tenant, version, wide_table
+from tenants_kit import PERCENTS, ServingBox, TenantsBox, tenant, version, wide_table
 
 from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
@@ -21,6 +21,7 @@ from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.core.workers import Activity
 from edge.runtime.serving_demand import Offer
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
+from edge.runtime.tenant_needs import TenantNeeds
 from edge.settings import ServingPlanning
 from scheduler.gpulets.tenant_fit import FitTenants
 from scheduler.tenants.known import LearnedTenant
@@ -51,9 +52,25 @@ async def test_a_share_moves_to_the_tenant_that_misses_its_goal_and_no_floor_is_
         assert sum(box.given().values()) <= 0.9 + 1e-6
     assert box.held()["gate"] > 0.55
     assert box.given()["gate"] > before["gate"] + 0.1, "executors have the share, too"
+    assert box.given() == pytest.approx(box.held()), "budgets of one model each are shares that were measured"
     moved = [data for kind, data in box.notes if kind == "tenants.moved"]
     assert any(m["reasons"].get("gate", {}).get("code") == "more" for m in moved)
     assert box.shares.known["gate"].memory.curve.reports > 10
+
+
+async def test_one_model_in_one_partition_can_use_measured_shares_only(tmp_path: Path) -> None:
+    serving = ServingBox(tmp_path, "a", "b", "c")
+    await serving.start()
+    several = Tenant("several", TenantObjective("within_slo", 0.95), models=("b", "c"))
+    box = TenantsBox(serving, tenant("gate", "a"), several)
+    await box.shares.look()
+    needs: Any = TenantNeeds(box.runtime, box.clock)  # type: ignore[arg-type]
+    members = box.shares.members()
+    assert needs.usable(tenant("gate", "a"), members, serving) == tuple(p / 100 for p in PERCENTS)
+    assert needs.usable(several, members, serving) == ()
+    assert needs.usable(tenant("gate", "a"), members, None) == ()
+    serving.view = replace(serving.view, plan=replace(serving.view.plan, gpulets=serving.view.plan.gpulets * 2))
+    assert needs.usable(tenant("gate", "a"), members, serving) == (), "two partitions have nearly every share"
 
 
 async def test_the_share_given_is_learned_from_not_the_one_decided(tmp_path: Path) -> None:
@@ -355,8 +372,9 @@ async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_t
     assert (share.source, share.state) == ("proxy", "unknown")
     room = next(r for r in box.shares.rooms() if r.id == "streets")
     assert room.need == share.demand.share == pytest.approx(0.14, abs=0.01), "0.07 of the device is used, half shall be"
-    # The other, which misses its goal, is raised to nine tenths of its 0.45; then it gets the largest step.
-    assert share.held == pytest.approx(0.9 - 0.405 - 0.05)
+    # The other, which misses its goal, is raised to nine tenths of its 0.45; then it gets the largest step, as far as
+    # its plan can use it.
+    assert share.held == pytest.approx(0.9 - 0.45)
     await box.interval(lambda name, share: 0.5, {"a": 20})
     assert box.held()["streets"] == pytest.approx(share.held), "until the window ends"
     assert box.shares.known["streets"].memory.curve.reports == 0
