@@ -47,7 +47,8 @@ class BatchTimes:
             self.upper_s = self._uppers()
 
     def _upper(self, known: list[float]) -> float:
-        return min(known[0] + 2.0 * known[1], max(known[0], self.planned_s))
+        seen = known[0] + 2.0 * known[1]
+        return min(seen, self.planned_s) if known[0] <= self.planned_s else seen
 
     def _uppers(self) -> tuple[float, ...]:
         known = sorted((rows, self._upper(v)) for rows, v in self._seen.items())

@@ -28,3 +28,13 @@ def test_expected_times_follow_what_is_seen() -> None:
     assert times.upper_s[3] == pytest.approx(times.upper_s[7] / 2)  # 4 rows: forgotten, 8 rows: not yet
     times.forget(30.0)
     assert times.upper_s == pytest.approx([0.01 * n for n in range(1, 9)])
+
+
+def test_a_model_slower_than_planned_keeps_a_margin_for_its_slow_batches() -> None:
+    times = BatchTimes(1, 0.080)
+    for n in range(200):
+        times.saw(1, 0.120 if n % 2 else 0.160, n / 100)
+    assert times.upper_s[0] >= 0.160
+    for n in range(200):
+        times.saw(1, 0.140, 2.0 + n / 100)
+    assert times.upper_s[0] == pytest.approx(0.140, rel=0.01)
