@@ -37,4 +37,4 @@ def test_a_model_slower_than_planned_keeps_a_margin_for_its_slow_batches() -> No
     assert times.upper_s[0] >= 0.160
     for n in range(200):
         times.saw(1, 0.140, 2.0 + n / 100)
-    assert times.upper_s[0] == pytest.approx(0.140, rel=0.01)
+    assert times.upper_s[0] == pytest.approx(0.140, rel=0.06)
