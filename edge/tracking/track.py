@@ -23,6 +23,9 @@ _NEW_SIDES, _NEW_LOOK = 0.6, 0.3
 #: One that stands is expected as one of which so many seconds nothing was seen, however long it was.
 _STANDS_S = 0.4
 
+#: Where it was seen last, so many times.
+_TRAIL = 4
+
 Votes = dict[str, float]
 
 
@@ -64,6 +67,25 @@ class ScoredBox:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Where an object is expected at `at_s` by how others went from where it was, and how much larger it is by then
+    (logarithm)."""
+
+    at_s: float
+    motion: mo.Motion
+    growth: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Where an object was seen, and how large."""
+
+    at_s: float
+    centre: mo.Point
+    size: float
+
+
+@dataclass(frozen=True)
 class Track:
     """A possible object; `object` is its number once it was announced. `box` was seen last;
     `sides` are smoothed; `anchor` is the box that it has not left since `anchor_s`."""
@@ -88,6 +110,8 @@ class Track:
     stays: tuple[tuple[str, Stay], ...] = ()
     object: int | None = None
     still: bool = False
+    ahead: Ahead | None = None
+    trail: tuple[Trace, ...] = ()
 
     @property
     def size(self) -> float:
@@ -108,13 +132,16 @@ class Track:
     def expected(self, at_s: float) -> mo.Motion:
         """Where it is at `at_s`; one that stands does not go on."""
         passed = at_s - self.seen_s
+        if self.ahead is not None and self.ahead.at_s == at_s:
+            return self.ahead.motion
         if self.still:
             return replace(self.motion, velocity=(0.0, 0.0)).after(min(passed, _STANDS_S), self.size)
         return self.motion.after(passed, self.size)
 
     def predicted(self, at_s: float) -> Box:
         """Its box at `at_s`."""
-        (x, y), (w, h) = self.expected(at_s).centre, self.sides
+        larger = 1.0 if self.ahead is None or self.ahead.at_s != at_s else math.exp(self.ahead.growth)
+        (x, y), (w, h) = self.expected(at_s).centre, (larger * side for side in self.sides)
         return x - w / 2, y - h / 2, x + w / 2, y + h / 2
 
     def zones(self) -> tuple[str, ...]:
@@ -162,6 +189,7 @@ def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
         anchor=answer.box,
         anchor_s=seen.at_s,
         stays=_stays((), zones_at(zones, answer.box, name), seen.at_s, 0.0),
+        trail=(Trace(seen.at_s, answer.centre, answer.size),),
     )
 
 
@@ -169,7 +197,9 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
     """The track after a box that is its own."""
     here = np.array([answer.box])
     variance = mo.measured(answer.size, bool(bx.cut_off(here)[0]))
-    sides = [old ** (1 - _NEW_SIDES) * new**_NEW_SIDES for old, new in zip(track.sides, answer.sides, strict=True)]
+    there = track.predicted(seen.at_s)
+    before = there[2] - there[0], there[3] - there[1]
+    sides = [old ** (1 - _NEW_SIDES) * new**_NEW_SIDES for old, new in zip(before, answer.sides, strict=True)]
     counted = {name: _KEEP_VOTES * weight for name, weight in track.votes}
     for name, score in answer.votes.items():
         counted[name] = counted.get(name, 0.0) + score
@@ -195,6 +225,8 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
         anchor_s=anchor_s,
         still=seen.at_s - anchor_s >= limits.still_after_s,
         stays=_stays(track.stays, zones_at(zones, answer.box, name), seen.at_s, limits.leave_zone_after_s),
+        ahead=None,
+        trail=(*track.trail, Trace(seen.at_s, answer.centre, answer.size))[-_TRAIL:],
     )
 
 
