@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 #: So many samples are kept of a camera; the oldest give way.
-_KEPT: Final = 2000
+_KEPT: Final = 1000
 #: Columns of a sample: where (x, y), the logarithm of its size, its way (x, y, in fractions of the picture a second),
 #: how its size's logarithm grew a second, and its class.
 _X, _SIZE, _WAY, _GROWTH, _CLASS = slice(0, 2), 2, slice(3, 5), 5, 6
@@ -84,15 +84,21 @@ class Flow:
         known = {name: n for n, name in enumerate(self.classes)}
         own = np.array([known.get(name, -1) for name in class_names])
         s, square = self.samples, sizes**2
-        apart = ((centres[:, None] - s[None, :, _X]) ** 2).sum(2) / (_NEAR**2 * square[:, None])
+        apart = _squares(centres, s[:, _X]) / (_NEAR**2 * square[:, None])
         apart += (np.log(sizes)[:, None] - s[None, :, _SIZE]) ** 2 / _ALIKE**2
-        unsure = variances + _UNCERTAIN**2 * square
-        apart += ((ways[:, None] - s[None, :, _WAY]) ** 2).sum(2) / unsure[:, None]
+        apart += _squares(ways, s[:, _WAY]) / (variances + _UNCERTAIN**2 * square)[:, None]
         weight = np.exp(-0.5 * np.minimum(apart, 60.0))
         weight *= np.where(own[:, None] == s[None, :, _CLASS], 1.0, _OTHER_CLASS)
         total = weight.sum(1)
-        part = weight / np.maximum(total, 1e-12)[:, None]
-        way = part @ s[:, _WAY]
-        spread = (part * ((s[None, :, _WAY] - way[:, None]) ** 2).sum(2)).sum(1) / 2
+        way, growth, squared = np.split(
+            weight @ np.column_stack([s[:, _WAY], s[:, _GROWTH], (s[:, _WAY] ** 2).sum(1)])
+            / np.maximum(total, 1e-12)[:, None], (2, 3), axis=1,
+        )  # fmt: skip
+        spread = np.maximum(0.0, squared[:, 0] - (way**2).sum(1)) / 2
         least = (_ERROR * sizes + _ERROR_OF_SPEED * np.hypot(way[:, 0], way[:, 1])) ** 2
-        return Going(way, np.maximum(spread, least), part @ s[:, _GROWTH], total >= _LEAST)
+        return Going(way, np.maximum(spread, least), growth[:, 0], total >= _LEAST)
+
+
+def _squares(a: Numbers, b: Numbers) -> Numbers:
+    """(len(a), len(b)) squares of the distances between points."""
+    return np.maximum(0.0, (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * (a @ b.T))
