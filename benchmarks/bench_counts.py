@@ -41,16 +41,17 @@ from benchmarks.tracked_streets import (
     street,
     things,
 )
-from edge.core.counts import CountCheck, CountLine, Place
+from edge.core.counts import CountCheck, Counted, CountLine, Place
 from edge.core.tracks import TrackedObject
 from edge.demo.scene import CLASSES
 from edge.tracking import TrackerState, live, step
 from golden.demo_teacher import DemoTeacher
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
-from scheduler.counts.near import NamedBox, as_checks, checked, checked_place
+from scheduler.counts.near import NamedBox, as_checks, checked_place
 from scheduler.counts.passing import CountingState
 from scheduler.counts.passing import step as count
+from scheduler.counts.recount import AROUND_S, LOOK_S, Way, at_instant, recounted, ways_after
 
 RESULTS = Path(__file__).resolve().parent / "results" / "counts.json"
 #: A score from which answers are sure, as cameras are set by default.
@@ -115,20 +116,36 @@ def counted(
     raw: Counter[Cell] = Counter()
     truth: Counter[Cell] = Counter()
     began: dict[int, Any] = {}
-    frames = []
-    for n, picture in enumerate(pictures):
+    seen: list[tuple[float, tuple[TrackedObject, ...]]] = []
+    all_found: list[Counted] = []
+    for picture in pictures:
         done = step(state, picture.seen(SURE, SURE, True)[0], next_id=number)
         state, number = done.state, done.next_id
         there = live(state)
+        seen.append((picture.at_s, there))
         mine, found = count(mine, there, LINES, picture.at_s)
+        all_found += found
         raw.update((int(picture.at_s // PERIOD_S), c.place, c.class_name) for c in found)
         theirs, found = count(theirs, _drawn(picture, began), LINES, picture.at_s)
         truth.update((int(picture.at_s // PERIOD_S), c.place, c.class_name) for c in found)
-        if n in labels:
-            near = [NamedBox(o.box, o.class_name) for o in there if picture.at_s - o.seen_utc_s <= 2.0]
-            told = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
-            frames.append(checked(near, told, LINES, (), picture.at_s))
-    return raw, truth, list(as_checks("street", frames))
+    return raw, truth, checks_of(pictures, labels, seen, all_found)
+
+
+def checks_of(
+    pictures: Sequence[Picture], labels: dict[int, list[Thing]],
+    seen: Sequence[tuple[float, tuple[TrackedObject, ...]]], found: Sequence[Counted],
+) -> list[CountCheck]:  # fmt: skip
+    """The labelled pictures beside what was counted around them, as edge.appliance.counts does it."""
+    ways: tuple[Way, ...] = ()
+    frames, reach_s = [], AROUND_S + LOOK_S
+    for n in sorted(labels):
+        at_s = pictures[n].at_s
+        near = seen[max(0, n - round(reach_s * FPS)) : n + round(reach_s * FPS) + 1]
+        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= reach_s], at_s)
+        ways = ways_after(ways, instant)
+        told = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
+        frames.append(recounted(instant, told, LINES, ways))
+    return list(as_checks("street", frames))
 
 
 def _drawn(picture: Picture, began: dict[int, Any]) -> list[TrackedObject]:
@@ -155,7 +172,8 @@ def rows_of(
         if not (raw[cell] or truth[cell]):
             continue
         began = cell[0] * PERIOD_S
-        found = corrected(raw[cell], *truth_of.around(checked_place(cell[1]), cell[2], began, began + PERIOD_S))
+        at_place = sum(raw[cell[0], cell[1], name] for name in CLASSES)
+        found = corrected(raw[cell], at_place, *truth_of.around(checked_place(cell[1]), cell[2], began, began + PERIOD_S))
         out.append(
             {
                 "period": cell[0], "line": cell[1].name, "way": cell[1].way, "class": cell[2], "raw": raw[cell],
