@@ -19,7 +19,7 @@ _Z: Final = 1.6449
 #: With fewer labels or followed objects near a place nothing is said.
 LEAST_OBJECTS: Final = 10
 #: The standard deviation of what the method is off by: part of the count, and so many objects.
-_OWN_ERROR, _OWN_OBJECTS = 0.1, 0.7
+_OWN_ERROR, _OWN_OBJECTS = 0.3, 1.5
 
 
 def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums) -> Corrected | None:
@@ -31,7 +31,6 @@ def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums)
     each = counted / every.followed
     value = max(0.0, objects + (own.there - own.followed) * each)
     squares = max(0, own.followed_squared - 2 * own.product + own.there_squared)
-    # What is sampled of the time that is asked for is known; of the rest it is as uncertain as a sum over its clusters.
     spread = each * math.sqrt(squares)
     wide = _Z * math.sqrt(spread**2 + (_OWN_ERROR * value) ** 2 + _OWN_OBJECTS**2)
     # Nothing counted: some may have been missed all the same, as many as a Poisson count of none allows.
