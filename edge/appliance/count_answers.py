@@ -56,9 +56,7 @@ def counts_answer(
     return read(CountsAnswer, told)
 
 
-def _corrected(
-    count: Count, counted: Sequence[Count], truth: CheckIndex, first: int, end: int
-) -> Corrected | None:
+def _corrected(count: Count, counted: Sequence[Count], truth: CheckIndex, first: int, end: int) -> Corrected | None:
     at_place = sum(c.objects for c in counted if c.place == count.place)
     own, every = truth.around(checked_place(count.place), count.class_name, first, end)
     return corrected(count.objects, at_place, own, every)

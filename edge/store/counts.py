@@ -99,8 +99,8 @@ class CountsPart(Part):
         with self.database.read() as c:
             return tuple(
                 CountCheck(
-                    camera, r.start, Place(r.kind, r.name, r.way), r.class_name, int(r.frames), int(r.followed), int(r.there),
-                    int(r.same),
+                    camera, r.start, Place(r.kind, r.name, r.way), r.class_name, int(r.frames), int(r.followed),
+                    int(r.there), int(r.same),
                 )
                 for r in c.execute(query)
             )  # fmt: skip

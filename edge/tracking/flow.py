@@ -101,4 +101,4 @@ class Flow:
 
 def _squares(a: Numbers, b: Numbers) -> Numbers:
     """(len(a), len(b)) squares of the distances between points."""
-    return np.maximum(0.0, (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * (a @ b.T))
+    return np.asarray(np.maximum(0.0, (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * (a @ b.T)))

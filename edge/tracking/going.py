@@ -1,4 +1,4 @@
-"""Objects that go as others went before them: where each is expected by the flow of its camera, and what it adds to it."""
+"""Objects that go as others went before them: where each is expected by its camera's flow, and what it adds to it."""
 
 from __future__ import annotations
 
@@ -77,4 +77,3 @@ def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:
         growth = math.log(last.size / first.size) / passed
         new.append(Sample((middle[0], middle[1]), size, (way[0], way[1]), growth, t.class_name))
     return flow.with_samples(new)
-

@@ -3,7 +3,7 @@
 Around labelled frames what was counted at a place is known beside what was there. The difference of both, for each
 object that was counted there, is what counts are off by: the count plus the difference is a prediction that a labelled
 sample rectifies (Angelopoulos et al., "Prediction-powered inference", Science 2023). Its error comes from some minutes
-of frames as clusters, since frames near each other show the same objects; what the method itself is off by comes on top.
+of frames as clusters, since frames near each other show the same objects; the method's own error comes on top.
 """
 
 from __future__ import annotations

@@ -128,7 +128,8 @@ def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Pas
         return None
     part = 1.0 if t1 <= t0 else min(1.0, max(0.0, (utc_s - t0) / (t1 - t0)))
     x0, y0, x1, y1 = ((1 - part) * a + part * b for a, b in zip(begin, end, strict=True))
-    near = [(at_s, foot_point(box)) for at_s, box in path[max(0, after - 2) : after + 3] if abs(at_s - utc_s) <= _SPEED_S]
+    around = path[max(0, after - 2) : after + 3]
+    near = [(at_s, foot_point(box)) for at_s, box in around if abs(at_s - utc_s) <= _SPEED_S]
     if len(near) < 2:
         near = [(t0, foot_point(begin)), (t1, foot_point(end))]
     passed = near[-1][0] - near[0][0]
@@ -160,7 +161,8 @@ def _usual(box: Box, ways: np.ndarray) -> Point:
     if not len(ways):
         return 0.0, 0.0
     x, y = foot_point(box)
-    off = ((ways[:, 0] - x) ** 2 + (ways[:, 1] - y) ** 2) / _NEAR**2 + (ways[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
+    off = ((ways[:, 0] - x) ** 2 + (ways[:, 1] - y) ** 2) / _NEAR**2
+    off += (ways[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
     weight = np.exp(-0.5 * np.minimum(off, 60.0))
     total = float(weight.sum())
     if total < _LEAST:
