@@ -93,7 +93,7 @@ class _Counting:
     there: tuple[TrackedObject, ...] = ()
     recent: _Recent = field(default_factory=_Recent)
     sampled: dict[str, _Sample] = field(default_factory=dict)
-    unsettled: deque[_Sample] = field(default_factory=deque)
+    unsettled: deque[_Sample] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLED))
     checks: list[FrameChecks] = field(default_factory=list)
 
 
@@ -138,9 +138,10 @@ class ObjectCounts:
         camera = self._of(settings)
         camera.there = tuple(objects)
         camera.tally, counted = answered(camera.tally, objects, camera.lines, utc_s)
-        camera.recent.add(utc_s, camera.there, counted)
+        # Before this answer is added: after a long gap the answers around the frame would be forgotten.
         while camera.unsettled and abs(utc_s - camera.unsettled[0].utc_s) >= _SETTLED_S:
             self._settle(camera, camera.unsettled.popleft())
+        camera.recent.add(utc_s, camera.there, counted)
         for one in counted:
             self._count(settings.id, one)
 
