@@ -48,7 +48,7 @@ MOST_BUCKETS: Final = 2000
 
 
 @dataclass
-class _Sample:
+class _SampledInstant:
     """A frame that a teacher labels: the objects that were there, and what is known of its instant some seconds
     later."""
 
@@ -78,7 +78,7 @@ class _Recent:
             self.counted.popleft()
 
     def at(self, utc_s: float) -> Instant:
-        """What is known of an instant of the last seconds."""
+        """The objects and crossings around an instant of the last seconds."""
         return at_instant(tuple(self.seen), tuple(self.counted), utc_s)
 
 
@@ -92,8 +92,8 @@ class _Counting:
     tally: MinuteTally
     there: tuple[TrackedObject, ...] = ()
     recent: _Recent = field(default_factory=_Recent)
-    sampled: dict[str, _Sample] = field(default_factory=dict)
-    unsettled: deque[_Sample] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLED))
+    sampled: dict[str, _SampledInstant] = field(default_factory=dict)
+    unsettled: deque[_SampledInstant] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLED))
     checks: list[FrameChecks] = field(default_factory=list)
 
 
@@ -145,7 +145,7 @@ class ObjectCounts:
         for one in counted:
             self._count(settings.id, one)
 
-    def _settle(self, camera: _Counting, sample: _Sample) -> Instant:
+    def _settle(self, camera: _Counting, sample: _SampledInstant) -> Instant:
         if sample.instant is None:
             sample.instant = camera.recent.at(sample.utc_s)
             camera.recent.ways = ways_after(camera.recent.ways, sample.instant)
@@ -167,7 +167,7 @@ class ObjectCounts:
         if camera is None:
             return
         there = tuple(o for o in camera.there if frame.utc_s - o.seen_utc_s <= _SEEN_S)
-        camera.sampled[frame.id] = sample = _Sample(frame.utc_s, there)
+        camera.sampled[frame.id] = sample = _SampledInstant(frame.utc_s, there)
         camera.unsettled.append(sample)
         while len(camera.sampled) > _MOST_SAMPLED:
             del camera.sampled[next(iter(camera.sampled))]

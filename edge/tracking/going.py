@@ -25,8 +25,8 @@ def expected(tracks: Sequence[Track], flow: Flow, at_s: float) -> list[Track]:
     going = [n for n, t in enumerate(tracks) if not t.still and 0.0 < at_s - t.seen_s <= _FURTHEST_S]
     out = list(tracks)
     if not going or not len(flow.samples):
-        return [t if t.ahead is None else replace(t, ahead=None) for t in tracks]
-    begun = [tracks[n].ahead or Ahead(tracks[n].seen_s, tracks[n].motion, 0.0) for n in going]
+        return [_to(t, None) for t in tracks]
+    begun = [tracks[n].course.ahead or Ahead(tracks[n].seen_s, tracks[n].motion, 0.0) for n in going]
     ahead = begun
     known = [True] * len(going)
     for _ in range(math.ceil((_FURTHEST_S + 1) / _STRIDE_S)):
@@ -37,8 +37,12 @@ def expected(tracks: Sequence[Track], flow: Flow, at_s: float) -> list[Track]:
         for k, to, so in zip(left, moved, sure, strict=True):
             ahead[k], known[k] = to, so
     for n, to, so in zip(going, ahead, known, strict=True):
-        out[n] = replace(tracks[n], ahead=to if so else None)
+        out[n] = _to(tracks[n], to if so else None)
     return out
+
+
+def _to(track: Track, ahead: Ahead | None) -> Track:
+    return track if track.course.ahead is ahead else replace(track, course=replace(track.course, ahead=ahead))
 
 
 def _one_stride(
@@ -63,9 +67,9 @@ def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:
     """With the samples of those that were seen at `at_s`."""
     new = []
     for t in tracks:
-        if t.object is None or t.seen_s != at_s or t.still or t.answers < _ANSWERS or len(t.trail) < 3:
+        if t.object is None or t.seen_s != at_s or t.still or t.answers < _ANSWERS or len(t.course.trail) < 3:
             continue
-        first, last = t.trail[0], t.trail[-1]
+        first, last = t.course.trail[0], t.course.trail[-1]
         passed = last.at_s - first.at_s
         if not _LEAST_S <= passed <= _MOST_S:
             continue
@@ -73,7 +77,7 @@ def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:
         size = math.sqrt(first.size * last.size)
         if math.hypot(*way) < _MOVES * size:
             continue
-        middle = tuple(sum(x) / len(t.trail) for x in zip(*(s.centre for s in t.trail), strict=True))
+        middle = tuple(sum(x) / len(t.course.trail) for x in zip(*(s.centre for s in t.course.trail), strict=True))
         growth = math.log(last.size / first.size) / passed
         new.append(Sample((middle[0], middle[1]), size, (way[0], way[1]), growth, t.class_name))
     return flow.with_samples(new)

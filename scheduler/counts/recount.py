@@ -50,7 +50,7 @@ class Passer:
 
 @dataclass(frozen=True)
 class Instant:
-    """What is known of the instant of a frame: the objects, those counted at lines within AROUND_S, and the lines at
+    """A frame's instant: the objects, those counted at lines within AROUND_S, and the lines at
     which objects were counted some seconds around it, by number."""
 
     utc_s: float
