@@ -57,11 +57,13 @@ def checks(cameras: int, lines: int, first: int, end: int, rng: random.Random) -
         for start in range(first, end, 60):
             for line in range(lines):
                 for name in CLASSES:
-                    there = rng.randrange(6)
-                    yield {
-                        "camera": f"camera-{camera}", "start_s": start, "kind": "line", "name": f"line-{line}",
-                        "class_name": name, "frames": 8, "followed": there, "there": there + 1, "same": there,
-                    }  # fmt: skip
+                    for way in ("forward", "backward"):
+                        there = rng.randrange(6)
+                        yield {
+                            "camera": f"camera-{camera}", "start_s": start, "kind": "line", "name": f"line-{line}",
+                            "way": way, "class_name": name, "frames": 8, "followed": there, "there": there + 1,
+                            "same": there,
+                        }  # fmt: skip
 
 
 def fill(store: Store, table: sa.Table, found: Iterator[dict[str, Any]]) -> int:

@@ -34,7 +34,8 @@ def counts_answer(
     buckets = []
     for start in range(first, end, length):
         one = seen.get(start, WatchedTime(camera, start))
-        rows = [_row(c, _corrected(c, truth, start, start + length)) for c in by_start.get(start, ())]
+        counted = by_start.get(start, [])
+        rows = [_row(c, _corrected(c, counted, truth, start, start + length)) for c in counted]
         buckets.append(
             {
                 "start_utc_s": start,
@@ -45,7 +46,7 @@ def counts_answer(
         )
     # Not the sum of the buckets' corrections: all of them lean on the same labels.
     sums = summed(replace(c, start_s=first) for c in counts)
-    totals = [_row(count, _corrected(count, truth, first, end)) for count in sums]
+    totals = [_row(count, _corrected(count, sums, truth, first, end)) for count in sums]
     part = sum(w.seconds for w in watched) / (end - first)
     told = {
         "camera": camera, "step": step, "from_utc_s": first, "to_utc_s": end, "watched": round(min(1.0, part), 4),
@@ -55,9 +56,10 @@ def counts_answer(
     return read(CountsAnswer, told)
 
 
-def _corrected(count: Count, truth: CheckIndex, first: int, end: int) -> Corrected | None:
+def _corrected(count: Count, counted: Sequence[Count], truth: CheckIndex, first: int, end: int) -> Corrected | None:
+    at_place = sum(c.objects for c in counted if c.place == count.place)
     own, every = truth.around(checked_place(count.place), count.class_name, first, end)
-    return corrected(count.objects, own, every)
+    return corrected(count.objects, at_place, own, every)
 
 
 def _row(count: Count, true: Corrected | None) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from edge.core.zones import Zone
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention
 from edge.store.store import Store
-from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked
+from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked, together
+from scheduler.counts.recount import AROUND_S, LOOK_S, Instant, Way, at_instant, recounted, ways_after
 from scheduler.counts.tally import MinuteTally, answered, taken
 
 log = logging.getLogger(__name__)
@@ -37,11 +38,48 @@ _MOST_SAMPLED, _MOST_WAITING = 600, 50_000
 #: An object that was seen longer ago is not taken to be in a frame.
 _SEEN_S: Final = 2.0
 #: Labels from so long before a time and after it say how true its counts are.
-AROUND_S: Final = 6 * 3600.0
+LABELS_AROUND_S: Final = 6 * 3600.0
 #: Frames of so many seconds are one cluster; a year has too many minutes.
 _CLUSTER_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 900, "day": 21_600}
+#: So long after a frame was sampled it is known what was counted around it.
+_SETTLED_S: Final = AROUND_S + LOOK_S
 #: Buckets of one answer.
 MOST_BUCKETS: Final = 2000
+
+
+@dataclass
+class _SampledInstant:
+    """A frame that a teacher labels: the objects that were there, and what is known of its instant some seconds
+    later."""
+
+    utc_s: float
+    there: tuple[TrackedObject, ...]
+    instant: Instant | None = None
+
+
+@dataclass
+class _Recent:
+    """The objects after each answer of the last seconds, what was counted in that time, and how objects went."""
+
+    seen: deque[tuple[float, tuple[TrackedObject, ...]]] = field(default_factory=deque)
+    counted: deque[Counted] = field(default_factory=deque)
+    ways: tuple[Way, ...] = ()
+
+    def add(self, utc_s: float, objects: tuple[TrackedObject, ...], counted: Sequence[Counted]) -> None:
+        """Take an answer, and forget what is older than a sampled frame may ask for."""
+        if self.seen and utc_s < self.seen[-1][0]:  # the clock was set back
+            self.seen.clear()
+            self.counted.clear()
+        self.seen.append((utc_s, objects))
+        self.counted.extend(counted)
+        while self.seen and self.seen[0][0] < utc_s - 2 * _SETTLED_S:
+            self.seen.popleft()
+        while self.counted and self.counted[0].utc_s < utc_s - 2 * _SETTLED_S:
+            self.counted.popleft()
+
+    def at(self, utc_s: float) -> Instant:
+        """The objects and crossings around an instant of the last seconds."""
+        return at_instant(tuple(self.seen), tuple(self.counted), utc_s)
 
 
 @dataclass
@@ -53,7 +91,9 @@ class _Counting:
     zones: tuple[Zone, ...]
     tally: MinuteTally
     there: tuple[TrackedObject, ...] = ()
-    sampled: dict[str, tuple[TrackedObject, ...]] = field(default_factory=dict)
+    recent: _Recent = field(default_factory=_Recent)
+    sampled: dict[str, _SampledInstant] = field(default_factory=dict)
+    unsettled: deque[_SampledInstant] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLED))
     checks: list[FrameChecks] = field(default_factory=list)
 
 
@@ -98,8 +138,18 @@ class ObjectCounts:
         camera = self._of(settings)
         camera.there = tuple(objects)
         camera.tally, counted = answered(camera.tally, objects, camera.lines, utc_s)
+        # Before this answer is added: after a long gap the answers around the frame would be forgotten.
+        while camera.unsettled and abs(utc_s - camera.unsettled[0].utc_s) >= _SETTLED_S:
+            self._settle(camera, camera.unsettled.popleft())
+        camera.recent.add(utc_s, camera.there, counted)
         for one in counted:
             self._count(settings.id, one)
+
+    def _settle(self, camera: _Counting, sample: _SampledInstant) -> Instant:
+        if sample.instant is None:
+            sample.instant = camera.recent.at(sample.utc_s)
+            camera.recent.ways = ways_after(camera.recent.ways, sample.instant)
+        return sample.instant
 
     def _count(self, camera: str, one: Counted) -> None:
         key = camera, one.place, one.class_name
@@ -116,14 +166,16 @@ class ObjectCounts:
         camera = self._cameras.get(frame.camera)
         if camera is None:
             return
-        camera.sampled[frame.id] = tuple(o for o in camera.there if frame.utc_s - o.seen_utc_s <= _SEEN_S)
+        there = tuple(o for o in camera.there if frame.utc_s - o.seen_utc_s <= _SEEN_S)
+        camera.sampled[frame.id] = sample = _SampledInstant(frame.utc_s, there)
+        camera.unsettled.append(sample)
         while len(camera.sampled) > _MOST_SAMPLED:
             del camera.sampled[next(iter(camera.sampled))]
 
     def _labelled(self, labelled: LabelledFrame) -> None:
         camera = self._cameras.get(labelled.frame.camera)
-        followed = None if camera is None else camera.sampled.pop(labelled.frame.id, None)
-        if camera is None or followed is None:
+        sample = None if camera is None else camera.sampled.pop(labelled.frame.id, None)
+        if camera is None or sample is None:
             return
         names, found = camera.settings.classes, labelled.labels
         labels = [
@@ -131,8 +183,10 @@ class ObjectCounts:
             for b, c in zip(found.boxes, found.classes, strict=True)
             if 0 <= int(c) < len(names)
         ]
-        mine = [NamedBox(o.box, o.class_name) for o in followed]
-        camera.checks.append(checked(mine, labels, camera.lines, camera.zones, labelled.frame.utc_s))
+        mine = [NamedBox(o.box, o.class_name) for o in sample.there]
+        instant = self._settle(camera, sample)
+        in_zones = checked(mine, labels, camera.zones, sample.utc_s)
+        camera.checks.append(together(in_zones, recounted(instant, labels, camera.lines, camera.recent.ways)))
 
     def _of(self, settings: CameraSettings) -> _Counting:
         known = self._cameras.get(settings.id)
@@ -226,7 +280,7 @@ class ObjectCounts:
         watched = self._store.watched(camera, step, first, end)
         if not watched and camera not in self._known() and not self._store.has_counted(camera):
             raise NotFound(f"camera {camera} does not exist, or never counted")
-        found = self._store.count_checks(camera, first - AROUND_S, end + AROUND_S, _CLUSTER_S[step])
+        found = self._store.count_checks(camera, first - LABELS_AROUND_S, end + LABELS_AROUND_S, _CLUSTER_S[step])
         return counts_answer(camera, step, first, end, counts, watched, found)
 
     def told(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _CHUNK = 5000
 _c, _w, _k = t.counts.c, t.count_watched.c, t.count_checks.c
 _COUNT_KEY = ("camera", "step_s", "start_s", "kind", "name", "way", "class_name")
 _WATCHED_KEY = ("camera", "step_s", "start_s")
-_CHECK_KEY = ("camera", "start_s", "kind", "name", "class_name")
+_CHECK_KEY = ("camera", "start_s", "kind", "name", "way", "class_name")
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class CountsPart(Part):
         """The checks that begin from `from_s` to before `to_s`, in order, those of `cluster_s` seconds as one."""
         where = (_k.camera == camera) & (_k.start_s >= from_s) & (_k.start_s < to_s)
         start = (_k.start_s - _k.start_s % cluster_s).label("start")
-        key = (start, _k.kind, _k.name, _k.class_name)
+        key = (start, _k.kind, _k.name, _k.way, _k.class_name)
         sums = [sa.func.sum(t.count_checks.c[name]).label(name) for name in ("frames", "followed", "there", "same")]
         query = sa.select(*key, *sums).where(where).group_by(*key).order_by(start)
         with self.database.read() as c:
             return tuple(
                 CountCheck(
-                    camera, r.start, Place(r.kind, r.name), r.class_name, int(r.frames), int(r.followed), int(r.there),
-                    int(r.same),
+                    camera, r.start, Place(r.kind, r.name, r.way), r.class_name, int(r.frames), int(r.followed),
+                    int(r.there), int(r.same),
                 )
                 for r in c.execute(query)
             )  # fmt: skip
@@ -159,7 +159,8 @@ def _add_watched(c: Connection, step_s: int, one: WatchedTime) -> None:
 def _add_check(c: Connection, check: CountCheck) -> None:
     key = {
         "camera": text("check.camera", check.camera), "start_s": check.start_s, "kind": check.place.kind,
-        "name": text("check.name", check.place.name), "class_name": text("check.class", check.class_name),
+        "name": text("check.name", check.place.name), "way": check.place.way,
+        "class_name": text("check.class", check.class_name),
     }  # fmt: skip
     values = {"frames": check.frames, "followed": check.followed, "there": check.there, "same": check.same}
     more = {name: t.count_checks.c[name] + value for name, value in values.items()}

@@ -473,7 +473,7 @@ count_watched = sa.Table(
     sa.Index("ix_count_watched_step_s_start_s", "step_s", "start_s"),
 )
 
-# Followed objects beside a teacher's labels near the places of counts, by minute.
+# Crossings and objects in zones as they were followed, beside a teacher's labels, by minute.
 count_checks = sa.Table(
     "count_checks",
     metadata,
@@ -481,12 +481,13 @@ count_checks = sa.Table(
     sa.Column("start_s", sa.BigInteger, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
+    sa.Column("way", sa.Text, nullable=False),
     sa.Column("class_name", sa.Text, nullable=False),
     sa.Column("frames", sa.Integer, nullable=False),
     sa.Column("followed", sa.Integer, nullable=False),
     sa.Column("there", sa.Integer, nullable=False),
     sa.Column("same", sa.Integer, nullable=False),
-    sa.PrimaryKeyConstraint("camera", "start_s", "kind", "name", "class_name"),
+    sa.PrimaryKeyConstraint("camera", "start_s", "kind", "name", "way", "class_name"),
     sa.Index("ix_count_checks_start_s", "start_s"),
 )
 

@@ -44,6 +44,19 @@ class Motion:
             self.of_velocity + q * t,
         )
 
+    def drawn(self, velocity: Point, variance: float) -> Motion:
+        """After others were seen to go with `velocity`, give or take the root of `variance`, where it is."""
+        total = self.of_velocity + variance
+        gain, shift = self.of_velocity / total, self.between / total
+        dx, dy = velocity[0] - self.velocity[0], velocity[1] - self.velocity[1]
+        return Motion(
+            (self.centre[0] + shift * dx, self.centre[1] + shift * dy),
+            (self.velocity[0] + gain * dx, self.velocity[1] + gain * dy),
+            self.of_centre - shift * self.between,
+            (1 - gain) * self.between,
+            (1 - gain) * self.of_velocity,
+        )
+
     def seen(self, centre: Point, variance: float) -> Motion:
         """After it was measured at `centre`, give or take the root of `variance`."""
         total = self.of_centre + variance

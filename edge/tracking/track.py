@@ -23,6 +23,9 @@ _NEW_SIDES, _NEW_LOOK = 0.6, 0.3
 #: One that stands is expected as one of which so many seconds nothing was seen, however long it was.
 _STANDS_S = 0.4
 
+#: Where it was seen last, so many times.
+_TRAIL = 4
+
 Votes = dict[str, float]
 
 
@@ -64,9 +67,44 @@ class ScoredBox:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Where an object is expected at `at_s` by how others went from where it was, and how much larger it is by then
+    (logarithm)."""
+
+    at_s: float
+    motion: mo.Motion
+    growth: float
+
+
+@dataclass(frozen=True)
+class SeenAt:
+    """Where an object was seen, and how large."""
+
+    at_s: float
+    centre: mo.Point
+    size: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where an object was seen last, a few times, and where it is expected where the flow says it."""
+
+    trail: tuple[SeenAt, ...] = ()
+    ahead: Ahead | None = None
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The box that an object has not left since `since_s`."""
+
+    box: Box
+    since_s: float
+
+
+@dataclass(frozen=True)
 class Track:
     """A possible object; `object` is its number once it was announced. `box` was seen last;
-    `sides` are smoothed; `anchor` is the box that it has not left since `anchor_s`."""
+    `sides` are smoothed; `anchor` is where it stands."""
 
     began_s: float
     began_utc_s: float
@@ -81,13 +119,13 @@ class Track:
     motion: mo.Motion
     sides: tuple[float, float]
     look: tuple[float, ...]
-    anchor: Box
-    anchor_s: float
+    anchor: Anchor
     answers: int = 1
     missed: int = 0
     stays: tuple[tuple[str, Stay], ...] = ()
     object: int | None = None
     still: bool = False
+    course: Course = Course()
 
     @property
     def size(self) -> float:
@@ -103,18 +141,23 @@ class Track:
     @property
     def stood_s(self) -> float:
         """How long it has been where it is."""
-        return self.seen_s - self.anchor_s
+        return self.seen_s - self.anchor.since_s
 
     def expected(self, at_s: float) -> mo.Motion:
         """Where it is at `at_s`; one that stands does not go on."""
         passed = at_s - self.seen_s
+        if self.course.ahead is not None and self.course.ahead.at_s == at_s:
+            return self.course.ahead.motion
         if self.still:
             return replace(self.motion, velocity=(0.0, 0.0)).after(min(passed, _STANDS_S), self.size)
         return self.motion.after(passed, self.size)
 
     def predicted(self, at_s: float) -> Box:
         """Its box at `at_s`."""
-        (x, y), (w, h) = self.expected(at_s).centre, self.sides
+        larger = (
+            1.0 if self.course.ahead is None or self.course.ahead.at_s != at_s else math.exp(self.course.ahead.growth)
+        )
+        (x, y), (w, h) = self.expected(at_s).centre, (larger * side for side in self.sides)
         return x - w / 2, y - h / 2, x + w / 2, y + h / 2
 
     def zones(self) -> tuple[str, ...]:
@@ -159,9 +202,9 @@ def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
         motion=mo.first(answer.centre, answer.size),
         sides=answer.sides,
         look=answer.look,
-        anchor=answer.box,
-        anchor_s=seen.at_s,
+        anchor=Anchor(answer.box, seen.at_s),
         stays=_stays((), zones_at(zones, answer.box, name), seen.at_s, 0.0),
+        course=Course((SeenAt(seen.at_s, answer.centre, answer.size),)),
     )
 
 
@@ -169,14 +212,16 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
     """The track after a box that is its own."""
     here = np.array([answer.box])
     variance = mo.measured(answer.size, bool(bx.cut_off(here)[0]))
-    sides = [old ** (1 - _NEW_SIDES) * new**_NEW_SIDES for old, new in zip(track.sides, answer.sides, strict=True)]
+    there = track.predicted(seen.at_s)
+    before = there[2] - there[0], there[3] - there[1]
+    sides = [old ** (1 - _NEW_SIDES) * new**_NEW_SIDES for old, new in zip(before, answer.sides, strict=True)]
     counted = {name: _KEEP_VOTES * weight for name, weight in track.votes}
     for name, score in answer.votes.items():
         counted[name] = counted.get(name, 0.0) + score
     ranked = _ranked(counted)
     name = leading(ranked, track.class_name)
-    stands = float(bx.iou(np.array([track.anchor]), here)[0, 0]) >= _STILL_OVERLAP
-    anchor, anchor_s = (track.anchor, track.anchor_s) if stands else (answer.box, seen.at_s)
+    stands = float(bx.iou(np.array([track.anchor.box]), here)[0, 0]) >= _STILL_OVERLAP
+    anchor = track.anchor if stands else Anchor(answer.box, seen.at_s)
     return replace(
         track,
         seen_s=seen.at_s,
@@ -192,9 +237,9 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
         sides=(sides[0], sides[1]),
         look=_mixed(track.look, answer.look),
         anchor=anchor,
-        anchor_s=anchor_s,
-        still=seen.at_s - anchor_s >= limits.still_after_s,
+        still=seen.at_s - anchor.since_s >= limits.still_after_s,
         stays=_stays(track.stays, zones_at(zones, answer.box, name), seen.at_s, limits.leave_zone_after_s),
+        course=Course((*track.course.trail, SeenAt(seen.at_s, answer.centre, answer.size))[-_TRAIL:]),
     )
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from edge.core.tracks import ObjectChange, Seen, TrackedObject, TrackerLimits
 from edge.core.zones import Box, Zone
+from edge.tracking.flow import Flow
+from edge.tracking.going import expected, learned
 from edge.tracking.matching import match, one_per_object
 from edge.tracking.rejoin import reidentify
 from edge.tracking.track import Track, first_seen, seen_again
@@ -37,6 +39,7 @@ class TrackerState:
     tracks: tuple[Track, ...] = ()
     at_s: float = -math.inf
     refused: int = 0
+    flow: Flow = field(default_factory=Flow, compare=False)
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,12 @@ def step(
         return TrackerStep(state, (), next_id)
     answers = one_per_object(seen)
     numbers = count(next_id)
-    found = match(state.tracks, answers, seen.at_s, seen.at_s - state.at_s if state.tracks else 0.0)
+    tracks = expected(state.tracks, state.flow, seen.at_s)
+    found = match(tracks, answers, seen.at_s, seen.at_s - state.at_s if state.tracks else 0.0)
     missed = _MISSED * min(1.0, _MISSED_S / (seen.at_s - state.at_s))
     following: list[Track] = []
     before: dict[int, Track] = {}
-    for n, track in enumerate(state.tracks):
+    for n, track in enumerate(tracks):
         if n in found:
             following.append(seen_again(track, answers[found[n]], seen, zones, limits))
         else:
@@ -90,7 +94,7 @@ def step(
     begun = [ObjectChange("new", track.to_object(state.camera)) for track in new]
     updates = [ObjectChange("update", t.to_object(state.camera)) for t in following if _differs(before, t)]
     kept, ended = _ended(state.camera, following, seen.at_s, limits)
-    after = TrackerState(state.camera, kept, seen.at_s, refused)
+    after = TrackerState(state.camera, kept, seen.at_s, refused, learned(state.flow, kept, seen.at_s))
     return TrackerStep(after, (*updates, *begun, *ended), next(numbers))
 
 

@@ -12,8 +12,8 @@ from typing import Final
 from edge.core.counts import CountCheck, Place
 
 #: How far around a time labels are looked for, in seconds, the nearest first: until there are so many.
-REACH_S: Final = (1800.0, 2 * 3600.0, 6 * 3600.0)
-ENOUGH: Final = 200
+REACH_S: Final = (0.0, 1800.0, 2 * 3600.0, 6 * 3600.0)
+ENOUGH: Final = 30
 
 
 @dataclass(frozen=True)

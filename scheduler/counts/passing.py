@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from edge.core.counts import Counted, CountLine, Place
+from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
 
@@ -102,6 +102,14 @@ def step(
             now[number] = replace(now[number], counted=now[number].counted | {c.place for c in moved})
     kept = {n: p for n, p in now.items() if n in here or at_utc_s - p.seen_utc_s <= FORGET_S}
     return CountingState(MappingProxyType(kept), tuple(guesses)), tuple(found)
+
+
+def crossed_way(line: CountLine, there: Point, here: Point) -> Direction | None:
+    """The direction in which the way from `there` to `here` crosses a line; None: it does not."""
+    before, after = _turn(line.start, line.end, there), _turn(line.start, line.end, here)
+    if before * after >= 0 or not _cuts(line, there, here):
+        return None
+    return "forward" if after > 0 else "backward"
 
 
 def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:

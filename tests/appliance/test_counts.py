@@ -47,10 +47,14 @@ class Box:
         ]
         self.counts.answered(self.settings, there, HOUR + at_s)
 
-    def labelled(self, at_s: float, number: int, *feet: float) -> None:
-        """A frame of that instant is sampled, and labelled later."""
+    def sampled(self, at_s: float, number: int) -> SampledFrame:
+        """A frame of that instant is sampled."""
         frame = SampledFrame("north", 1, number, HOUR + at_s, Path("x.jpg"), Detections.empty(), "v")
         self.counts.fact(FrameSampled(frame))
+        return frame
+
+    def labelled(self, frame: SampledFrame, *feet: float) -> None:
+        """Later it is labelled."""
         labels = Detections.build([box_at(y) for y in feet], [0.9] * len(feet), [0] * len(feet))
         self.counts.fact(FrameLabelled(LabelledFrame(frame, labels, "t")))
 
@@ -68,12 +72,14 @@ async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watch
     for n in range(20):
         at = 60.0 * n
         box.see(at, (n, 0.45))
+        frame = box.sampled(at + 0.2, n)
+        box.see(at + 0.4, (n, 0.55))
+        box.see(at + 5.0)
         # The teacher sees two where one is followed.
-        box.labelled(at, n, 0.45, 0.48)
-        box.see(at + 1.0, (n, 0.55))
+        box.labelled(frame, 0.5, 0.48)
     await box.counts.flush(HOUR + 3600.0)
     found = box.told(hours=2)
-    assert [b.watched for b in found.buckets] == [pytest.approx(20 / 3600, abs=1e-3), 0.0]
+    assert [b.watched for b in found.buckets] == [pytest.approx(8 / 3600, abs=1e-4), 0.0]
     (row,) = found.buckets[0].counts
     assert (row.kind, row.name, row.way, row.class_, row.objects) == ("line", "gate", "forward", "car", 20)
     assert row.corrected is not None

@@ -140,7 +140,8 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
   return (
     <>
       <p class="counts-missing" role="note">
-        A first version: on test streets these numbers are off by half, corrected ones too. Look at changes rather than at amounts.
+        A first version: on test streets these numbers are off by half, corrected ones by three tenths. Look at changes rather than at
+        amounts.
       </p>
       {missing_s > 60 && (
         <p class="counts-missing" role="note">

@@ -1,0 +1,83 @@
+"""Objects that go as others went before them: where each is expected by its camera's flow, and what it adds to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from edge.tracking.flow import Flow, Sample
+from edge.tracking.track import Ahead, Track
+
+#: An object is taken on at once by so many seconds at the most: its way bends.
+_STRIDE_S: Final = 0.25
+#: So many strides after it was seen last nobody knows where it is.
+_FURTHEST_S: Final = 4.0
+#: A sample is of an object that was seen so often, over so many seconds, and went at least so many sizes a second.
+_ANSWERS, _LEAST_S, _MOST_S, _MOVES = 4, 0.35, 1.7, 0.35
+
+
+def expected(tracks: Sequence[Track], flow: Flow, at_s: float) -> list[Track]:
+    """The tracks with where they are ahead at `at_s`, where the flow says it."""
+    going = [n for n, t in enumerate(tracks) if not t.still and 0.0 < at_s - t.seen_s <= _FURTHEST_S]
+    out = list(tracks)
+    if not going or not len(flow.samples):
+        return [_to(t, None) for t in tracks]
+    begun = [tracks[n].course.ahead or Ahead(tracks[n].seen_s, tracks[n].motion, 0.0) for n in going]
+    ahead = begun
+    known = [True] * len(going)
+    for _ in range(math.ceil((_FURTHEST_S + 1) / _STRIDE_S)):
+        left = [k for k, a in enumerate(ahead) if known[k] and a.at_s < at_s]
+        if not left:
+            break
+        moved, sure = _one_stride([tracks[going[k]] for k in left], [ahead[k] for k in left], flow, at_s)
+        for k, to, so in zip(left, moved, sure, strict=True):
+            ahead[k], known[k] = to, so
+    for n, to, so in zip(going, ahead, known, strict=True):
+        out[n] = _to(tracks[n], to if so else None)
+    return out
+
+
+def _to(track: Track, ahead: Ahead | None) -> Track:
+    return track if track.course.ahead is ahead else replace(track, course=replace(track.course, ahead=ahead))
+
+
+def _one_stride(
+    tracks: Sequence[Track], ahead: Sequence[Ahead], flow: Flow, at_s: float
+) -> tuple[list[Ahead], list[bool]]:
+    sizes = np.array([t.size * math.exp(a.growth) for t, a in zip(tracks, ahead, strict=True)])
+    going = flow.at(
+        np.array([a.motion.centre for a in ahead]), sizes, np.array([a.motion.velocity for a in ahead]),
+        np.array([a.motion.of_velocity for a in ahead]), [t.class_name for t in tracks],
+    )  # fmt: skip
+    out = []
+    for n, a in enumerate(ahead):
+        passed = min(_STRIDE_S, at_s - a.at_s)
+        to = at_s if at_s - a.at_s <= _STRIDE_S else a.at_s + passed
+        size = float(sizes[n])
+        m = a.motion.drawn((float(going.way[n, 0]), float(going.way[n, 1])), float(going.variance[n]))
+        out.append(Ahead(to, m.after(passed, size), a.growth + passed * float(going.growth[n])))
+    return out, going.known.tolist()
+
+
+def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:
+    """With the samples of those that were seen at `at_s`."""
+    new = []
+    for t in tracks:
+        if t.object is None or t.seen_s != at_s or t.still or t.answers < _ANSWERS or len(t.course.trail) < 3:
+            continue
+        first, last = t.course.trail[0], t.course.trail[-1]
+        passed = last.at_s - first.at_s
+        if not _LEAST_S <= passed <= _MOST_S:
+            continue
+        way = tuple((b - a) / passed for a, b in zip(first.centre, last.centre, strict=True))
+        size = math.sqrt(first.size * last.size)
+        if math.hypot(*way) < _MOVES * size:
+            continue
+        middle = tuple(sum(x) / len(t.course.trail) for x in zip(*(s.centre for s in t.course.trail), strict=True))
+        growth = math.log(last.size / first.size) / passed
+        new.append(Sample((middle[0], middle[1]), size, (way[0], way[1]), growth, t.class_name))
+    return flow.with_samples(new)

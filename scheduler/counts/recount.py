@@ -1,0 +1,174 @@
+"""Crossings counted again by a teacher's labels: those near the instant of a labelled frame.
+
+An object crosses a line at one instant. Within half a second or so of it a labelled frame shows the object on its way:
+it is followed and was counted, or it is labelled, is not counted, and goes so that it crosses the line in that time. A
+label that is followed goes as its object does; another one as objects of its size went near there. So in the time
+around labelled frames every crossing is known twice, once as it was counted and once by labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from edge.core.accuracy import box_iou
+from edge.core.counts import Counted, CountLine, Place
+from edge.core.tracks import TrackedObject
+from edge.core.zones import Box, Point, foot_point
+from scheduler.counts.near import FrameChecks, NamedBox
+from scheduler.counts.passing import crossed_way
+
+#: Crossings so long before and after a labelled frame are counted again, in seconds.
+AROUND_S: Final = 0.75
+#: So long before and after a frame it is looked where objects were; a place between two that are further apart is not
+#: known.
+LOOK_S: Final = 3.0
+#: A label is of the object that it overlaps by so much (intersection over union).
+_SAME: Final = 0.2
+#: The foot's speed is taken over so many seconds before and after.
+_SPEED_S: Final = 0.7
+#: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), and how
+#: much of them is needed.
+_WAYS, _NEAR, _ALIKE, _LEAST = 600, 0.04, 0.3, 0.3
+
+#: Where an object stood, the logarithm of its size, and how its foot moved a second.
+Way = tuple[float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Passer:
+    """A followed object at an instant; `velocity` of its foot, in fractions of the picture a second."""
+
+    number: int
+    box: Box
+    velocity: Point
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A frame's instant: the objects, those counted at lines within AROUND_S, and the lines at
+    which objects were counted some seconds around it, by number."""
+
+    utc_s: float
+    passers: tuple[Passer, ...] = ()
+    counted: tuple[Counted, ...] = ()
+    lines: Mapping[int, frozenset[str]] | None = None
+
+
+def at_instant(
+    seen: Sequence[tuple[float, Sequence[TrackedObject]]], counted: Sequence[Counted], utc_s: float
+) -> Instant:
+    """From the objects after each answer some seconds around `utc_s`, and what was counted in that time."""
+    paths: dict[int, list[tuple[float, Box]]] = {}
+    for _, objects in seen:
+        for one in objects:
+            path = paths.setdefault(one.id, [])
+            if not path and one.began_box is not None and one.began_utc_s < one.seen_utc_s:
+                path.append((one.began_utc_s, one.began_box))
+            if not path or path[-1][0] < one.seen_utc_s:
+                path.append((one.seen_utc_s, one.box))
+    passers = (_passer(number, path, utc_s) for number, path in sorted(paths.items()))
+    at_lines = [c for c in counted if c.place.kind == "line"]
+    lines: dict[int, frozenset[str]] = {}
+    for c in at_lines:
+        lines[c.object] = lines.get(c.object, frozenset()) | {c.place.name}
+    now = tuple(c for c in at_lines if -AROUND_S <= c.utc_s - utc_s < AROUND_S)
+    return Instant(utc_s, tuple(p for p in passers if p is not None), now, lines)
+
+
+def recounted(
+    instant: Instant, labels: Sequence[NamedBox], lines: Sequence[CountLine], ways: Sequence[Way]
+) -> FrameChecks:
+    """Crossings around the frame as they were counted and as its labels say, by line, direction and class."""
+    found: dict[tuple[Place, str], list[int]] = {}
+    for c in instant.counted:
+        found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
+    here = {(c.object, c.place.name): c for c in instant.counted}
+    known = instant.lines or {}
+    usual = np.array(ways, np.float64).reshape(-1, 5)
+    followed = _followed(instant.passers, labels)
+    for n, label in enumerate(labels):
+        passer = followed.get(n)
+        velocity = _usual(label.box, usual) if passer is None else passer.velocity
+        for line in lines:
+            if line.classes and label.class_name not in line.classes:
+                continue
+            if passer is not None and line.name in known.get(passer.number, frozenset()):
+                mine = here.get((passer.number, line.name))
+                if mine is not None:
+                    row = found.setdefault((mine.place, label.class_name), [0, 0, 0])
+                    row[1] += 1
+                    row[2] += mine.class_name == label.class_name
+                continue
+            x, y = foot_point(label.box)
+            dx, dy = (v * AROUND_S for v in velocity)
+            way = crossed_way(line, (x - dx, y - dy), (x + dx, y + dy))
+            if way is not None:
+                found.setdefault((Place("line", line.name, way), label.class_name), [0, 0, 0])[1] += 1
+    return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()})
+
+
+def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
+    """The ways that are remembered, with those of the instant's objects."""
+    new = ((*foot_point(p.box), math.log(_size(p.box)), *p.velocity) for p in instant.passers)
+    return (*ways, *new)[-_WAYS:]
+
+
+def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
+    """The object where it was; None where it was not seen soon before and soon after."""
+    after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - 1e-6), None)
+    if after is None or (after == 0 and path[0][0] > utc_s + 1e-6):
+        return None
+    (t1, end), (t0, begin) = path[after], path[max(0, after - 1)]
+    if t1 - t0 > LOOK_S:
+        return None
+    part = 1.0 if t1 <= t0 else min(1.0, max(0.0, (utc_s - t0) / (t1 - t0)))
+    x0, y0, x1, y1 = ((1 - part) * a + part * b for a, b in zip(begin, end, strict=True))
+    around = path[max(0, after - 2) : after + 3]
+    near = [(at_s, foot_point(box)) for at_s, box in around if abs(at_s - utc_s) <= _SPEED_S]
+    if len(near) < 2:
+        near = [(t0, foot_point(begin)), (t1, foot_point(end))]
+    passed = near[-1][0] - near[0][0]
+    if passed <= 0:
+        return Passer(number, (x0, y0, x1, y1), (0.0, 0.0))
+    vx, vy = ((b - a) / passed for a, b in zip(near[0][1], near[-1][1], strict=True))
+    return Passer(number, (x0, y0, x1, y1), (vx, vy))
+
+
+def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int, Passer]:
+    """Place of a label -> the object that it shows, each once, the best fit first, whatever their classes."""
+    out: dict[int, Passer] = {}
+    if not passers or not labels:
+        return out
+    overlap = box_iou(np.array([p.box for p in passers]), np.array([label.box for label in labels]))
+    taken: set[int] = set()
+    for place in np.argsort(-overlap, axis=None, kind="stable"):
+        a, b = divmod(int(place), len(labels))
+        if overlap[a, b] < _SAME:
+            break
+        if a not in taken and b not in out:
+            taken.add(a)
+            out[b] = passers[a]
+    return out
+
+
+def _usual(box: Box, ways: np.ndarray) -> Point:
+    """How objects of a box's size went near it; it stands where that is not known."""
+    if not len(ways):
+        return 0.0, 0.0
+    x, y = foot_point(box)
+    off = ((ways[:, 0] - x) ** 2 + (ways[:, 1] - y) ** 2) / _NEAR**2
+    off += (ways[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
+    weight = np.exp(-0.5 * np.minimum(off, 60.0))
+    total = float(weight.sum())
+    if total < _LEAST:
+        return 0.0, 0.0
+    return float(weight @ ways[:, 3]) / total, float(weight @ ways[:, 4]) / total
+
+
+def _size(box: Box) -> float:
+    return math.sqrt(max(1e-4, box[2] - box[0]) * max(1e-4, box[3] - box[1]))

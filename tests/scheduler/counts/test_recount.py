@@ -1,0 +1,90 @@
+"""Crossings counted again by labels: worked examples, and what holds for any labels."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.counts import Counted, CountLine, Place
+from edge.core.tracks import TrackedObject
+from edge.core.zones import Box
+from scheduler.counts.near import NamedBox
+from scheduler.counts.recount import Instant, Passer, at_instant, recounted, ways_after
+
+GATE = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
+FORWARD = Place("line", "gate", "forward")
+
+
+def box(x: float, y: float) -> Box:
+    return x - 0.05, y - 0.1, x + 0.05, y
+
+
+def walk(number: int, x: float, name: str = "car") -> list[tuple[float, tuple[TrackedObject, ...]]]:
+    """Down the picture over the gate, 0.2 a second: it is on the gate at 100 s."""
+    out = []
+    for n in range(-10, 11):
+        at_s = 100.0 + 0.2 * n
+        one = TrackedObject(
+            number, "north", name, 0.9, box(x, 0.5 + 0.04 * n), 98.0, at_s, 0.0, 3, began_box=box(x, 0.1)
+        )
+        out.append((at_s, (one,)))
+    return out
+
+
+def crossing(number: int, at_s: float, name: str = "car") -> Counted:
+    return Counted(FORWARD, name, number, at_s)
+
+
+def test_an_object_is_where_it_was_between_two_answers_and_its_foot_has_a_speed() -> None:
+    (one,) = at_instant(walk(1, 0.5), [], 100.1).passers
+    assert abs(one.box[3] - 0.52) < 1e-6
+    assert abs(one.velocity[0]) < 1e-6
+    assert abs(one.velocity[1] - 0.2) < 1e-6
+    assert at_instant(walk(1, 0.5), [], 90.0).passers == (), "it was not there yet"
+    assert at_instant(walk(1, 0.5), [], 110.0).passers == (), "it is gone"
+
+
+def test_a_label_of_an_object_that_was_counted_is_the_same_crossing() -> None:
+    instant = at_instant(walk(1, 0.5), [crossing(1, 100.2)], 100.0)
+    assert recounted(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], ()).found == {(FORWARD, "car"): (1, 1, 1)}
+    as_truck = recounted(instant, [NamedBox(box(0.5, 0.5), "truck")], [GATE], ()).found
+    assert as_truck == {(FORWARD, "car"): (1, 0, 0), (FORWARD, "truck"): (0, 1, 0)}
+    assert recounted(instant, [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}, "there was none"
+
+
+def test_one_counted_at_another_time_is_not_counted_here() -> None:
+    instant = at_instant(walk(1, 0.5), [crossing(1, 101.5)], 100.0)
+    assert recounted(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], ()).found == {}
+
+
+def test_an_object_that_is_followed_but_was_not_counted_crosses_as_it_goes() -> None:
+    instant = at_instant(walk(1, 0.5), [], 100.0)
+    label = NamedBox(box(0.5, 0.51), "car")
+    assert recounted(instant, [label], [GATE], ()).found == {(FORWARD, "car"): (0, 1, 0)}
+    assert recounted(instant, [label], [CountLine("gate", GATE.start, GATE.end, ("bus",))], ()).found == {}
+
+
+def test_one_that_is_not_followed_goes_as_others_went() -> None:
+    ways = ways_after((), at_instant(walk(1, 0.5), [], 100.0))
+    missed = NamedBox(box(0.5, 0.52), "car")
+    assert recounted(Instant(200.0), [missed], [GATE], ways).found == {(FORWARD, "car"): (0, 1, 0)}
+    assert recounted(Instant(200.0), [missed], [GATE], ()).found == {}, "nobody knows how it goes"
+    elsewhere = NamedBox(box(0.5, 0.9), "car")
+    assert recounted(Instant(200.0), [elsewhere], [GATE], ways).found == {}
+
+
+numbers = st.integers(1, 4)
+feet = st.tuples(st.floats(0.1, 0.9), st.floats(0.2, 0.9))
+passers = st.lists(st.builds(lambda n, f: Passer(n, box(*f), (0.0, 0.2)), numbers, feet), max_size=4)
+labels = st.lists(st.builds(lambda f, c: NamedBox(box(*f), c), feet, st.sampled_from(["car", "bus"])), max_size=6)
+
+
+@given(passers, st.lists(numbers, max_size=4, unique=True), labels)
+def test_no_more_are_the_same_than_there_are_of_either(
+    followed: list[Passer], counted: list[int], told: list[NamedBox]
+) -> None:
+    by_number = {p.number: p for p in followed}
+    at_gate = tuple(crossing(n, 100.0) for n in counted)
+    instant = Instant(100.0, tuple(by_number.values()), at_gate, {n: frozenset({"gate"}) for n in counted})
+    for mine, theirs, same in recounted(instant, told, [GATE], ()).found.values():
+        assert 0 <= same <= min(mine, theirs)

@@ -1,0 +1,69 @@
+"""How objects go at a place is learned, and says where the next ones are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edge.core.tracks import Seen
+from edge.tracking import TrackerState, step
+from edge.tracking.boxes import iou
+from edge.tracking.flow import Flow, Sample
+from edge.tracking.going import expected
+
+
+def sample(x: float, vy: float = 0.4, name: str = "car") -> Sample:
+    return Sample((x, 0.5), 0.1, (0.0, vy), 0.8, name)
+
+
+def test_an_object_goes_as_others_went_there() -> None:
+    flow = Flow().with_samples([sample(0.5), sample(0.51), sample(0.49), sample(0.5)])
+    places = np.array([[0.5, 0.5], [0.9, 0.5]])
+    going = flow.at(places, np.array([0.1, 0.1]), np.zeros((2, 2)), np.array([0.1, 0.1]), ["car", "car"])
+    assert going.known.tolist() == [True, False]
+    assert going.way[0].tolist() == pytest.approx([0.0, 0.4])
+    assert going.growth[0] == pytest.approx(0.8)
+
+
+def test_of_two_directions_it_is_that_of_the_object() -> None:
+    flow = Flow().with_samples([sample(0.5, vy) for vy in (0.6, 0.6, 0.6, -0.6, -0.6, -0.6)])
+    here, size = np.array([[0.5, 0.5]]), np.array([0.1])
+    up = flow.at(here, size, np.array([[0.0, -0.5]]), np.array([0.001]), ["car"])
+    assert up.way[0, 1] < -0.55
+    either = flow.at(here, size, np.array([[0.0, 0.0]]), np.array([0.1]), ["car"])
+    assert either.way[0, 1] == pytest.approx(0.0, abs=1e-9)
+    assert either.variance[0] > up.variance[0]
+
+
+def test_the_order_of_samples_says_nothing_and_old_ones_give_way() -> None:
+    new = [sample(0.1 * n, name=name) for n in range(5) for name in ("car", "bus")]
+    assert Flow().with_samples(new).samples.tolist() == Flow().with_samples(new[::-1]).samples.tolist()
+    flow = Flow().with_samples([sample(0.1)])
+    for _ in range(300):
+        flow = flow.with_samples([sample(0.9)] * 5)
+    assert len(flow.samples) == 1000
+    assert float(flow.samples[:, 0].min()) == 0.9
+
+
+def box_at(depth_m: float) -> tuple[float, float, float, float]:
+    """A car that comes towards the camera, so far away from it."""
+    x, y, half = 0.5 + 1.5 / depth_m, 0.2 + 5.0 / depth_m, 0.9 / depth_m
+    return x - half, y - half, x + half, y + half
+
+
+def test_a_car_that_is_not_seen_is_expected_where_others_were_by_then() -> None:
+    """At 12 m/s it is soon twice as large and as fast, which its own speed does not say."""
+    state, number, at_s = TrackerState("gate"), 1, 0.0
+    for car in range(7):
+        at_s += 10.0
+        for n in range(11 if car == 6 else 16):
+            at_s += 0.2
+            boxes = np.array([box_at(44.0 - 2.4 * n)], np.float32)
+            seen = Seen(at_s, 1e9 + at_s, boxes, np.full(1, 0.9, np.float32), ("car",))
+            done = step(state, seen, next_id=number)
+            state, number = done.state, done.next_id
+    later_s, there = at_s + 0.4, np.array([box_at(44.0 - 2.4 * 12)])
+    by_flow = expected(state.tracks, state.flow, later_s)[-1].predicted(later_s)
+    by_itself = expected(state.tracks, Flow(), later_s)[-1].predicted(later_s)
+    fits = [float(iou(np.array([box]), there)[0, 0]) for box in (by_flow, by_itself)]
+    assert fits[0] > fits[1] + 0.1, fits
