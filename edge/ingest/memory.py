@@ -1,4 +1,4 @@
-"""Give freed memory back to the system after a connection ended."""
+"""Give freed memory back to the system after a connection ended, or a clip was written."""
 
 from __future__ import annotations
 

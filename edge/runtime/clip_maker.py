@@ -18,6 +18,7 @@ from edge.core.clips import CODECS, TICKS, ClipAsked, ClipFailed, ClipMade, Cut,
 from edge.core.errors import DiskFull, MagpieError
 from edge.core.vision import Observation
 from edge.ingest.masking import Masker
+from edge.ingest.memory import give_back
 from edge.settings import CameraSettings, ClipSettings
 from scheduler.clips.asking import MOST_AT_ONCE
 from scheduler.clips.cutting import cut, due
@@ -138,6 +139,8 @@ class ClipMaker:
         except Exception:  # nothing that a camera sent may end its worker
             log.exception("clip %d could not be written", asked.number)
             return ClipFailed(asked.number, asked.camera, "not_written")
+        finally:
+            give_back()
         codec = footage.codec if mask is None else "h264"
         return ClipMade(
             asked.number, asked.camera, footage.begins_utc_s, file.seconds, codec, file.width, file.height, file.bytes,
