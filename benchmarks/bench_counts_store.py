@@ -24,6 +24,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
 from edge.core.clock import SystemClock
 from edge.core.counts import STEP_S
@@ -108,7 +109,8 @@ async def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             for x in range(year, NOW, s)
         ]
         fill(store, t.count_watched, iter(watched))
-        counts = ObjectCounts(store, SystemClock(), lambda *_: None, lambda: ())
+        minutes = CountedMinutes(store, dict, lambda _: None)
+        counts = ObjectCounts(store, SystemClock(), lambda *_: None, lambda: (), minutes)
         asked = {
             "a day by hour": lambda camera: counts.of_camera(camera, "hour", NOW - 86_400, NOW),
             "a year by day": lambda camera: counts.of_camera(camera, "day", year, NOW),

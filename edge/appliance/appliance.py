@@ -17,6 +17,7 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.all_boxes import AllBoxes
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
+from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.fleet import Fleet
 from edge.appliance.fleet_jobs import FleetJobs
@@ -186,8 +187,15 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
+        minutes = CountedMinutes(
+            store, lambda: {name: c.settings for name, c in self.runtime.cameras.items()}, outputs.deliver
+        )
         counts = ObjectCounts(
-            store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
+            store,
+            clock,
+            lambda code, message: self.runtime.complaints.add(code, message),
+            lambda: self.runtime.cameras,
+            minutes,
         )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
@@ -387,6 +395,8 @@ class Appliance:
                 health,
                 {c.id: expected_accuracy(c.version) for c in cameras},
                 {c.id: c.settings.retraining.enabled for c in cameras},
+                services.counts.minutes.places(),
+                services.counts.minutes.latest,
             )
 
         async def set_retraining(camera: str, on: bool, by: str) -> None:

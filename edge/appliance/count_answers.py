@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from edge.appliance.answers.counts import CountsAnswer
 from edge.appliance.answers.read import read
-from edge.core.counts import STEP_S, Corrected, Count, CountCheck, Step, WatchedTime, summed
+from edge.core.counts import STEP_S, Count, CountCheck, Step, WatchedTime, count_row, summed, watched_part
 from scheduler.counts.checks import CheckIndex
-from scheduler.counts.correction import corrected
-from scheduler.counts.near import checked_place
+from scheduler.counts.minutes import corrected_count
 
 
 def counts_answer(
@@ -34,18 +32,12 @@ def counts_answer(
     buckets = []
     for start in range(first, end, length):
         one = seen.get(start, WatchedTime(camera, start))
-        rows = [_row(c, _corrected(c, truth, start, start + length)) for c in by_start.get(start, ())]
-        buckets.append(
-            {
-                "start_utc_s": start,
-                "watched": round(min(1.0, one.seconds / length), 4),
-                "answers_per_s": round(one.answers / one.seconds, 2) if one.seconds > 0 else 0.0,
-                "counts": rows,
-            }
-        )
+        rows = [count_row(c, corrected_count(c, truth, start, start + length)) for c in by_start.get(start, ())]
+        part, rate = watched_part(one, length)
+        buckets.append({"start_utc_s": start, "watched": part, "answers_per_s": rate, "counts": rows})
     # Not the sum of the buckets' corrections: all of them lean on the same labels.
     sums = summed(replace(c, start_s=first) for c in counts)
-    totals = [_row(count, _corrected(count, truth, first, end)) for count in sums]
+    totals = [count_row(count, corrected_count(count, truth, first, end)) for count in sums]
     part = sum(w.seconds for w in watched) / (end - first)
     told = {
         "camera": camera, "step": step, "from_utc_s": first, "to_utc_s": end, "watched": round(min(1.0, part), 4),
@@ -53,16 +45,3 @@ def counts_answer(
     }  # fmt: skip
     # Read as a whole: a year has tens of thousands of rows.
     return read(CountsAnswer, told)
-
-
-def _corrected(count: Count, truth: CheckIndex, first: int, end: int) -> Corrected | None:
-    own, every = truth.around(checked_place(count.place), count.class_name, first, end)
-    return corrected(count.objects, own, every)
-
-
-def _row(count: Count, true: Corrected | None) -> dict[str, Any]:
-    return {
-        "kind": count.place.kind, "name": count.place.name, "way": count.place.way, "class": count.class_name,
-        "objects": count.objects, "seconds": round(count.seconds, 1), "standing_s": round(count.standing_s, 1),
-        "most": count.most, "corrected": None if true is None else true.to_json(),
-    }  # fmt: skip

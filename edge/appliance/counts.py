@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edge.appliance.answers.counts import CountsAnswer
 from edge.appliance.count_answers import counts_answer
+from edge.appliance.counted_minutes import CountedMinutes
 from edge.core import checks
 from edge.core.clock import Clock
 from edge.core.counts import STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
@@ -71,8 +72,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `counted` has the objects counted since the start by camera, place and class, `lost` the records that could not be
-    kept."""
+    `minutes` are told to outputs; `counted` has the objects counted since the start by camera, place and class, `lost`
+    the records that could not be kept."""
 
     def __init__(
         self,
@@ -80,11 +81,15 @@ class ObjectCounts:
         clock: Clock,
         complain: Callable[[str, str], None],
         cameras: Callable[[], Collection[str]],
+        minutes: CountedMinutes,
     ) -> None:
         self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
+        self.minutes = minutes
+        #: They take their turn after every round of writing that left nothing behind, and are given the time.
+        self.followers: list[Callable[[float], Awaitable[None]]] = [minutes.tell]
         self.counted: dict[tuple[str, Place, str], int] = {}
         self.lost = 0
 
@@ -173,10 +178,21 @@ class ObjectCounts:
         while True:
             await asyncio.sleep(_WRITE_EVERY_S)
             try:
-                await self.flush(self._clock.utc())
+                await self.look(self._clock.utc())
             except Exception:  # one bad value must not end all counting
                 log.exception("counts: writing failed")
                 self._complain("counts_not_written", "counts could not be written; the log tells more")
+
+    async def look(self, now_utc_s: float) -> None:
+        """Write the minutes that are over; then those who follow the numbers take their turn."""
+        await self.flush(now_utc_s)
+        if self._waiting:
+            return
+        for follower in self.followers:
+            try:
+                await follower(now_utc_s)
+            except MagpieError as error:  # the next round tries again
+                self._complain("counts_not_told", f"counts could not be told: {error}")
 
     async def close(self) -> None:
         """Write everything, the minute that is not over, too. Safe to call twice."""
@@ -230,9 +246,10 @@ class ObjectCounts:
         return counts_answer(camera, step, first, end, counts, watched, found)
 
     def told(self) -> dict[str, Any]:
-        """For metrics: {"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost"}."""
+        """For metrics: {"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost",
+        "minutes": see `CountedMinutes.told`}."""
         rows = [
             {"camera": camera, "kind": place.kind, "name": place.name, "way": place.way, "class": name, "objects": n}
             for (camera, place, name), n in sorted(self.counted.items())
         ]
-        return {"counted": rows, "lost": self.lost}
+        return {"counted": rows, "lost": self.lost} | self.minutes.told()

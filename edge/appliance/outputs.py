@@ -116,8 +116,8 @@ class Outputs:
         settings = self.settings
         wanted: list[tuple[str, Wanted]] = []
         if settings.mqtt is not None and settings.mqtt.enabled:
-            kinds = frozenset(("alarm", "object") if settings.mqtt.objects else ("alarm",))
-            wanted.append((MQTT, Wanted(kinds)))
+            asked = {"alarm": True, "object": settings.mqtt.objects, "count": settings.mqtt.counts}
+            wanted.append((MQTT, Wanted(frozenset(name for name, on in asked.items() if on))))
         wanted += [
             (WEBHOOK + w.id, Wanted(frozenset(w.kinds), frozenset(w.cameras), frozenset(w.severities),
                                     frozenset(w.phases)))

@@ -140,6 +140,62 @@ class Corrected:
         return {"value": round(self.value, 2), "low": round(self.low, 2), "high": round(self.high, 2)}
 
 
+@dataclass(frozen=True)
+class PlaceCount:
+    """Objects of all classes at one place in one bucket. `corrected` None: nothing is known; `most`: in a zone at
+    once."""
+
+    place: Place
+    objects: int
+    corrected: Corrected | None
+    most: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        true = None if self.corrected is None else self.corrected.to_json()
+        return {"objects": self.objects, "corrected": true, "most": self.most}
+
+
+@dataclass(frozen=True)
+class CountedMinute:
+    """A minute of a camera that is over, as outputs and metrics tell it: once. `watched`: the part of it [0, 1] in
+    which answers came; `counts` by place and class, `places` all classes at every place of the camera."""
+
+    camera: str
+    start_s: int
+    watched: float
+    answers_per_s: float
+    counts: tuple[tuple[Count, Corrected | None], ...]
+    places: tuple[PlaceCount, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For outputs: a bucket as REST tells it, with its camera and its length."""
+        return {
+            "camera": self.camera, "start_utc_s": self.start_s, "seconds": STEP_S["minute"], "watched": self.watched,
+            "answers_per_s": self.answers_per_s, "counts": [count_row(*row) for row in self.counts],
+        }  # fmt: skip
+
+
+def count_row(count: Count, true: Corrected | None) -> dict[str, Any]:
+    """A count as it is told, without its bucket."""
+    return {
+        "kind": count.place.kind, "name": count.place.name, "way": count.place.way, "class": count.class_name,
+        "objects": count.objects, "seconds": round(count.seconds, 1), "standing_s": round(count.standing_s, 1),
+        "most": count.most, "corrected": None if true is None else true.to_json(),
+    }  # fmt: skip
+
+
+def watched_part(watched: WatchedTime, length_s: int) -> tuple[float, float]:
+    """The part of a bucket of `length_s` seconds that was watched [0, 1], and the answers per second in it."""
+    rate = round(watched.answers / watched.seconds, 2) if watched.seconds > 0 else 0.0
+    return round(min(1.0, watched.seconds / length_s), 4), rate
+
+
+def places_of(lines: Iterable[str], zones: Iterable[str]) -> tuple[Place, ...]:
+    """The places that a camera's lines and zones make, by name, without movements."""
+    ways: tuple[Direction, ...] = ("forward", "backward")
+    return (*(Place("line", n, way) for n in lines for way in ways), *(Place("zone", n) for n in zones))
+
+
 def summed(counts: Iterable[Count]) -> tuple[Count, ...]:
     """Counts with those of the same bucket, place and class added up, in order."""
     found: dict[tuple[str, int, Place, str], Count] = {}

@@ -15,13 +15,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
 from edge.core.alarms import Alarm
+from edge.core.counts import CountedMinute
 from edge.core.errors import InvalidValue
 from edge.core.tracks import ObjectNews
 
 Json = dict[str, Any]
-Kind = Literal["alarm", "object"]
+Kind = Literal["alarm", "object", "count"]
 #: The kinds of messages.
-OutputEvent = Alarm | ObjectNews
+OutputEvent = Alarm | ObjectNews | CountedMinute
 
 MQTT: Final = "mqtt"
 WEBHOOK: Final = "webhook/"
@@ -108,7 +109,8 @@ class QueueLimits:
 @dataclass(frozen=True)
 class Wanted:
     """Which messages a destination gets; an empty list is no restriction. A message of the whole appliance (no camera)
-    goes to those that do not name cameras. Severities count for alarms only."""
+    goes to those that do not name cameras. Severities count for alarms only, phases
+    for alarms and objects."""
 
     kinds: frozenset[str] = frozenset()
     cameras: frozenset[str] = frozenset()
@@ -121,6 +123,8 @@ class Wanted:
             return False
         if self.cameras and event.camera not in self.cameras:
             return False
+        if isinstance(event, CountedMinute):
+            return True
         if self.phases and event.phase not in self.phases:
             return False
         return not isinstance(event, Alarm) or not self.severities or event.severity in self.severities
@@ -155,6 +159,8 @@ class DestinationCounts:
 
 def kind_of(event: OutputEvent) -> Kind:
     """The kind that destinations ask for."""
+    if isinstance(event, CountedMinute):
+        return "count"
     return "alarm" if isinstance(event, Alarm) else "object"
 
 

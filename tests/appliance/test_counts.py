@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
 from edge.core.clock import ManualClock
+from edge.core.counts import CountedMinute
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.facts import FrameLabelled, FrameSampled
 from edge.core.labels import LabelledFrame, SampledFrame
@@ -34,10 +36,16 @@ class Box:
         self.complaints: list[str] = []
         self.there: list[str] = []
         self.store, self.clock = store, ManualClock(0.0)
-        self.counts = ObjectCounts(
-            store, self.clock, lambda code, message: self.complaints.append(code), self.there.copy
-        )
         self.settings = parse(CameraSettings, SETTINGS)
+        self.told_minutes: list[CountedMinute] = []
+        self.counts = self.begun()
+
+    def begun(self) -> ObjectCounts:
+        """The counts of another run of the appliance."""
+        minutes = CountedMinutes(self.store, lambda: {"north": self.settings}, self.told_minutes.append)
+        return ObjectCounts(
+            self.store, self.clock, lambda code, message: self.complaints.append(code), self.there.copy, minutes
+        )
 
     def see(self, at_s: float, *objects: tuple[int, float]) -> None:
         """An answer at `at_s` after the hour with objects (number, foot)."""
@@ -134,3 +142,36 @@ async def test_questions_that_cannot_be_answered(box: Box) -> None:
         box.counts.of_camera("north", "minute", HOUR, HOUR + 60 * 2001)
     with pytest.raises(InvalidValue, match="step"):
         box.counts.of_camera("north", "week", HOUR, HOUR + 60)  # type: ignore[arg-type]
+
+
+async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await box.counts.look(HOUR + 20.0)
+    box.see(21.0, (1, 0.45))
+    box.see(22.0, (1, 0.55))
+    await box.counts.close()
+    box.counts = box.begun()
+    box.see(40.0, (2, 0.45))
+    box.see(41.0, (2, 0.55))
+    await box.counts.look(HOUR + 70.0)
+    assert [m.start_s - HOUR for m in box.told_minutes] == [-60], "its last answers may be on their way"
+
+    def away(*_: object, **__: object) -> None:
+        raise Unavailable("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(box.store, "watched", away)
+        await box.counts.look(HOUR + 76.0)
+    assert box.complaints == ["counts_not_told"]
+    await box.counts.look(HOUR + 77.0)
+    await box.counts.look(HOUR + 120.0)
+    (_, minute) = box.told_minutes
+    assert (minute.start_s, [(c.class_name, c.objects) for c, _ in minute.counts]) == (HOUR, [("car", 2)])
+    assert box.counts.told()["minutes"][0]["places"][0]["objects"] == 2
+    await box.counts.look(HOUR + 140.0)
+    assert (box.told_minutes[-1].start_s - HOUR, box.told_minutes[-1].watched) == (60, 0.0), "unknown is told, too"
+    box.settings = parse(CameraSettings, {**SETTINGS, "enabled": False})
+    await box.counts.look(HOUR + 200.0)
+    assert len(box.told_minutes) == 3
+    assert box.counts.told()["minutes"] == []

@@ -94,6 +94,7 @@ class DictAppliance:
         self.picture_pause_s = 0.02
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
+        self.minutes: list[Json] = []
         #: The overview's part of what is served; None: the page shows a site that serves nothing.
         self.serving_now: Json | None = None
         self.outputs = DictOutputs()
@@ -279,7 +280,7 @@ class DictState:
             "tenants": self.box.tenants.all(),
             "lending": FLEET["lending"],
             "fleet_jobs": JOBS,
-            "counting": {"counted": [], "lost": 0},
+            "counting": {"counted": [], "lost": 0, "minutes": self.box.minutes},
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,

@@ -49,11 +49,34 @@ class CountedSinceStart:
 
 
 @answer
+class PlaceMinuteAnswer:
+    """Objects of all classes at one place in one minute; `most`: in a zone at once."""
+
+    kind: Shown[PlaceKind]
+    name: Shown[str]
+    way: Shown[str]
+    objects: Shown[int]
+    corrected: Shown[CorrectedAnswer | None]
+    most: Shown[int]
+
+
+@answer
+class MinuteAnswer:
+    """The last minute of a camera that is over; `watched` 0: nothing is known of it."""
+
+    camera: OfCamera[str]
+    start_utc_s: Shown[int]
+    watched: Shown[float]
+    places: Shown[tuple[PlaceMinuteAnswer, ...]]
+
+
+@answer
 class CountingAnswer:
-    """Objects counted since the start; `lost`: records that could not be kept."""
+    """Objects counted since the start; `lost`: records that could not be kept; the last minute of each camera."""
 
     counted: Shown[tuple[CountedSinceStart, ...]]
     lost: Shown[int]
+    minutes: Shown[tuple[MinuteAnswer, ...]]
 
 
 @answer

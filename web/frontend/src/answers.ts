@@ -519,10 +519,11 @@ export type CountedSinceStart = {
   objects: number;
 };
 
-/** Objects counted since the start; `lost`: records that could not be kept. */
+/** Objects counted since the start; `lost`: records that could not be kept; the last minute of each camera. */
 export type CountingAnswer = {
   counted: CountedSinceStart[];
   lost: number;
+  minutes: MinuteAnswer[];
 };
 
 /** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets. */
@@ -1349,6 +1350,14 @@ export type MetricsSnapshot = {
   fleet_jobs: FleetJobsAnswer | null;
 };
 
+/** The last minute of a camera that is over; `watched` 0: nothing is known of it. */
+export type MinuteAnswer = {
+  camera: string;
+  start_utc_s: number;
+  watched: number;
+  places: PlaceMinuteAnswer[];
+};
+
 /** The demand on one served model; its model.yaml gives the rest. */
 export type ModelDemand = {
   /** requests per second to expect now; traffic corrects it */
@@ -1403,6 +1412,8 @@ export type MqttAnswer = {
   keepalive_s: number;
   /** send events of objects, not only alarms */
   objects: boolean;
+  /** send each minute's counts of cameras that have lines or zones */
+  counts: boolean;
   /** tell Home Assistant what there is */
   discovery: boolean;
   /** Home Assistant's own setting of that name */
@@ -1598,6 +1609,16 @@ export type PictureHeader = {
   labels: number[];
   delay_s: number;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+};
+
+/** Objects of all classes at one place in one minute; `most`: in a zone at once. */
+export type PlaceMinuteAnswer = {
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  objects: number;
+  corrected: CorrectedAnswer | null;
+  most: number;
 };
 
 /** A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1", and `basis`, what else
@@ -2710,7 +2731,7 @@ export type WebhookAnswer = {
   enabled: boolean;
   /** http:// or https://; redirects are not followed */
   url: string;
-  kinds: ("alarm" | "object")[];
+  kinds: ("alarm" | "object" | "count")[];
   /** empty: all */
   phases: ("new" | "update" | "end")[];
   /** empty: all */

@@ -1,0 +1,56 @@
+"""Minutes that are over: which are to be told now, and what is told of one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from edge.core.counts import STEP_S, Corrected, Count, CountedMinute, Place, PlaceCount, WatchedTime, watched_part
+from scheduler.counts.checks import CheckIndex
+from scheduler.counts.correction import corrected
+from scheduler.counts.near import checked_place
+
+MINUTE_S: Final = STEP_S["minute"]
+#: So long after its end a minute's last answers have come and are in the database.
+SETTLED_S: Final = 15.0
+#: Minutes that are older are told by nobody: after a long time without a database, or without a box.
+LATEST_S: Final = 3600
+
+
+def due_minutes(told_until_s: int | None, now_utc_s: float) -> range:
+    """The beginnings of the minutes to be told at `now_utc_s`, of which those that begin before `told_until_s` were
+    told (None: nothing was ever told; then the last one). After the clock was set back nothing is told until it has
+    caught up: no minute is told twice. If it was set back by more than an hour, time begins anew."""
+    end = int((now_utc_s - SETTLED_S) // MINUTE_S) * MINUTE_S
+    if told_until_s is None or told_until_s > end + LATEST_S:
+        return range(end - MINUTE_S, end, MINUTE_S)
+    return range(max(told_until_s, end - LATEST_S), end, MINUTE_S)
+
+
+def corrected_count(count: Count, truth: CheckIndex, first_s: float, end_s: float) -> Corrected | None:
+    """A count of the time from `first_s` to `end_s`, corrected by the labels around that time; None: too few."""
+    own, every = truth.around(checked_place(count.place), count.class_name, first_s, end_s)
+    return corrected(count.objects, own, every)
+
+
+def counted_minute(
+    watched: WatchedTime, places: Sequence[Place], counts: Sequence[Count], truth: CheckIndex
+) -> CountedMinute:
+    """The minute of `watched`, in which `counts` were counted. `places`: those that the camera has now."""
+    first, end = watched.start_s, watched.start_s + MINUTE_S
+    at: dict[Place, list[Count]] = defaultdict(list)
+    for count in counts:
+        at[count.place].append(count)
+    part, rate = watched_part(watched, MINUTE_S)
+    return CountedMinute(
+        watched.camera, first, part, rate, tuple((c, corrected_count(c, truth, first, end)) for c in counts),
+        tuple(_all_classes(place, at.get(place, ()), truth, first, end) for place in places),
+    )  # fmt: skip
+
+
+def _all_classes(place: Place, counts: Sequence[Count], truth: CheckIndex, first_s: int, end_s: int) -> PlaceCount:
+    objects = sum(c.objects for c in counts)
+    every = truth.around(checked_place(place), "", first_s, end_s)[1]
+    # The most of each class need not have been there at the same moment.
+    return PlaceCount(place, objects, corrected(objects, every, every), max((c.most for c in counts), default=0))
