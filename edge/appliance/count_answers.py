@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from edge.appliance.answers.counts import CountsAnswer
 from edge.appliance.answers.read import read
+from edge.appliance.count_table import formats
 from edge.core.counts import STEP_S, Count, CountCheck, Step, WatchedTime, count_row, summed, watched_part
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.minutes import corrected_count
@@ -41,7 +42,7 @@ def counts_answer(
     part = sum(w.seconds for w in watched) / (end - first)
     told = {
         "camera": camera, "step": step, "from_utc_s": first, "to_utc_s": end, "watched": round(min(1.0, part), 4),
-        "totals": totals, "buckets": buckets,
+        "totals": totals, "buckets": buckets, "formats": formats(),
     }  # fmt: skip
     # Read as a whole: a year has tens of thousands of rows.
     return read(CountsAnswer, told)

@@ -1,12 +1,12 @@
-"""`magpie counts`: counted objects of a camera over a time, of a running appliance, as a table or as CSV."""
+"""`magpie counts`: counted objects of a camera over a time, of a running appliance: shown, or as a file."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from edge.commands.remote import Remote
 from edge.core.counts import STEP_S
 from edge.core.errors import InvalidValue
+from edge.files import write_whole
 from edge.ingest.secrets import resolve_secret
 
 _COLUMNS: Final = ("from", "watched", "place", "class", "objects", "corrected", "low", "high", "seconds", "most")
@@ -29,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", required=True, metavar="TIME", help="as --from; buckets that begin before it")
     parser.add_argument("--step", choices=tuple(STEP_S), default="hour", help="length of a bucket (%(default)s)")
-    parser.add_argument("--csv", action="store_true", help="CSV on standard output instead of a table")
+    parser.add_argument("--format", choices=("csv", "parquet"), help="a file instead of a table to read")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the file goes; without it: standard output")
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="a running appliance (%(default)s)")
     parser.add_argument("--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key], an API token")
 
@@ -38,12 +40,13 @@ def run(args: argparse.Namespace) -> int:
     """0: done. Raises MagpieError: no such camera, a time that cannot be read, an appliance that does not answer."""
     asked = {"from": _utc_s("--from", args.from_), "to": _utc_s("--to", args.to), "step": args.step}
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
-    found = remote.ask("GET", f"/cameras/{quote(args.camera, safe='')}/counts?{urlencode(asked)}")
-    if args.csv:
-        writer = csv.writer(sys.stdout)
-        writer.writerow(_COLUMNS)
-        writer.writerows(row for bucket in found["buckets"] for row in _rows(bucket))
+    path = f"/cameras/{quote(args.camera, safe='')}/counts"
+    if args.format is not None:
+        _write(remote.fetch(f"{path}.{args.format}?{urlencode(asked)}"), args.out)
         return 0
+    if args.out is not None:
+        raise InvalidValue("--out", str(args.out), "only with --format csv or --format parquet")
+    found = remote.ask("GET", f"{path}?{urlencode(asked)}")
     table = Table(*_COLUMNS, title=f"{args.camera}: {100 * found['watched']:.0f} % of the time watched")
     for bucket in found["buckets"]:
         for row in _rows(bucket):
@@ -52,6 +55,18 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(*map(str, row), style="bold")
     Console().print(table)
     return 0
+
+
+def _write(content: bytes, out: Path | None) -> None:
+    """To a file, which is whole or not there, or to standard output. Raises InvalidValue."""
+    if out is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    try:
+        write_whole(out, content)
+    except OSError as error:
+        raise InvalidValue("--out", str(out), f"a file that can be written ({error.strerror})") from None
 
 
 def _utc_s(option: str, text: str) -> float:

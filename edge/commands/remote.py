@@ -35,6 +35,14 @@ class Remote:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON, None for an empty one. Raises NotFound, MagpieError (refused: its words), Unavailable."""
+        raw = self.fetch(path, method, body)
+        try:
+            return json.loads(raw) if raw else None
+        except ValueError as error:
+            raise Unavailable(f"{without_credentials(self._base + path)}: no appliance answers: {error}") from None
+
+    def fetch(self, path: str, method: str = "GET", body: Any = None) -> bytes:
+        """The answer's bytes. Raises as `ask`."""
         headers = {"content-type": "application/json"}
         if self._token:
             headers["authorization"] = f"Bearer {self._token.reveal()}"
@@ -43,13 +51,15 @@ class Remote:
         where = without_credentials(self._base + path)
         try:
             with self._opener.open(request, timeout=_PATIENCE_S) as response:
-                raw = response.read(_LARGEST)
-                return json.loads(raw) if raw else None
+                content: bytes = response.read(_LARGEST + 1)
         except urllib.error.HTTPError as error:
             words = _words(error, where)
             raise (NotFound(words) if error.code == 404 else MagpieError(words)) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             raise Unavailable(f"{where}: no appliance answers: {getattr(error, 'reason', error)}") from None
+        if len(content) > _LARGEST:
+            raise MagpieError(f"{where}: the answer has more than {_LARGEST >> 20} MiB")
+        return content
 
 
 def _words(error: urllib.error.HTTPError, where: str) -> str:

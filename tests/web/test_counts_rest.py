@@ -31,6 +31,7 @@ async def test_counts_as_json_and_as_a_table(tmp_path: Path, sqlite_template: Pa
         assert [r["objects"] for r in rows] == ["41", ""], "what was not watched is no zero"
         assert rows[0]["low"] == "40.2"
         assert rows[1]["watched"] == "0.0"
+        assert (await client.get(asked.replace("counts?", "counts.parquet?"), headers=other)).status_code == 404
         for bad, field in (
             ("from=2&to=1", "to"),
             ("from=x&to=1", "query.from"),

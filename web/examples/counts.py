@@ -23,4 +23,5 @@ COUNTS: Final[Example] = {
         {"start_utc_s": _HOUR, "watched": 0.98, "answers_per_s": 4.9, "counts": [_ROW]},
         {"start_utc_s": _HOUR + 3600, "watched": 0.0, "answers_per_s": 0.0, "counts": []},
     ],
+    "formats": ["csv", "parquet"],
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -92,7 +92,8 @@ class BucketAnswer:
 
 @answer
 class CountsAnswer:
-    """The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets."""
+    """The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets;
+    `formats` in which this box writes them as a file."""
 
     camera: OfCamera[str]
     step: Shown[Step]
@@ -101,3 +102,4 @@ class CountsAnswer:
     watched: Shown[float]
     totals: Shown[tuple[CountAnswer, ...]]
     buckets: Shown[tuple[BucketAnswer, ...]]
+    formats: Shown[tuple[Literal["csv", "parquet"], ...]]

@@ -526,7 +526,8 @@ export type CountingAnswer = {
   minutes: MinuteAnswer[];
 };
 
-/** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets. */
+/** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets;
+ * `formats` in which this box writes them as a file. */
 export type CountsAnswer = {
   camera: string;
   step: "minute" | "hour" | "day";
@@ -535,6 +536,7 @@ export type CountsAnswer = {
   watched: number;
   totals: CountAnswer[];
   buckets: BucketAnswer[];
+  formats: ("csv" | "parquet")[];
 };
 
 /** The performance expected with a share at the present load, and its bounds (about 90 %). */

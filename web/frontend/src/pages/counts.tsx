@@ -16,6 +16,8 @@ const EVERY_S = 60;
 const DAY_S = 86_400;
 const WEEK_S = 7 * DAY_S;
 
+const FORMAT_WORDS = { csv: "CSV", parquet: "Parquet" } as const;
+
 type Span = "day" | "week";
 
 /** Midnight of this browser's day, UTC seconds. */
@@ -92,11 +94,12 @@ export function CountsPage({ known, now_s }: PageProps) {
             <option value="week">seven days</option>
           </select>
         </label>
-        {camera !== null && (
-          <a href={`${PREFIX}${path(camera, first, end).replace("/counts?", "/counts.csv?")}`} download>
-            As CSV
-          </a>
-        )}
+        {camera !== null &&
+          (found.value?.formats ?? []).map((format) => (
+            <a key={format} href={`${PREFIX}${path(camera, first, end).replace("/counts?", `/counts.${format}?`)}`} download>
+              As {FORMAT_WORDS[format]}
+            </a>
+          ))}
       </section>
       {camera === null ? (
         <Empty title="No camera yet" level={2}>
