@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from edge.appliance.answers.counts import CountsAnswer
+from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.answers.read import read
 from edge.appliance.count_table import formats
 from edge.core.counts import STEP_S, Count, CountCheck, Step, WatchedTime, count_row, summed, watched_part
 from scheduler.counts.checks import CheckIndex
+from scheduler.counts.comparison import Comparison, Row
 from scheduler.counts.minutes import corrected_count
 
 
@@ -46,3 +48,30 @@ def counts_answer(
     }  # fmt: skip
     # Read as a whole: a year has tens of thousands of rows.
     return read(CountsAnswer, told)
+
+
+def comparison_answer(camera: str, step: Step, starts: range, before_s: int, found: Comparison) -> ComparisonAnswer:
+    """The answer about the buckets that begin at `starts` beside those from `before_s` on."""
+    buckets = [
+        {
+            "start_utc_s": p.start_s, "before_utc_s": p.before_s, "watched": p.watched,
+            "watched_before": p.watched_before, "compared": p.compared, "counts": _compared(p.objects),
+        }
+        for p in found.pairs
+    ]  # fmt: skip
+    told = {
+        "camera": camera, "step": step, "from_utc_s": starts.start, "to_utc_s": starts.stop,
+        "before_from_utc_s": before_s, "compared": round(found.compared, 4), "totals": _compared(found.totals),
+        "buckets": buckets,
+    }  # fmt: skip
+    return read(ComparisonAnswer, told)
+
+
+def _compared(rows: Mapping[Row, tuple[int, int]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": place.kind, "name": place.name, "way": place.way, "class": name, "objects": objects,
+            "before": before,
+        }
+        for (place, name), (objects, before) in rows.items()
+    ]  # fmt: skip

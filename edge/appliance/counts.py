@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edge.appliance.answers.counts import CountsAnswer
-from edge.appliance.count_answers import counts_answer
+from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
+from edge.appliance.count_answers import comparison_answer, counts_answer
 from edge.appliance.counted_minutes import CountedMinutes
 from edge.core import checks
 from edge.core.clock import Clock
@@ -27,6 +27,7 @@ from edge.core.zones import Zone
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention
 from edge.store.store import Store
+from scheduler.counts.comparison import compare
 from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked
 from scheduler.counts.tally import MinuteTally, answered, taken
 
@@ -230,20 +231,32 @@ class ObjectCounts:
 
     def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         """See `CountsService`."""
-        checks.one_of("step", step, STEP_S)
-        length = STEP_S[step]
-        first, end = int(from_utc_s // length) * length, int(-(-to_utc_s // length)) * length
-        if end <= first:
-            raise InvalidValue("to", to_utc_s, f"a time after `from` ({from_utc_s:g})")
-        if (end - first) // length > MOST_BUCKETS:
-            allowed = f"at most {MOST_BUCKETS} buckets: a longer step, or a shorter time"
-            raise InvalidValue("to", to_utc_s, allowed)
+        starts = _buckets(step, from_utc_s, to_utc_s)
+        first, end = starts.start, starts.stop
         counts = self._store.counts(camera, step, first, end)
         watched = self._store.watched(camera, step, first, end)
-        if not watched and camera not in self._known() and not self._store.has_counted(camera):
-            raise NotFound(f"camera {camera} does not exist, or never counted")
+        if not watched:
+            self._check_known(camera)
         found = self._store.count_checks(camera, first - AROUND_S, end + AROUND_S, _CLUSTER_S[step])
         return counts_answer(camera, step, first, end, counts, watched, found)
+
+    def compared(
+        self, camera: str, step: Step, from_utc_s: float, to_utc_s: float, before_utc_s: float
+    ) -> ComparisonAnswer:
+        """See `CountsService`."""
+        starts = _buckets(step, from_utc_s, to_utc_s)
+        before = int(before_utc_s // starts.step) * starts.step
+        if before >= starts.start:
+            raise InvalidValue("before", before_utc_s, f"a time before `from` ({from_utc_s:g})")
+        self._check_known(camera)
+        times = (starts.start, starts.stop), (before, before + len(starts) * starts.step)
+        counts = [self._store.counts(camera, step, *time) for time in times]
+        watched = [self._store.watched(camera, step, *time) for time in times]
+        return comparison_answer(camera, step, starts, before, compare(starts, before, *counts, *watched))
+
+    def _check_known(self, camera: str) -> None:
+        if camera not in self._known() and not self._store.has_counted(camera):
+            raise NotFound(f"camera {camera} does not exist, or never counted")
 
     def told(self) -> dict[str, Any]:
         """For metrics: {"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost",
@@ -253,3 +266,16 @@ class ObjectCounts:
             for (camera, place, name), n in sorted(self.counted.items())
         ]
         return {"counted": rows, "lost": self.lost} | self.minutes.told()
+
+
+def _buckets(step: Step, from_utc_s: float, to_utc_s: float) -> range:
+    """The beginnings of the buckets from the one that `from_utc_s` is in to before `to_utc_s`. Raises InvalidValue."""
+    checks.one_of("step", step, STEP_S)
+    length = STEP_S[step]
+    first, end = int(from_utc_s // length) * length, int(-(-to_utc_s // length)) * length
+    if end <= first:
+        raise InvalidValue("to", to_utc_s, f"a time after `from` ({from_utc_s:g})")
+    if (end - first) // length > MOST_BUCKETS:
+        allowed = f"at most {MOST_BUCKETS} buckets: a longer step, or a shorter time"
+        raise InvalidValue("to", to_utc_s, allowed)
+    return range(first, end, length)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from edge.appliance.answers.counts import CountsAnswer
+from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.core.counts import Step
 
 
@@ -14,3 +14,9 @@ class CountsService(Protocol):
     def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         """The buckets that begin in a time, also those of a camera that was removed. Raises NotFound (a camera that is
         not there and never counted), InvalidValue (a time that ends before it begins, or has too many buckets)."""
+
+    def compared(
+        self, camera: str, step: Step, from_utc_s: float, to_utc_s: float, before_utc_s: float
+    ) -> ComparisonAnswer:
+        """The same buckets beside as many from `before_utc_s` on. Raises as `of_camera`, and InvalidValue (`before` is
+        not before)."""

@@ -11,7 +11,7 @@ import pytest
 from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
 from edge.core.clock import ManualClock
-from edge.core.counts import CountedMinute
+from edge.core.counts import Count, CountedMinute, Place, WatchedTime
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.facts import FrameLabelled, FrameSampled
 from edge.core.labels import LabelledFrame, SampledFrame
@@ -91,6 +91,22 @@ async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watch
     assert found.totals == (row,)
     assert box.counts.told()["counted"][0]["objects"] == 20
     assert len(box.told("minute").buckets) == 60
+
+
+async def test_a_time_beside_an_earlier_one(box: Box) -> None:
+    def passing(camera_at: float, objects: int) -> list[Count]:
+        return [Count("north", HOUR + int(camera_at), Place("line", "gate", "forward"), "car", objects)]
+
+    whole = [WatchedTime("north", HOUR + at, 3600.0, 9) for at in (0, 3600, -7200)]
+    box.store.add_counts(passing(0.0, 9) + passing(3600.0, 5) + passing(-7200.0, 6), whole, [])
+    found = box.counts.compared("north", "hour", HOUR, HOUR + 7200, HOUR - 7200)
+    assert [(b.before_utc_s - HOUR, b.compared) for b in found.buckets] == [(-7200, True), (-3600, False)]
+    assert [(t.name, t.objects, t.before) for t in found.totals] == [("gate", 9, 6)]
+    assert found.compared == 0.5
+    with pytest.raises(InvalidValue, match="before"):
+        box.counts.compared("north", "hour", HOUR, HOUR + 7200, HOUR)
+    with pytest.raises(NotFound, match="south"):
+        box.counts.compared("south", "hour", HOUR, HOUR + 7200, HOUR - 7200)
 
 
 async def test_a_minute_that_is_not_over_is_written_at_the_end(box: Box) -> None:

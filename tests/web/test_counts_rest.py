@@ -24,6 +24,13 @@ async def test_counts_as_json_and_as_a_table(tmp_path: Path, sqlite_template: Pa
         found = (await client.get(asked, headers=viewer)).json()
         assert found["camera"] == "north"
         assert found["totals"][0]["class"] == "car"
+        compared = asked.replace("counts?", "counts/compared?")
+        assert (await client.get(compared, headers=other)).status_code == 404
+        beside = (await client.get(compared, headers=viewer)).json()
+        assert beside["from_utc_s"] - beside["before_from_utc_s"] == 7 * 86_400
+        assert (beside["compared"], beside["totals"][0]["before"]) == (0.5, 36)
+        refused = await client.get(f"{compared}&before=1790000000", headers=viewer)
+        assert refused.json()["error"]["problems"][0]["path"] == "before"
         table = await client.get(asked.replace("counts?", "counts.csv?"), headers=viewer)
         assert table.headers["content-type"].startswith("text/csv")
         assert "north-counts-" in table.headers["content-disposition"]

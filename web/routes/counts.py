@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Query, Response
 
-from edge.appliance.answers.counts import CountsAnswer
+from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.count_table import MEDIA_TYPES, TableFormat, table
 from edge.appliance.counts_service import CountsService
 from edge.core.counts import Step
@@ -20,14 +20,19 @@ from web.roles import VIEWER
 router = rest_router("cameras", "/cameras/{camera}")
 ROLES: Final = {
     "GET /cameras/{camera}/counts": VIEWER,
+    "GET /cameras/{camera}/counts/compared": VIEWER,
     "GET /cameras/{camera}/counts.csv": VIEWER,
     "GET /cameras/{camera}/counts.parquet": VIEWER,
 }
 
+WEEK_S: Final = 7 * 86_400
 From = Annotated[
     float, Query(alias="from", ge=0, le=2**40, description="UTC epoch seconds; the bucket that it is in comes first")
 ]
 To = Annotated[float, Query(ge=0, le=2**40, description="UTC epoch seconds; buckets that begin before it")]
+Before = Annotated[
+    float | None, Query(ge=0, le=2**40, description="UTC epoch seconds; the earlier time begins there (7 days before)")
+]
 StepAsked = Annotated[Step, Query(description="length of a bucket")]
 
 
@@ -52,6 +57,19 @@ async def counts(
 def _file(kind: TableFormat) -> dict[int | str, dict[str, object]]:
     shape = {"type": "string"} if kind == "csv" else {"type": "string", "format": "binary"}
     return {200: {"description": "a table", "content": {MEDIA_TYPES[kind]: {"schema": shape}}}}
+
+
+@router.get("/counts/compared", responses=example(examples.COMPARED))
+async def counts_compared(
+    camera: CameraId, caller: Caller, service: Counts, from_: From, to: To, before: Before = None,
+    step: StepAsked = "hour",
+) -> ComparisonAnswer:  # fmt: skip
+    """The same buckets beside those of an earlier time, by default a week before: the same weekday and hours. Totals
+    are of buckets that were watched for nine tenths in both; where clocks are changed between the two, give
+    `before`."""
+    earlier = from_ - WEEK_S if before is None else before
+    asked = seen(caller, camera), step, from_, to, earlier
+    return limits.whole(caller, await asyncio.to_thread(service.compared, *asked))
 
 
 @router.get("/counts.csv", response_class=Response, responses=_file("csv"))

@@ -103,3 +103,43 @@ class CountsAnswer:
     totals: Shown[tuple[CountAnswer, ...]]
     buckets: Shown[tuple[BucketAnswer, ...]]
     formats: Shown[tuple[Literal["csv", "parquet"], ...]]
+
+
+@answer
+class ComparedCount:
+    """Objects of one class at one place now and before, as counted: of the compared buckets, or of one bucket."""
+
+    kind: Shown[PlaceKind]
+    name: Shown[str]
+    way: Shown[str]
+    class_: Annotated[Shown[str], Field(alias="class")]
+    objects: Shown[int]
+    before: Shown[int]
+
+
+@answer
+class ComparedBucket:
+    """A bucket and the earlier one. `compared`: both were watched for nine tenths; only then do their numbers count in
+    the totals."""
+
+    start_utc_s: Shown[int]
+    before_utc_s: Shown[int]
+    watched: Shown[float]
+    watched_before: Shown[float]
+    compared: Shown[bool]
+    counts: Shown[tuple[ComparedCount, ...]]
+
+
+@answer
+class ComparisonAnswer:
+    """A camera's buckets beside those of an earlier time; `compared`: the part of the time (0-1) that was watched in
+    both, of which the totals are. Places and classes that were counted in either time have a total."""
+
+    camera: OfCamera[str]
+    step: Shown[Step]
+    from_utc_s: Shown[int]
+    to_utc_s: Shown[int]
+    before_from_utc_s: Shown[int]
+    compared: Shown[float]
+    totals: Shown[tuple[ComparedCount, ...]]
+    buckets: Shown[tuple[ComparedBucket, ...]]

@@ -429,6 +429,27 @@ export type CocoPictureOrigin = {
   size_known: boolean;
 };
 
+/** A bucket and the earlier one. `compared`: both were watched for nine tenths; only then do their numbers count in
+ * the totals. */
+export type ComparedBucket = {
+  start_utc_s: number;
+  before_utc_s: number;
+  watched: number;
+  watched_before: number;
+  compared: boolean;
+  counts: ComparedCount[];
+};
+
+/** Objects of one class at one place now and before, as counted: of the compared buckets, or of one bucket. */
+export type ComparedCount = {
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  class: string;
+  objects: number;
+  before: number;
+};
+
 /** The plan that was made beside the one that was asked for. */
 export type ComparedPlans = {
   window: number;
@@ -448,6 +469,19 @@ export type ComparedSide = {
   lowest: Record<string, number>;
   reasons: Record<string, string[]>;
   faults: FaultAnswer[];
+};
+
+/** A camera's buckets beside those of an earlier time; `compared`: the part of the time (0-1) that was watched in
+ * both, of which the totals are. Places and classes that were counted in either time have a total. */
+export type ComparisonAnswer = {
+  camera: string;
+  step: "minute" | "hour" | "day";
+  from_utc_s: number;
+  to_utc_s: number;
+  before_from_utc_s: number;
+  compared: number;
+  totals: ComparedCount[];
+  buckets: ComparedBucket[];
 };
 
 /** A complaint: something that the operator must know, in words. */
