@@ -24,10 +24,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from edge.appliance.counted_minutes import CountedMinutes
-from edge.appliance.counts import ObjectCounts
+from edge.appliance.counts_opened import open_counts
 from edge.core.clock import SystemClock
 from edge.core.counts import STEP_S
+from edge.settings import SiteSettings
 from edge.store import tables as t
 from edge.store.store import Store
 
@@ -82,6 +82,10 @@ def _write(store: Store, table: sa.Table, some: list[dict[str, Any]]) -> int:
     return len(some)
 
 
+async def _kept() -> bool:
+    return True
+
+
 def timed(ask: Any, rounds: int, cameras: int) -> list[float]:
     """Milliseconds of each answer."""
     out = []
@@ -109,8 +113,7 @@ async def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             for x in range(year, NOW, s)
         ]
         fill(store, t.count_watched, iter(watched))
-        minutes = CountedMinutes(store, dict, lambda _: None)
-        counts = ObjectCounts(store, SystemClock(), lambda *_: None, lambda: (), minutes)
+        counts = open_counts(SiteSettings(), store, SystemClock(), lambda *_: None, dict, lambda _: None, _kept)
         asked = {
             "a day by hour": lambda camera: counts.of_camera(camera, "hour", NOW - 86_400, NOW),
             "a year by day": lambda camera: counts.of_camera(camera, "day", year, NOW),

@@ -17,8 +17,8 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.all_boxes import AllBoxes
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
-from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
+from edge.appliance.counts_opened import open_counts
 from edge.appliance.fleet import Fleet
 from edge.appliance.fleet_jobs import FleetJobs
 from edge.appliance.housekeeping import Housekeeping
@@ -187,15 +187,15 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
-        minutes = CountedMinutes(
-            store, lambda: {name: c.settings for name, c in self.runtime.cameras.items()}, outputs.deliver
-        )
-        counts = ObjectCounts(
+        counts = open_counts(
+            site,
             store,
             clock,
             lambda code, message: self.runtime.complaints.add(code, message),
-            lambda: self.runtime.cameras,
-            minutes,
+            # A copy: threads ask, too.
+            lambda: {name: c.settings for name, c in dict(self.runtime.cameras).items()},
+            outputs.deliver,
+            outputs.outbox.flush,
         )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(

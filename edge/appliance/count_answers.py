@@ -12,7 +12,7 @@ from edge.appliance.answers.read import read
 from edge.appliance.count_table import formats
 from edge.core.counts import STEP_S, Count, CountCheck, Step, WatchedTime, count_row, summed, watched_part
 from scheduler.counts.checks import CheckIndex
-from scheduler.counts.comparison import Comparison, Row
+from scheduler.counts.comparison import CountComparison, Row
 from scheduler.counts.minutes import corrected_count
 
 
@@ -50,7 +50,9 @@ def counts_answer(
     return read(CountsAnswer, told)
 
 
-def comparison_answer(camera: str, step: Step, starts: range, before_s: int, found: Comparison) -> ComparisonAnswer:
+def comparison_answer(
+    camera: str, step: Step, starts: range, before_s: int, found: CountComparison
+) -> ComparisonAnswer:
     """The answer about the buckets that begin at `starts` beside those from `before_s` on."""
     buckets = [
         {

@@ -11,11 +11,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.count_answers import comparison_answer, counts_answer
 from edge.appliance.counted_minutes import CountedMinutes
+from edge.appliance.daily_report import DailyReports
 from edge.core import checks
 from edge.core.clock import Clock
 from edge.core.counts import STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
@@ -73,8 +75,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `minutes` are told to outputs; `counted` has the objects counted since the start by camera, place and class, `lost`
-    the records that could not be kept."""
+    `minutes` and `reports` follow them; `counted` has the objects counted since the start by camera, place and class,
+    `lost` the records that could not be kept."""
 
     def __init__(
         self,
@@ -83,14 +85,15 @@ class ObjectCounts:
         complain: Callable[[str, str], None],
         cameras: Callable[[], Collection[str]],
         minutes: CountedMinutes,
+        reports: DailyReports,
     ) -> None:
         self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
-        self.minutes = minutes
+        self.minutes, self._reports = minutes, reports
         #: They take their turn after every round of writing that left nothing behind, and are given the time.
-        self.followers: list[Callable[[float], Awaitable[None]]] = [minutes.tell]
+        self.followers: list[Callable[[float], Awaitable[None]]] = [minutes.tell, reports.look]
         self.counted: dict[tuple[str, Place, str], int] = {}
         self.lost = 0
 
@@ -249,10 +252,20 @@ class ObjectCounts:
         if before >= starts.start:
             raise InvalidValue("before", before_utc_s, f"a time before `from` ({from_utc_s:g})")
         self._check_known(camera)
-        times = (starts.start, starts.stop), (before, before + len(starts) * starts.step)
-        counts = [self._store.counts(camera, step, *time) for time in times]
-        watched = [self._store.watched(camera, step, *time) for time in times]
-        return comparison_answer(camera, step, starts, before, compare(starts, before, *counts, *watched))
+        end = before + len(starts) * starts.step
+        found = compare(
+            starts,
+            before,
+            self._store.counts(camera, step, starts.start, starts.stop),
+            self._store.counts(camera, step, before, end),
+            self._store.watched(camera, step, starts.start, starts.stop),
+            self._store.watched(camera, step, before, end),
+        )
+        return comparison_answer(camera, step, starts, before, found)
+
+    def day_report(self, camera: str, day: date) -> str:
+        """See `CountsService`."""
+        return self._reports.make(camera, day, self._clock.utc()).html
 
     def _check_known(self, camera: str) -> None:
         if camera not in self._known() and not self._store.has_counted(camera):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Protocol
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
@@ -20,3 +21,7 @@ class CountsService(Protocol):
     ) -> ComparisonAnswer:
         """The same buckets beside as many from `before_utc_s` on. Raises as `of_camera`, and InvalidValue (`before` is
         not before)."""
+
+    def day_report(self, camera: str, day: date) -> str:
+        """A camera's day of counts, in the box's time zone, as one HTML file. Raises as `of_camera`, and InvalidValue
+        (a day that no clock shows)."""

@@ -1,11 +1,11 @@
-"""`magpie counts`: counted objects of a camera over a time, of a running appliance: shown, or as a file."""
+"""`magpie counts`: counted objects of a camera of a running appliance: shown, as a file, or a day as a report."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -24,11 +24,13 @@ _COLUMNS: Final = ("from", "watched", "place", "class", "objects", "corrected", 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Command line of `magpie counts`."""
-    parser.add_argument("--camera", required=True, help="id of the camera")
     parser.add_argument(
-        "--from", dest="from_", required=True, metavar="TIME", help="2026-11-26, or with T07:00 and zone"
+        "what", nargs="?", choices=("table", "report"), default="table", help="report: a day as one HTML file"
     )
-    parser.add_argument("--to", required=True, metavar="TIME", help="as --from; buckets that begin before it")
+    parser.add_argument("--camera", required=True, help="id of the camera")
+    parser.add_argument("--from", dest="from_", metavar="TIME", help="2026-11-26, or with T07:00 and zone")
+    parser.add_argument("--to", metavar="TIME", help="as --from; buckets that begin before it")
+    parser.add_argument("--day", metavar="DAY", help="of a report: 2026-11-26, in the appliance's time zone")
     parser.add_argument("--step", choices=tuple(STEP_S), default="hour", help="length of a bucket (%(default)s)")
     parser.add_argument("--format", choices=("csv", "parquet"), help="a file instead of a table to read")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the file goes; without it: standard output")
@@ -38,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: done. Raises MagpieError: no such camera, a time that cannot be read, an appliance that does not answer."""
+    if args.what == "report":
+        return _report(args)
     asked = {"from": _utc_s("--from", args.from_), "to": _utc_s("--to", args.to), "step": args.step}
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
     path = f"/cameras/{quote(args.camera, safe='')}/counts"
@@ -57,6 +61,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _report(args: argparse.Namespace) -> int:
+    try:
+        day = date.fromisoformat(args.day or "").isoformat()
+    except ValueError:
+        raise InvalidValue("--day", args.day, "a day as 2026-11-26") from None
+    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    path = f"/cameras/{quote(args.camera, safe='')}/counts/report.html?{urlencode({'day': day})}"
+    _write(remote.fetch(path), args.out)
+    return 0
+
+
 def _write(content: bytes, out: Path | None) -> None:
     """To a file, which is whole or not there, or to standard output. Raises InvalidValue."""
     if out is None:
@@ -69,10 +84,10 @@ def _write(content: bytes, out: Path | None) -> None:
         raise InvalidValue("--out", str(out), f"a file that can be written ({error.strerror})") from None
 
 
-def _utc_s(option: str, text: str) -> float:
+def _utc_s(option: str, text: str | None) -> float:
     """A time of ISO 8601; without a zone it is one of this machine's."""
     try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
+        return datetime.fromisoformat(text or "").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
         raise InvalidValue(option, text, "a time as 2026-11-26, 2026-11-26T07:00 or 2026-11-26T07:00+01:00") from None
 

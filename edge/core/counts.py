@@ -7,8 +7,9 @@ the camera was watched: a time in which it was not is unknown, not zero.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -23,6 +24,9 @@ Step = Literal["minute", "hour", "day"]
 STEP_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 3600, "day": 86_400}
 #: A shorter line (in fractions of the picture; at 640x360 some 13 pixels) is a slip of the hand.
 MIN_LENGTH: Final = 0.02
+
+#: Of a report's HTML, and of its totals, as JSON: larger ones are left out of the message to webhooks.
+MOST_REPORT_BYTES: Final = 120_000
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,31 @@ class CountedMinute:
             "camera": self.camera, "start_utc_s": self.start_s, "seconds": STEP_S["minute"], "watched": self.watched,
             "answers_per_s": self.answers_per_s, "counts": [count_row(*row) for row in self.counts],
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """A camera's day (2026-11-26, in the box's time zone) as an HTML file. `watched`: the part of it [0, 1]; `totals`:
+    the day's counts as REST tells them."""
+
+    camera: str
+    day: str
+    from_utc_s: int
+    to_utc_s: int
+    watched: float
+    totals: Sequence[Mapping[str, Any]]
+    html: str
+
+    def to_json(self) -> dict[str, Any]:
+        """For outputs; `html` and `totals` are each null where too large for a message."""
+        return {
+            "camera": self.camera, "day": self.day, "from_utc_s": self.from_utc_s, "to_utc_s": self.to_utc_s,
+            "watched": self.watched, "totals": _unless_large(list(self.totals)), "html": _unless_large(self.html),
+        }  # fmt: skip
+
+
+def _unless_large(value: Any) -> Any:
+    return value if len(json.dumps(value)) <= MOST_REPORT_BYTES else None
 
 
 def count_row(count: Count, true: Corrected | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Everything here is a frozen value or a pure function.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -15,14 +16,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
 from edge.core.alarms import Alarm
-from edge.core.counts import CountedMinute
+from edge.core.counts import CountedMinute, DayReport
 from edge.core.errors import InvalidValue
 from edge.core.tracks import ObjectNews
 
 Json = dict[str, Any]
-Kind = Literal["alarm", "object", "count"]
+Kind = Literal["alarm", "object", "count", "report"]
 #: The kinds of messages.
-OutputEvent = Alarm | ObjectNews | CountedMinute
+OutputEvent = Alarm | ObjectNews | CountedMinute | DayReport
 
 MQTT: Final = "mqtt"
 WEBHOOK: Final = "webhook/"
@@ -123,7 +124,7 @@ class Wanted:
             return False
         if self.cameras and event.camera not in self.cameras:
             return False
-        if isinstance(event, CountedMinute):
+        if isinstance(event, CountedMinute | DayReport):
             return True
         if self.phases and event.phase not in self.phases:
             return False
@@ -161,7 +162,20 @@ def kind_of(event: OutputEvent) -> Kind:
     """The kind that destinations ask for."""
     if isinstance(event, CountedMinute):
         return "count"
+    if isinstance(event, DayReport):
+        return "report"
     return "alarm" if isinstance(event, Alarm) else "object"
+
+
+def message_id(site: str, event: OutputEvent) -> str | None:
+    """The id of a message that must be the same if it is made again after a crash; None: any new one."""
+    if isinstance(event, CountedMinute):
+        about = f"count/{site}/{event.camera}/{event.start_s}"
+    elif isinstance(event, DayReport):
+        about = f"report/{site}/{event.camera}/{event.day}"
+    else:
+        return None
+    return hashlib.sha256(about.encode()).hexdigest()[:32]
 
 
 def size_of(body: Mapping[str, Any]) -> int:

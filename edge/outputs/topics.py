@@ -20,7 +20,7 @@ CAMERA_KINDS: Final[tuple[str, ...]] = ("object", "accuracy", "camera_lost", "ro
 APPLIANCE_KINDS: Final[tuple[str, ...]] = ("disk", "slo")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 #: Levels of messages that are not retained, by kind.
-_MESSAGES: Final[Mapping[str, str]] = {"alarm": "alarms", "object": "events", "count": "counts"}
+_MESSAGES: Final[Mapping[str, str]] = {"alarm": "alarms", "object": "events", "count": "counts", "report": "reports"}
 _ON_OFF: Final[Mapping[bool, str]] = {True: "ON", False: "OFF"}
 
 

@@ -52,12 +52,12 @@ class MqttSettings(Settings):
 
 
 class WebhookSettings(Settings):
-    """An HTTP receiver that gets alarms, objects, or counts, as signed POSTs."""
+    """An HTTP receiver that gets alarms, objects, minutes of counts or daily reports as signed POSTs."""
 
     id: Identifier
     enabled: bool = True
     url: str = Field(min_length=1, max_length=2000, description="http:// or https://; redirects are not followed")
-    kinds: tuple[Literal["alarm", "object", "count"], ...] = Field(("alarm",), min_length=1, max_length=3)
+    kinds: tuple[Literal["alarm", "object", "count", "report"], ...] = Field(("alarm",), min_length=1, max_length=4)
     phases: tuple[Literal["new", "update", "end"], ...] = Field((), max_length=3, description="empty: all")
     cameras: tuple[Identifier, ...] = Field((), max_length=1000, description="empty: all")
     severities: tuple[Severity, ...] = Field((), max_length=3, description="of alarms; empty: all")

@@ -34,7 +34,7 @@ class BucketPair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CountComparison:
     """`pairs` in order; `totals`: objects of the compared buckets now and before, with a row for each place and class
     of any bucket."""
 
@@ -54,7 +54,7 @@ def compare(
     earlier: Iterable[Count],
     watched: Iterable[WatchedTime],
     watched_earlier: Iterable[WatchedTime],
-) -> Comparison:
+) -> CountComparison:
     """The buckets that begin at `starts` (whose step is their length) beside those from `before_s` on."""
     length, shift = starts.step, starts.start - before_s
     found: dict[int, dict[Row, tuple[int, int]]] = defaultdict(dict)
@@ -73,7 +73,7 @@ def compare(
         for row, (objects, before) in pair.objects.items():
             known = totals.get(row, (0, 0))
             totals[row] = (known[0] + objects, known[1] + before) if pair.compared else known
-    return Comparison(pairs, dict(sorted(totals.items())))
+    return CountComparison(pairs, dict(sorted(totals.items())))
 
 
 def _add(into: dict[Row, tuple[int, int]], count: Count, more: tuple[int, int]) -> None:

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
+from edge.appliance.counts_opened import open_counts
 from edge.core.clock import ManualClock
-from edge.core.counts import Count, CountedMinute, Place, WatchedTime
+from edge.core.counts import Count, CountedMinute, DayReport, Place, WatchedTime
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.facts import FrameLabelled, FrameSampled
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.tracks import TrackedObject
 from edge.core.vision import Detections
-from edge.settings import CameraSettings, parse
+from edge.settings import CameraSettings, SiteSettings, parse
 from edge.store.store import Store
 
 LINE = {"name": "gate", "start": [0.2, 0.5], "end": [0.8, 0.5]}
@@ -34,7 +34,7 @@ class Box:
 
     def __init__(self, store: Store) -> None:
         self.complaints: list[str] = []
-        self.there: list[str] = []
+        self.there = False
         self.store, self.clock = store, ManualClock(0.0)
         self.settings = parse(CameraSettings, SETTINGS)
         self.told_minutes: list[CountedMinute] = []
@@ -42,10 +42,18 @@ class Box:
 
     def begun(self) -> ObjectCounts:
         """The counts of another run of the appliance."""
-        minutes = CountedMinutes(self.store, lambda: {"north": self.settings}, self.told_minutes.append)
-        return ObjectCounts(
-            self.store, self.clock, lambda code, message: self.complaints.append(code), self.there.copy, minutes
-        )
+
+        async def kept() -> bool:
+            return True
+
+        return open_counts(
+            SiteSettings(), self.store, self.clock, lambda code, message: self.complaints.append(code),
+            lambda: {"north": self.settings} if self.there else {}, self._told, kept,
+        )  # fmt: skip
+
+    def _told(self, event: CountedMinute | DayReport) -> None:
+        assert isinstance(event, CountedMinute)
+        self.told_minutes.append(event)
 
     def see(self, at_s: float, *objects: tuple[int, float]) -> None:
         """An answer at `at_s` after the hour with objects (number, foot)."""
@@ -150,7 +158,7 @@ async def test_other_lines_begin_anew_and_keep_what_was_counted(box: Box) -> Non
 async def test_questions_that_cannot_be_answered(box: Box) -> None:
     with pytest.raises(NotFound, match="north"):
         box.told()
-    box.there.append("north")
+    box.there = True
     assert [b.watched for b in box.told().buckets] == [0.0], "it is there, and has not counted"
     with pytest.raises(InvalidValue, match="after `from`"):
         box.counts.of_camera("north", "hour", HOUR, HOUR - 3600)
@@ -163,6 +171,7 @@ async def test_questions_that_cannot_be_answered(box: Box) -> None:
 async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    box.there = True
     await box.counts.look(HOUR + 20.0)
     box.see(21.0, (1, 0.45))
     box.see(22.0, (1, 0.55))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.answers.read import read
@@ -36,3 +37,9 @@ class DictCounts:
         before = int(before_utc_s // STEP_S[step]) * STEP_S[step]
         about = read(ComparisonAnswer, COMPARED | {"camera": camera, "step": step})
         return replace(about, from_utc_s=found.from_utc_s, to_utc_s=found.to_utc_s, before_from_utc_s=before)
+
+    def day_report(self, camera: str, day: date) -> str:
+        self._check(camera)
+        if day.year < 1971:
+            raise InvalidValue("day", day.isoformat(), "a later day")
+        return f"<!doctype html><title>{camera}, {day}</title>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 from typing import Annotated, Final
 
 from fastapi import Depends, Query, Response
@@ -21,6 +22,7 @@ router = rest_router("cameras", "/cameras/{camera}")
 ROLES: Final = {
     "GET /cameras/{camera}/counts": VIEWER,
     "GET /cameras/{camera}/counts/compared": VIEWER,
+    "GET /cameras/{camera}/counts/report.html": VIEWER,
     "GET /cameras/{camera}/counts.csv": VIEWER,
     "GET /cameras/{camera}/counts.parquet": VIEWER,
 }
@@ -30,6 +32,10 @@ From = Annotated[
     float, Query(alias="from", ge=0, le=2**40, description="UTC epoch seconds; the bucket that it is in comes first")
 ]
 To = Annotated[float, Query(ge=0, le=2**40, description="UTC epoch seconds; buckets that begin before it")]
+Day = Annotated[date, Query(description="2026-11-26, in the box's time zone")]
+HTML: Final[dict[int | str, dict[str, object]]] = {
+    200: {"description": "one HTML file", "content": {"text/html": {"schema": {"type": "string"}}}}
+}
 Before = Annotated[
     float | None, Query(ge=0, le=2**40, description="UTC epoch seconds; the earlier time begins there (7 days before)")
 ]
@@ -52,6 +58,19 @@ async def counts(
     zero."""
     found = await asyncio.to_thread(service.of_camera, seen(caller, camera), step, from_, to)
     return limits.whole(caller, found)
+
+
+@router.get("/counts/report.html", response_class=Response, responses=HTML)
+async def counts_report(camera: CameraId, caller: Caller, service: Counts, day: Day) -> Response:
+    """A camera's day of counts as one HTML file that needs nothing else, for people: made now, in the box's time
+    zone."""
+    text = await asyncio.to_thread(service.day_report, seen(caller, camera), day)
+    name = f"{camera}-counts-{day.isoformat()}.html"
+    headers = {
+        "content-disposition": f'attachment; filename="{name}"',
+        "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    }
+    return Response(text, media_type="text/html", headers=headers)
 
 
 def _file(kind: TableFormat) -> dict[int | str, dict[str, object]]:

@@ -2767,7 +2767,7 @@ export type WebhookAnswer = {
   enabled: boolean;
   /** http:// or https://; redirects are not followed */
   url: string;
-  kinds: ("alarm" | "object" | "count")[];
+  kinds: ("alarm" | "object" | "count" | "report")[];
   /** empty: all */
   phases: ("new" | "update" | "end")[];
   /** empty: all */

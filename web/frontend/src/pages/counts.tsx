@@ -123,6 +123,11 @@ export function CountsPage({ known, now_s }: PageProps) {
               As {FORMAT_WORDS[format]}
             </a>
           ))}
+        {camera !== null && span === "day" && (
+          <a href={`${PREFIX}/cameras/${encodeURIComponent(camera)}/counts/report.html?day=${dateText(last)}`} download>
+            As report (HTML)
+          </a>
+        )}
       </section>
       {camera === null ? (
         <Empty title="No camera yet" level={2}>
