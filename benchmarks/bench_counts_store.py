@@ -113,7 +113,9 @@ async def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             for x in range(year, NOW, s)
         ]
         fill(store, t.count_watched, iter(watched))
-        counts = open_counts(SiteSettings(), store, SystemClock(), lambda *_: None, dict, lambda _: None, _kept)
+        counts = open_counts(
+            SiteSettings(), store, SystemClock(), lambda *_: None, dict, lambda _: None, _kept, bool, print
+        )
         asked = {
             "a day by hour": lambda camera: counts.of_camera(camera, "hour", NOW - 86_400, NOW),
             "a year by day": lambda camera: counts.of_camera(camera, "day", year, NOW),

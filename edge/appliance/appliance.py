@@ -196,6 +196,8 @@ class Appliance:
             lambda: {name: c.settings for name, c in dict(self.runtime.cameras).items()},
             outputs.deliver,
             outputs.outbox.flush,
+            lambda: self.services.alarms.asks("unusual"),
+            lambda fact: self.services.alarms.fact(fact),
         )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(

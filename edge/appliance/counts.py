@@ -17,6 +17,7 @@ from typing import Any, Final
 from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.count_answers import comparison_answer, counts_answer
 from edge.appliance.counted_minutes import CountedMinutes
+from edge.appliance.counts_rules import CountFacts
 from edge.appliance.daily_report import DailyReports
 from edge.core import checks
 from edge.core.clock import Clock
@@ -75,8 +76,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `minutes` and `reports` follow them; `counted` has the objects counted since the start by camera, place and class,
-    `lost` the records that could not be kept."""
+    `minutes`, `reports` and `facts` follow them; `counted` has the objects counted since the start by camera, place
+    and class, `lost` the records that could not be kept."""
 
     def __init__(
         self,
@@ -86,14 +87,15 @@ class ObjectCounts:
         cameras: Callable[[], Collection[str]],
         minutes: CountedMinutes,
         reports: DailyReports,
+        facts: CountFacts,
     ) -> None:
         self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
-        self.minutes, self._reports = minutes, reports
+        self.minutes, self._reports, self._facts = minutes, reports, facts
         #: They take their turn after every round of writing that left nothing behind, and are given the time.
-        self.followers: list[Callable[[float], Awaitable[None]]] = [minutes.tell, reports.look]
+        self.followers: list[Callable[[float], Awaitable[None]]] = [minutes.tell, reports.look, facts.look]
         self.counted: dict[tuple[str, Place, str], int] = {}
         self.lost = 0
 
@@ -113,6 +115,7 @@ class ObjectCounts:
     def _count(self, camera: str, one: Counted) -> None:
         key = camera, one.place, one.class_name
         self.counted[key] = self.counted.get(key, 0) + 1
+        self._facts.counted(camera, one)
 
     def fact(self, fact: RuntimeFact) -> None:
         """From the runtime: a frame was kept for the teacher, or has its labels."""

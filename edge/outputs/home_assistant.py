@@ -17,6 +17,9 @@ _KIND_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "accuracy": ("Accuracy alarm", "problem"),
     "camera_lost": ("Camera lost alarm", "problem"),
     "roll_back": ("Roll-back alarm", "problem"),
+    "crowd": ("Crowd alarm", "occupancy"),
+    "movement": ("Movement alarm", "problem"),
+    "unusual": ("Unusual count alarm", "problem"),
     "disk": ("Disk alarm", "problem"),
     "slo": ("Serving alarm", "problem"),
 }

@@ -16,7 +16,15 @@ from edge.core.camera import CameraState
 from edge.core.counts import CountedMinute, Place, PlaceCount
 
 #: Rules about a camera, and rules about the whole appliance.
-CAMERA_KINDS: Final[tuple[str, ...]] = ("object", "accuracy", "camera_lost", "roll_back")
+CAMERA_KINDS: Final[tuple[str, ...]] = (
+    "object",
+    "accuracy",
+    "camera_lost",
+    "roll_back",
+    "crowd",
+    "movement",
+    "unusual",
+)
 APPLIANCE_KINDS: Final[tuple[str, ...]] = ("disk", "slo")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 #: Levels of messages that are not retained, by kind.

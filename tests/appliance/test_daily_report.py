@@ -15,6 +15,7 @@ from edge.appliance.answers.read import read
 from edge.appliance.count_report import ReportedDay, report_html
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.counts_opened import open_counts
+from edge.core.alarms import Fact
 from edge.core.clock import ManualClock
 from edge.core.counts import MOST_REPORT_BYTES, Count, CountedMinute, DayReport, Place, WatchedTime
 from edge.core.errors import InvalidValue, NotFound
@@ -67,6 +68,7 @@ class Box:
     folder: Path
     told: list[DayReport] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
     kept: bool = True
     settings: DailyReportSettings = field(default_factory=lambda: DailyReportSettings(keep_days=2))
 
@@ -79,7 +81,7 @@ class Box:
 
         return open_counts(
             site, self.store, ManualClock(0.0), lambda _, words: self.complaints.append(words), lambda: cameras,
-            self._told, kept,
+            self._told, kept, lambda: True, self.facts.append,
         )  # fmt: skip
 
     def _told(self, event: CountedMinute | DayReport) -> None:

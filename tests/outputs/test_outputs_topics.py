@@ -73,7 +73,8 @@ def test_what_is_retained() -> None:
         "m/alarm/disk": "ON", "m/alarm/slo": "OFF",
         "m/north/state": "live", "m/north/model": "v2", "m/north/retraining": "ON", "m/north/accuracy": "0.6124",
         "m/north/drift": "0.0876", "m/north/alarm/object": "ON", "m/north/alarm/accuracy": "OFF",
-        "m/north/alarm/camera_lost": "OFF", "m/north/alarm/roll_back": "OFF",
+        "m/north/alarm/camera_lost": "OFF", "m/north/alarm/roll_back": "OFF", "m/north/alarm/crowd": "OFF",
+        "m/north/alarm/movement": "OFF", "m/north/alarm/unusual": "OFF",
         "m/north/count/line/gate/forward": (
             '{"start_utc_s": 1790000040, "watched": 0.98, "objects": 4, '
             '"corrected": {"value": 4.4, "low": 3.1, "high": 5.7}, "most": 0}'
@@ -83,7 +84,8 @@ def test_what_is_retained() -> None:
         ),
         "m/south/state": "reconnecting", "m/south/model": "v1", "m/south/retraining": "OFF",
         "m/south/alarm/object": "OFF", "m/south/alarm/accuracy": "OFF", "m/south/alarm/camera_lost": "OFF",
-        "m/south/alarm/roll_back": "OFF",
+        "m/south/alarm/roll_back": "OFF", "m/south/alarm/crowd": "OFF", "m/south/alarm/movement": "OFF",
+        "m/south/alarm/unusual": "OFF",
     }  # fmt: skip
 
 

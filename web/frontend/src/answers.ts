@@ -60,7 +60,7 @@ export type AlarmAnswer = {
   id: number;
   rule: string;
   rule_name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger" | "crowd" | "movement" | "unusual";
   severity: "info" | "warning" | "critical";
   camera: string | null;
   phase: "new" | "update" | "end";
@@ -72,7 +72,7 @@ export type AlarmAnswer = {
   acknowledged_by: string | null;
   acknowledged_utc_s: number | null;
   picture: boolean;
-  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | NoDetails;
+  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | UnusualDetails | MovementDetails | CrowdDetails | NoDetails;
 };
 
 /** Alarms by kind, raised since the start and active now; objects by camera; losses. */
@@ -571,6 +571,12 @@ export type CountsAnswer = {
   totals: CountAnswer[];
   buckets: BucketAnswer[];
   formats: ("csv" | "parquet")[];
+};
+
+/** Of a "crowd" alarm: the zone ("": the picture), and the objects in it when the alarm began. */
+export type CrowdDetails = {
+  zone: string;
+  objects: number;
 };
 
 /** The performance expected with a share at the present load, and its bounds (about 90 %). */
@@ -1428,6 +1434,13 @@ export type ModelReasonAnswer = {
 /** Statistics of one served version, as the Open Inference Protocol's front told them. */
 export type ModelStatistics = Record<string, unknown>;
 
+/** Of a "movement" alarm: the object's class, and the zones that it came from and went to. */
+export type MovementDetails = {
+  class: string;
+  from_zone: string;
+  to_zone: string;
+};
+
 /** The broker's settings and state. */
 export type MqttAnswer = {
   enabled: boolean;
@@ -1961,19 +1974,27 @@ export type RuleSettings = {
   id: string;
   /** for people; empty: the id */
   name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger" | "crowd" | "movement" | "unusual";
   enabled: boolean;
   /** empty: all */
   cameras: string[];
-  /** object: of these classes; empty: all */
+  /** object, crowd, movement, unusual: of these classes; empty: all */
   classes: string[];
-  /** object: in one of these zones; empty: anywhere in the picture */
+  /** object, crowd: in one of these zones; empty: anywhere in the picture; movement: to one of them */
   zones: string[];
+  /** movement: from one of these zones; empty: from any */
+  from_zones: string[];
+  /** unusual: over these lines; empty: all */
+  lines: string[];
+  /** crowd: more objects than that at once (required) */
+  above: number | null;
+  /** unusual: so many spreads away from what is usual (empty: 4) */
+  factor: number | null;
   /** object: there for so long */
   dwell_s: number;
   /** accuracy: of a window (required); disk: free part (empty: 0.05); slo: part of requests within their objective (empty: 0.95) */
   below: number | null;
-  /** camera_lost (empty: 60), slo (empty: 10): it must be so for so long */
+  /** camera_lost, crowd (empty: 60), slo (empty: 10): it must be so for so long */
   after_s: number | null;
   severity: "info" | "warning" | "critical";
   /** HH:MM-HH:MM in the box's time zone: no new alarm then */
@@ -2674,6 +2695,19 @@ export type TwoQueuesAnswer = {
   share: number;
   one_share: number | null;
   queues: QueueAnswer[];
+};
+
+/** Of an "unusual" alarm: the line and direction, the objects in the hour that began at `start_utc_s`, and what is
+ * usual by `weeks` past weeks: the median, and the range that is not far from it. */
+export type UnusualDetails = {
+  name: string;
+  way: string;
+  objects: number;
+  usual: number;
+  low: number;
+  high: number;
+  weeks: number;
+  start_utc_s: number;
 };
 
 /** Shares of a worker since the window began: asked, granted and used; `device_seconds` of device time in `wall_s`
