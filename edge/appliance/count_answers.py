@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.answers.read import read
 from edge.appliance.count_table import formats
-from edge.core.counts import STEP_S, Count, CountCheck, Step, WatchedTime, count_row, summed, watched_part
-from scheduler.counts.checks import CheckIndex
+from edge.core.counts import STEP_S, Count, Step, WatchedTime, count_row, totals, watched_part
 from scheduler.counts.comparison import CountComparison, Row
-from scheduler.counts.minutes import corrected_count
+from scheduler.counts.minutes import ChecksAround, corrected_count
 
 
 def counts_answer(
@@ -23,11 +21,12 @@ def counts_answer(
     end: int,
     counts: Sequence[Count],
     watched: Sequence[WatchedTime],
-    found: Sequence[CountCheck],
+    truth: ChecksAround,
+    whole: ChecksAround,
 ) -> CountsAnswer:
-    """The answer about the buckets from `first` to before `end`."""
+    """The answer about the buckets from `first` to before `end`: `truth` has the checks around those that are not
+    settled, `whole` those around all of the time."""
     length = STEP_S[step]
-    truth = CheckIndex(found)
     by_start: dict[int, list[Count]] = defaultdict(list)
     for count in counts:
         by_start[count.start_s].append(count)
@@ -39,12 +38,12 @@ def counts_answer(
         part, rate = watched_part(one, length)
         buckets.append({"start_utc_s": start, "watched": part, "answers_per_s": rate, "counts": rows})
     # Not the sum of the buckets' corrections: all of them lean on the same labels.
-    sums = summed(replace(c, start_s=first) for c in counts)
-    totals = [count_row(count, corrected_count(count, truth, first, end)) for count in sums]
+    sums = totals(counts, first)
+    whole_rows = [count_row(count, corrected_count(count, whole, first, end)) for count in sums]
     part = sum(w.seconds for w in watched) / (end - first)
     told = {
         "camera": camera, "step": step, "from_utc_s": first, "to_utc_s": end, "watched": round(min(1.0, part), 4),
-        "totals": totals, "buckets": buckets, "formats": formats(),
+        "totals": whole_rows, "buckets": buckets, "formats": formats(),
     }  # fmt: skip
     # Read as a whole: a year has tens of thousands of rows.
     return read(CountsAnswer, told)

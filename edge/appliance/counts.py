@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
@@ -19,9 +19,10 @@ from edge.appliance.count_answers import comparison_answer, counts_answer
 from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts_rules import CountFacts
 from edge.appliance.daily_report import DailyReports
+from edge.appliance.settled_counts import SettledCounts
 from edge.core import checks
 from edge.core.clock import Clock
-from edge.core.counts import STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
+from edge.core.counts import CLUSTER_S, STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
 from edge.core.errors import InvalidValue, MagpieError, NotFound
 from edge.core.facts import FrameLabelled, FrameSampled, RuntimeFact
 from edge.core.labels import LabelledFrame, SampledFrame
@@ -30,7 +31,9 @@ from edge.core.zones import Zone
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention
 from edge.store.store import Store
+from scheduler.counts.checks import CheckIndex
 from scheduler.counts.comparison import compare
+from scheduler.counts.minutes import ChecksAround, TotalChecks
 from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked
 from scheduler.counts.tally import MinuteTally, answered, taken
 
@@ -43,8 +46,6 @@ _MOST_SAMPLED, _MOST_WAITING = 600, 50_000
 _SEEN_S: Final = 2.0
 #: Labels from so long before a time and after it say how true its counts are.
 AROUND_S: Final = 6 * 3600.0
-#: Frames of so many seconds are one cluster; a year has too many minutes.
-_CLUSTER_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 900, "day": 21_600}
 #: Buckets of one answer.
 MOST_BUCKETS: Final = 2000
 
@@ -76,8 +77,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `minutes`, `reports` and `facts` follow them; `counted` has the objects counted since the start by camera, place
-    and class, `lost` the records that could not be kept."""
+    `minutes`, `reports`, `facts` and `settled` follow them; `counted` has the objects counted since the start by
+    camera, place and class, `lost` the records that could not be kept."""
 
     def __init__(
         self,
@@ -88,6 +89,7 @@ class ObjectCounts:
         minutes: CountedMinutes,
         reports: DailyReports,
         facts: CountFacts,
+        settled: SettledCounts,
     ) -> None:
         self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
         self._cameras: dict[str, _Counting] = {}
@@ -95,7 +97,12 @@ class ObjectCounts:
         self._writing = asyncio.Lock()
         self.minutes, self._reports, self._facts = minutes, reports, facts
         #: They take their turn after every round of writing that left nothing behind, and are given the time.
-        self.followers: list[Callable[[float], Awaitable[None]]] = [minutes.tell, reports.look, facts.look]
+        self.followers: list[Callable[[float], Awaitable[None]]] = [
+            minutes.tell,
+            reports.look,
+            facts.look,
+            settled.look,
+        ]
         self.counted: dict[tuple[str, Place, str], int] = {}
         self.lost = 0
 
@@ -243,8 +250,22 @@ class ObjectCounts:
         watched = self._store.watched(camera, step, first, end)
         if not watched:
             self._check_known(camera)
-        found = self._store.count_checks(camera, first - AROUND_S, end + AROUND_S, _CLUSTER_S[step])
-        return counts_answer(camera, step, first, end, counts, watched, found)
+        truth, whole = self._truth(camera, step, first, end, [c.start_s for c in counts if not c.settled])
+        return counts_answer(camera, step, first, end, counts, watched, truth, whole)
+
+    def _truth(
+        self, camera: str, step: Step, first: int, end: int, unsettled: Sequence[int]
+    ) -> tuple[ChecksAround, ChecksAround]:
+        """The checks around the buckets that are not settled, and those around the whole time."""
+        cluster_s = CLUSTER_S[step]
+        if step == "minute":
+            every = CheckIndex(self._store.count_checks(camera, first - AROUND_S, end + AROUND_S, cluster_s))
+            return every, every
+        whole = TotalChecks(lambda from_s, to_s: self._store.check_totals(camera, from_s, to_s, cluster_s))
+        if not unsettled:
+            return whole, whole
+        around = min(unsettled) - AROUND_S, max(unsettled) + STEP_S[step] + AROUND_S
+        return CheckIndex(self._store.count_checks(camera, *around, cluster_s)), whole
 
     def compared(
         self, camera: str, step: Step, from_utc_s: float, to_utc_s: float, before_utc_s: float

@@ -10,6 +10,7 @@ from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.counts_rules import CountFacts
 from edge.appliance.daily_report import DailyReports
+from edge.appliance.settled_counts import SettledCounts
 from edge.core.alarms import Fact
 from edge.core.clock import Clock
 from edge.core.counts import CountedMinute, DayReport, Step
@@ -42,5 +43,5 @@ def open_counts(
         site.daily_report, site.site, Path(site.data_dir), store, cameras, count, compare, deliver, kept
     )
     minutes, facts = CountedMinutes(store, cameras, deliver), CountFacts(store, cameras, hours_asked, fact)
-    counts = ObjectCounts(store, clock, complain, cameras, minutes, reports, facts)
+    counts = ObjectCounts(store, clock, complain, cameras, minutes, reports, facts, SettledCounts(store))
     return counts

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 from edge.core.counts import STEP_S, Corrected, Count, CountedMinute, Place, PlaceCount, WatchedTime, watched_part
-from scheduler.counts.checks import CheckIndex
+from scheduler.counts.checks import ENOUGH, REACH_S, CheckIndex, ClusterSums
 from scheduler.counts.correction import corrected
 from scheduler.counts.near import checked_place
 
@@ -28,8 +28,40 @@ def due_minutes(told_until_s: int | None, now_utc_s: float) -> range:
     return range(max(told_until_s, end - LATEST_S), end, MINUTE_S)
 
 
-def corrected_count(count: Count, truth: CheckIndex, first_s: float, end_s: float) -> Corrected | None:
+class ChecksAround(Protocol):
+    """Checks as `CheckIndex` sums them."""
+
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
+        """Of a class and of all classes at a place, around a time."""
+
+
+class TotalChecks:
+    """Checks around one long time, summed elsewhere: `totals(from_s, to_s)` has the sums of all places."""
+
+    def __init__(self, totals: Callable[[float, float], Mapping[tuple[Place, str], Sequence[int]]]) -> None:
+        self._totals, self._known = totals, dict[tuple[float, float], Mapping[tuple[Place, str], Sequence[int]]]()
+
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
+        """As `CheckIndex.around`."""
+        own = every = ClusterSums()
+        for reach_s in REACH_S:
+            asked = first_s - reach_s, end_s + reach_s
+            found = self._known.get(asked)
+            if found is None:
+                found = self._known[asked] = self._totals(*asked)
+            own, every = (
+                ClusterSums(*found[place, name]) if (place, name) in found else ClusterSums()
+                for name in (class_name, "")
+            )  # fmt: skip
+            if every.there >= ENOUGH:
+                break
+        return own, every
+
+
+def corrected_count(count: Count, truth: ChecksAround, first_s: float, end_s: float) -> Corrected | None:
     """A count of the time from `first_s` to `end_s`, corrected by the labels around that time; None: too few."""
+    if count.settled:
+        return count.corrected
     own, every = truth.around(checked_place(count.place), count.class_name, first_s, end_s)
     return corrected(count.objects, own, every)
 

@@ -12,7 +12,7 @@ from edge.appliance.counts import ObjectCounts
 from edge.appliance.counts_opened import open_counts
 from edge.core.alarms import Fact, HourCounted, Moved
 from edge.core.clock import ManualClock
-from edge.core.counts import Count, CountedMinute, DayReport, Place, WatchedTime
+from edge.core.counts import Count, CountCheck, CountedMinute, DayReport, Place, WatchedTime
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.facts import FrameLabelled, FrameSampled
 from edge.core.labels import LabelledFrame, SampledFrame
@@ -227,3 +227,29 @@ async def test_movements_and_hours_are_facts_for_rules(box: Box) -> None:
     assert [(f.start_utc_s, len(f.places), len(f.past)) for f in hours] == [(HOUR, 2, 8)]
     assert [h.objects.get((gate, "car")) for h in (hours[0].now, *hours[0].past[:3])] == [40, 41, 42, None]
     assert [h.watched for h in hours[0].past[:3]] == [1.0, 1.0, 0.0]
+
+
+async def test_hours_and_days_are_settled_once_and_tell_the_same(box: Box) -> None:
+    gate = Place("line", "gate", "forward")
+    checks = [
+        CountCheck("north", HOUR + 60 * n, Place("line", "gate"), name, 2, 4 + n % 3, 5 + n % 2, 4)
+        for n in range(-100, 200)
+        for name in ("car", "person")
+    ]
+    counts = [
+        Count("north", HOUR + 3600 * n, gate, name, 10 + n) for n in range(3) for name in ("car", "person", "unknown")
+    ]
+    box.store.add_counts(counts, [WatchedTime("north", HOUR + 3600 * n, 3500.0, 9) for n in range(3)], checks)
+    before = [box.told(step, 3) for step in ("hour", "day")]
+    assert all(t.corrected is not None for found in before for b in found.buckets for t in b.counts)
+    for n in range(4):
+        await box.counts.look(HOUR + 10.9 * 3600.0 + n)
+    kept = box.store.counts("north", "hour", HOUR, HOUR + 3 * 3600)
+    assert [c.settled for c in kept] == [True] * 6 + [False] * 3, "labels of the third hour may come"
+    for n in range(8):
+        await box.begun().look(HOUR + 60 * 3600.0 + n)
+    for step in ("hour", "day"):
+        settled = box.store.counts("north", step, HOUR - 86_400, HOUR + 86_400)  # type: ignore[arg-type]
+        assert settled
+        assert all(c.settled for c in settled)
+    assert [box.told(step, 3) for step in ("hour", "day")] == before

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from edge.core.counts import Count, CountCheck, Place, WatchedTime, places_of
 from scheduler.counts.checks import CheckIndex
-from scheduler.counts.minutes import LATEST_S, MINUTE_S, SETTLED_S, counted_minute, due_minutes
+from scheduler.counts.minutes import LATEST_S, MINUTE_S, SETTLED_S, TotalChecks, counted_minute, due_minutes
 
 GATE, BACK = Place("line", "gate", "forward"), Place("line", "gate", "backward")
 START = 1_790_000_040
@@ -60,3 +60,35 @@ def test_a_minute_has_every_place_and_all_classes_of_it() -> None:
 
 def test_places_of_a_camera() -> None:
     assert places_of(["gate"], ["yard"]) == (GATE, BACK, Place("zone", "yard"))
+
+
+_checks = st.builds(
+    CountCheck, st.just("north"), st.integers(-40, 60).map(lambda n: START + 900 * n), st.just(Place("line", "gate")),
+    st.sampled_from(("car", "truck")), st.just(2), st.integers(0, 30), st.integers(0, 30), st.just(0),
+)  # fmt: skip
+
+
+@given(st.lists(_checks, max_size=60), st.integers(1, 12))
+def test_sums_that_were_made_elsewhere_are_those_of_the_checks(found: list[CountCheck], hours: int) -> None:
+    index, end = CheckIndex(found), START + 3600 * hours
+
+    def totals(from_s: float, to_s: float) -> dict[tuple[Place, str], tuple[int, ...]]:
+        out: dict[tuple[Place, str], tuple[int, ...]] = {}
+        inside = [c for c in found if from_s <= c.start_s < to_s]
+        for name in ("car", "truck", ""):
+            rows = [c for c in inside if name in ("", c.class_name)]
+            starts = {c.start_s: [r for r in rows if r.start_s == c.start_s] for c in rows}
+            sums = [
+                tuple(sum(getattr(r, f) for r in at) for f in ("followed", "there", "same")) for at in starts.values()
+            ]
+            if sums:
+                squares = [(f * f, t * t, f * t) for f, t, _ in sums]
+                plain = (sum(column) for column in zip(*sums, strict=True))
+                out[Place("line", "gate"), name] = (len(sums), *plain, *(sum(c) for c in zip(*squares, strict=True)))
+        return out
+
+    whole = TotalChecks(totals)
+    for name in ("car", "truck", "bus"):
+        assert whole.around(Place("line", "gate"), name, START, end) == index.around(
+            Place("line", "gate"), name, START, end
+        )
