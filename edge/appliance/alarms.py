@@ -157,10 +157,6 @@ class Alarms:
         if self._open:
             self._active.look(fact)
 
-    def asks(self, kind: al.RuleKind) -> bool:
-        """Whether a rule of a kind is in force."""
-        return any(r.kind == kind and r.enabled for r in self._rules.in_force)
-
     def camera_gone(self, camera: str, words: str = "the camera was removed") -> None:
         """A camera is not watched any more."""
         self._finish(camera)

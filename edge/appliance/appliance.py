@@ -196,7 +196,7 @@ class Appliance:
             lambda: {name: c.settings for name, c in dict(self.runtime.cameras).items()},
             outputs.deliver,
             outputs.outbox.flush,
-            lambda: self.services.alarms.asks("unusual"),
+            lambda: any(r.kind == "unusual" and r.enabled for r in self.services.alarms.rules()),
             lambda fact: self.services.alarms.fact(fact),
         )
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.

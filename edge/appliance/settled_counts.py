@@ -1,4 +1,4 @@
-"""Hours and days whose labels have all come: what these make of each count is kept with it.
+"""Settles hours and days: once all labels have come, their corrections are kept with the counts.
 
 So a year is read without its labels.
 """
@@ -26,7 +26,7 @@ class SettledCounts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._until_s: dict[Step, int] | None = None
+        self._until_s: dict[str, int] | None = None
 
     async def look(self, now_utc_s: float) -> None:
         """Settle the next buckets. Raises MagpieError: they are settled later."""
@@ -49,6 +49,6 @@ class SettledCounts:
         self._until_s[step] = end_s
         self._store.put_settings(_SETTLED, dict(self._until_s), "counts", audited=False)
 
-    def _read(self) -> dict[Step, int]:
+    def _read(self) -> dict[str, int]:
         kept = self._store.get_settings(_SETTLED) or {}
         return {step: int(kept.get(step, 0)) for step in _STEPS}

@@ -279,7 +279,7 @@ def coarser(counts: Iterable[Count], step_s: int) -> tuple[Count, ...]:
 
 
 def moved(count: Count, start_s: int) -> Count:
-    """A count as part of another bucket; what labels make of it is open there."""
+    """A count as part of another bucket, not settled there."""
     return replace(count, start_s=start_s, settled=False, corrected=None)
 
 

@@ -31,7 +31,7 @@ _NORMAL: Final = 1.4826
 
 @dataclass(frozen=True)
 class UsualCount:
-    """What is usual in an hour, by `weeks` past weeks; `spread` as a standard deviation."""
+    """The usual count of an hour, by `weeks` past weeks; `spread` as a standard deviation."""
 
     middle: float
     spread: float
@@ -50,8 +50,8 @@ def objects_at(hour: CountedHour, place: Place, classes: Sequence[str]) -> int |
 
 
 def usual_count(past: Iterable[int | None]) -> UsualCount | None:
-    """What is usual by the counts of the same hour of past weeks (None: not watched); None: fewer than LEAST_WEEKS
-    were watched."""
+    """The usual count by those of the same hour of past weeks (None: not watched); None: fewer than LEAST_WEEKS were
+    watched."""
     counts = [c for c in past if c is not None]
     if len(counts) < LEAST_WEEKS:
         return None

@@ -1,4 +1,4 @@
-"""What labels make of hours and days that are settled, and sums of checks over clusters."""
+"""Corrections of hours and days that are settled, and sums of checks over clusters."""
 
 from __future__ import annotations
 
