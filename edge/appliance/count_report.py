@@ -73,7 +73,7 @@ def _missing(about: ReportedDay, found: CountsAnswer) -> str:
     dark = [
         f"{_hour(about, b.start_utc_s)}{f' ({100 * (1 - b.watched):.0f} %)' if b.watched > 0 else ''}"
         for b in found.buckets
-        if b.watched < 0.99
+        if b.watched < 0.99 and b.start_utc_s < about.made_utc_s
     ]
     said = f"Watched for {100 * found.watched:.0f} % of the day."
     if not dark:
@@ -132,13 +132,14 @@ def _bars(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswer) -> 
     for n, (bucket, objects, old) in enumerate(zip(found.buckets, hours, before, strict=True)):
         x, middle, wide = _STEP * n + 2, _STEP * (n + 0.5), _STEP - 4
         parts.append(_bar(x, wide, _HEIGHT - _HEIGHT * objects / most, _HEIGHT, "#00705a"))
-        if bucket.watched < 0.99:
+        if bucket.watched < 0.99 and bucket.start_utc_s < about.made_utc_s:
             parts.append(_bar(x, wide, 0.0, _HEIGHT * (1 - bucket.watched), "url(#unseen)"))
         if old is not None:
             parts.append(
                 _bar(x, wide, _HEIGHT - _HEIGHT * old / most - 1, _HEIGHT - _HEIGHT * old / most + 1, "#c97a00")
             )
-        label = "?" if bucket.watched == 0 else str(objects)
+        to_come = bucket.start_utc_s >= about.made_utc_s
+        label = "" if to_come else "?" if bucket.watched == 0 else str(objects)
         parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT + 15:.0f}">{label}</text>')
         hour = _hour(about, bucket.start_utc_s)[:2]
         parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT + 30:.0f}" fill="#52646c">{hour}</text>')

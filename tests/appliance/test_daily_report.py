@@ -47,7 +47,7 @@ def test_the_file_needs_nothing_else_and_names_bring_no_tags() -> None:
     moved = row | {"kind": "movement", "way": NASTY}
     zone = row | {"kind": "zone", "way": "", "seconds": 60.0, "most": 3, "corrected": None}
     found = read(CountsAnswer, COUNTS | {"totals": [row, moved, zone]})
-    about = ReportedDay("depot", "north", NASTY, "2026-11-24", UTC, 1_790_000_000.0)
+    about = ReportedDay("depot", "north", NASTY, "2026-11-24", UTC, 1_900_000_000.0)
     text = report_html(about, found, read(ComparisonAnswer, COMPARED))
     tags = _Tags()
     tags.feed(text)
