@@ -8,7 +8,7 @@ there is always an end. A condition that holds when quiet hours are over raises 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any, Final
@@ -21,6 +21,8 @@ from edge.core.alarms import (
     CameraNow,
     DiskNow,
     Fact,
+    HourCounted,
+    Moved,
     ObjectsNow,
     Promoted,
     RolledBack,
@@ -33,8 +35,10 @@ from edge.core.alarms import (
     TenantsNow,
     TimePassed,
 )
+from edge.core.counts import Place
 from edge.core.hours import inside
 from edge.core.tracks import TrackedObject
+from scheduler.counts.rules import UsualCount, in_zones, objects_at, usual_count
 
 #: A measured value must be so far above a threshold before the alarm ends.
 MARGIN: Final[Mapping[str, float]] = {"accuracy": 0.02, "disk": 0.01, "slo": 0.01}
@@ -42,6 +46,8 @@ MARGIN: Final[Mapping[str, float]] = {"accuracy": 0.02, "disk": 0.01, "slo": 0.0
 UPDATE_EVERY_S: Final = 10.0
 #: An object that comes back to a zone within so many seconds of its alarm raises no further one.
 SAME_OBJECT_S: Final = 30.0
+#: A movement is a moment: its alarm ends after so many seconds.
+MOMENT_S: Final = 10.0
 #: Alarms active at once, and conditions waited for; more are not raised, and counted.
 MAX_ACTIVE: Final = 1000
 
@@ -232,6 +238,12 @@ class _Evaluation:
         if key in self.active:
             self.end(key, message)
 
+    def drop_others(self, rule: Rule, camera: str, subjects: Collection[str]) -> None:
+        """Drop what a rule alarms or waits for on a camera, but for these subjects: it looks there no more."""
+        for key in self.known():
+            if key[:2] == (rule.id, camera) and key[2] not in subjects:
+                self.drop(key, "the rule looks there no more")
+
     def known(self) -> list[Key]:
         """All that alarm or are waited for."""
         return [*self.active, *self.waiting]
@@ -258,11 +270,73 @@ def _(fact: ObjectsNow, evaluation: _Evaluation) -> None:
     for rule in evaluation.of("object", fact.camera):
         for tracked in fact.objects:
             evaluation.see(rule, _object_condition(rule, fact.camera, tracked))
+    objects = {rule.id for rule in evaluation.of("object")}
     for key in evaluation.known():
-        if key[1] == fact.camera and key[2] and key[2] not in there:
+        if key[0] in objects and key[1] == fact.camera and key[2] not in there:
             active = evaluation.active.get(key)
             name = "object" if active is None else active.alarm.details.get("class", "object")
             evaluation.drop(key, f"{name} is gone")
+    for rule in evaluation.of("crowd", fact.camera):
+        numbers = in_zones(fact.objects, rule.zones, rule.classes)
+        for zone, number in numbers.items():
+            evaluation.see(rule, _crowd_condition(rule, fact.camera, zone, number))
+        evaluation.drop_others(rule, fact.camera, numbers)
+
+
+def _crowd_condition(rule: Rule, camera: str, zone: str, number: int) -> Condition:
+    above = rule.above or 0
+    things = ", ".join(rule.classes) or "objects"
+    words = f"{number} {things}{f' in {zone}' if zone else ''}; more than {above} are too many"
+    details = {"zone": zone, "objects": number}
+    # One fewer than it takes: a number that goes up and down by one is one alarm.
+    over = number < max(1, above)
+    return Condition(camera, zone, number > above, over, words, float(number), None, details, rule.wait_s)
+
+
+@_look.register
+def _(fact: Moved, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("movement", fact.camera):
+        if (
+            (not rule.classes or fact.class_name in rule.classes)
+            and (not rule.from_zones or fact.from_zone in rule.from_zones)
+            and (not rule.zones or fact.to_zone in rule.zones)
+        ):
+            words = f"{fact.class_name} from {fact.from_zone} to {fact.to_zone}"
+            details = {"class": fact.class_name, "from_zone": fact.from_zone, "to_zone": fact.to_zone}
+            evaluation.see(
+                rule,
+                Condition(fact.camera, str(fact.object), True, False, words, object=fact.object, details=details),
+            )
+            # A movement is over: one that was held back is not raised later.
+            evaluation.waiting.pop((rule.id, fact.camera, str(fact.object)), None)
+
+
+@_look.register
+def _(fact: HourCounted, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("unusual", fact.camera):
+        places = [p for p in fact.places if not rule.lines or p.name in rule.lines]
+        for place in places:
+            objects = objects_at(fact.now, place, rule.classes)
+            usual = usual_count(objects_at(hour, place, rule.classes) for hour in fact.past)
+            if objects is not None and usual is not None:
+                evaluation.see(rule, _unusual_condition(rule, fact, place, objects, usual))
+        evaluation.drop_others(rule, fact.camera, {_way(p) for p in places})
+
+
+def _way(place: Place) -> str:
+    return f"{place.name}, {place.way}"
+
+
+def _unusual_condition(rule: Rule, fact: HourCounted, place: Place, objects: int, usual: UsualCount) -> Condition:
+    far = usual.far(objects, rule.spreads)
+    low, high = max(0.0, usual.middle - rule.spreads * usual.spread), usual.middle + rule.spreads * usual.spread
+    words = f"{_way(place)}: {objects} in an hour, usually {usual.middle:.0f} ({low:.0f} to {high:.0f})"
+    details = {
+        "name": place.name, "way": place.way, "objects": objects, "usual": usual.middle, "low": round(low, 1),
+        "high": round(high, 1), "weeks": usual.weeks, "start_utc_s": fact.start_utc_s,
+    }  # fmt: skip
+    matter = (fact.start_utc_s,)
+    return Condition(fact.camera, _way(place), far, not far, words, float(objects), None, details, 0.0, matter)
 
 
 def _object_condition(rule: Rule, camera: str, tracked: TrackedObject) -> Condition:
@@ -428,3 +502,6 @@ def _(_: TimePassed, evaluation: _Evaluation) -> None:
     for key, waiting in list(evaluation.waiting.items()):
         if key[0] in rules:
             evaluation.see(rules[key[0]], waiting.condition)
+    for key, known in list(evaluation.active.items()):
+        if known.alarm.kind == "movement" and evaluation.now.at_s - known.reported_s >= MOMENT_S:
+            evaluation.end(key, known.alarm.message)

@@ -458,6 +458,7 @@ def _counted(s: Json) -> Iterator[Metric]:
         "magpie_counted_objects_total", "Objects counted at a line, in a zone, from zone to zone; uncorrected", labels,
         [(tuple(str(row[label]) for label in labels), row["objects"]) for row in s["counting"]["counted"]],
     )  # fmt: skip
+    yield from _minutes(s["counting"]["minutes"])
     yield _counter(
         "magpie_counts_lost_total", "Records of counts that could not be kept", (), [((), s["counting"]["lost"])]
     )
@@ -472,6 +473,30 @@ def _clips(s: Json) -> Iterator[Metric]:
     )  # fmt: skip
     yield _counter("magpie_clips_not_taken_total", "Clips that could not be begun", (), [((), clips["not_taken"])])
     yield _gauge("magpie_clips_bytes", "Bytes of all clips that are kept", (), [((), clips["bytes"])])
+
+
+def _minutes(minutes: Iterable[Json]) -> Iterator[Metric]:
+    """The last minute of each camera; of one that nobody watched there are no numbers."""
+    labels = ("camera", "kind", "name", "way")
+    found = [
+        ((str(m["camera"]), *(str(place[label]) for label in labels[1:])), place)
+        for m in minutes
+        for place in m["places"]
+        if m["watched"] > 0
+    ]
+    yield _gauge(
+        "magpie_counted_last_minute_watched_ratio", "Part of the last minute that is over in which answers came",
+        ("camera",), [((str(m["camera"]),), m["watched"]) for m in minutes],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_counted_last_minute", "Objects of all classes in that minute, uncorrected", labels,
+        [(key, place["objects"]) for key, place in found],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_counted_last_minute_corrected", "The same, corrected by labels: value, and 90 % interval",
+        (*labels, "bound"),
+        [((*key, b), value) for key, place in found for b, value in (place["corrected"] or {}).items()],
+    )  # fmt: skip
 
 
 def _serving(s: Json) -> Iterator[Metric]:

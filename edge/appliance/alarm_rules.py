@@ -106,6 +106,8 @@ class AlarmRules:
             "cameras": cameras,
             "classes": {name for c in named for name in c.classes},
             "zones": {zone.name for c in named for zone in c.zones},
+            "from_zones": {zone.name for c in named for zone in c.zones},
+            "lines": {line.name for c in named for line in c.lines},
         }
         problems = [
             InvalidValue(

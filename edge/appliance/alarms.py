@@ -11,7 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from edge.appliance.active_alarms import ActiveAlarms
 from edge.appliance.alarm_records import AlarmRecords
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 #: The first numbers after a start: numbers that a killed run had given out and not yet written are not given again.
 _ALARMS_UNWRITTEN, _OBJECTS_UNWRITTEN = 10, 1000
+#: Rules that look at the objects that are there.
+_OF_OBJECTS: Final = frozenset({"object", "crowd"})
 _TICK_S, _SLOW_TICKS = 1.0, 10
 #: So many of the newest alarms tell after a start when rules last raised one.
 _LAST_ALARMS = 1000
@@ -87,7 +89,7 @@ class Alarms:
         self._active.restore(last, active, numbers[0] + _ALARMS_UNWRITTEN if numbers[0] else 1)
         self._objects.next_id = numbers[1] + _OBJECTS_UNWRITTEN if numbers[1] else 1
         # No object is followed over a restart; rules may have been changed in the site's file.
-        for camera in {a.camera for a in active if a.kind == "object" and a.camera}:
+        for camera in {a.camera for a in active if a.kind in _OF_OBJECTS and a.camera}:
             self._active.look(al.ObjectsNow(camera, ()))
         self._active.look(al.RulesChanged())
         watched = {c for c, known in self._cameras().items() if known.settings.enabled}
@@ -187,7 +189,7 @@ class Alarms:
             self._objects.described(news)
 
     def _objects_now(self, camera: str, frame: int | None = None) -> None:
-        if any(r.kind == "object" for r in self._rules.in_force):
+        if any(r.kind in _OF_OBJECTS for r in self._rules.in_force):
             seen = al.ObjectsNow(camera, self._objects.on(camera))
             self._active.look(seen, None if frame is None else (camera, frame))
 

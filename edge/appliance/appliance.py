@@ -19,6 +19,7 @@ from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
 from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
+from edge.appliance.counts_opened import open_counts
 from edge.appliance.fleet import Fleet
 from edge.appliance.fleet_jobs import FleetJobs
 from edge.appliance.housekeeping import Housekeeping
@@ -189,8 +190,17 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
-        counts = ObjectCounts(
-            store, clock, lambda code, message: self.runtime.complaints.add(code, message), lambda: self.runtime.cameras
+        counts = open_counts(
+            site,
+            store,
+            clock,
+            lambda code, message: self.runtime.complaints.add(code, message),
+            # A copy: threads ask, too.
+            lambda: {name: c.settings for name, c in dict(self.runtime.cameras).items()},
+            outputs.deliver,
+            outputs.outbox.flush,
+            lambda: any(r.kind == "unusual" and r.enabled for r in self.services.alarms.rules()),
+            lambda fact: self.services.alarms.fact(fact),
         )
         clips = self._clips(journal.note)
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
@@ -410,6 +420,8 @@ class Appliance:
                 health,
                 {c.id: expected_accuracy(c.version) for c in cameras},
                 {c.id: c.settings.retraining.enabled for c in cameras},
+                services.counts.minutes.places(),
+                services.counts.minutes.latest,
             )
 
         async def set_retraining(camera: str, on: bool, by: str) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edge.appliance.answers.counts import CountsAnswer
+from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.answers.read import read
-from edge.core.counts import STEP_S, Corrected, Count, CountCheck, Step, WatchedTime, summed
-from scheduler.counts.checks import CheckIndex
-from scheduler.counts.correction import corrected
-from scheduler.counts.near import checked_place
+from edge.appliance.count_table import formats
+from edge.core.counts import STEP_S, Count, Step, WatchedTime, count_row, totals, watched_part
+from scheduler.counts.comparison import CountComparison, Row
+from scheduler.counts.minutes import ChecksAround, corrected_count, objects_at
 
 
 def counts_answer(
@@ -22,11 +21,12 @@ def counts_answer(
     end: int,
     counts: Sequence[Count],
     watched: Sequence[WatchedTime],
-    found: Sequence[CountCheck],
+    truth: ChecksAround,
+    whole: ChecksAround,
 ) -> CountsAnswer:
-    """The answer about the buckets from `first` to before `end`."""
+    """The answer about the buckets from `first` to before `end`: `truth` has the checks around those that are not
+    settled, `whole` those around all of the time."""
     length = STEP_S[step]
-    truth = CheckIndex(found)
     by_start: dict[int, list[Count]] = defaultdict(list)
     for count in counts:
         by_start[count.start_s].append(count)
@@ -34,37 +34,48 @@ def counts_answer(
     buckets = []
     for start in range(first, end, length):
         one = seen.get(start, WatchedTime(camera, start))
-        counted = by_start.get(start, [])
-        rows = [_row(c, _corrected(c, counted, truth, start, start + length)) for c in counted]
-        buckets.append(
-            {
-                "start_utc_s": start,
-                "watched": round(min(1.0, one.seconds / length), 4),
-                "answers_per_s": round(one.answers / one.seconds, 2) if one.seconds > 0 else 0.0,
-                "counts": rows,
-            }
-        )
+        counted = by_start.get(start, ())
+        at = objects_at(counted)
+        rows = [count_row(c, corrected_count(c, at[c.place], truth, start, start + length)) for c in counted]
+        part, rate = watched_part(one, length)
+        buckets.append({"start_utc_s": start, "watched": part, "answers_per_s": rate, "counts": rows})
     # Not the sum of the buckets' corrections: all of them lean on the same labels.
-    sums = summed(replace(c, start_s=first) for c in counts)
-    totals = [_row(count, _corrected(count, sums, truth, first, end)) for count in sums]
+    sums = totals(counts, first)
+    at = objects_at(sums)
+    whole_rows = [count_row(count, corrected_count(count, at[count.place], whole, first, end)) for count in sums]
     part = sum(w.seconds for w in watched) / (end - first)
     told = {
         "camera": camera, "step": step, "from_utc_s": first, "to_utc_s": end, "watched": round(min(1.0, part), 4),
-        "totals": totals, "buckets": buckets,
+        "totals": whole_rows, "buckets": buckets, "formats": formats(),
     }  # fmt: skip
     # Read as a whole: a year has tens of thousands of rows.
     return read(CountsAnswer, told)
 
 
-def _corrected(count: Count, counted: Sequence[Count], truth: CheckIndex, first: int, end: int) -> Corrected | None:
-    at_place = sum(c.objects for c in counted if c.place == count.place)
-    own, every = truth.around(checked_place(count.place), count.class_name, first, end)
-    return corrected(count.objects, at_place, own, every)
-
-
-def _row(count: Count, true: Corrected | None) -> dict[str, Any]:
-    return {
-        "kind": count.place.kind, "name": count.place.name, "way": count.place.way, "class": count.class_name,
-        "objects": count.objects, "seconds": round(count.seconds, 1), "standing_s": round(count.standing_s, 1),
-        "most": count.most, "corrected": None if true is None else true.to_json(),
+def comparison_answer(
+    camera: str, step: Step, starts: range, before_s: int, found: CountComparison
+) -> ComparisonAnswer:
+    """The answer about the buckets that begin at `starts` beside those from `before_s` on."""
+    buckets = [
+        {
+            "start_utc_s": p.start_s, "before_utc_s": p.before_s, "watched": p.watched,
+            "watched_before": p.watched_before, "compared": p.compared, "counts": _compared(p.objects),
+        }
+        for p in found.pairs
+    ]  # fmt: skip
+    told = {
+        "camera": camera, "step": step, "from_utc_s": starts.start, "to_utc_s": starts.stop,
+        "before_from_utc_s": before_s, "compared": round(found.compared, 4), "totals": _compared(found.totals),
+        "buckets": buckets,
     }  # fmt: skip
+    return read(ComparisonAnswer, told)
+
+
+def _compared(rows: Mapping[Row, tuple[int, int]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": place.kind, "name": place.name, "way": place.way, "class": name, "objects": objects,
+            "before": before,
+        }
+        for (place, name), (objects, before) in rows.items()
+    ]  # fmt: skip

@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 
-from edge.appliance.answers.counts import CountsAnswer
-from edge.appliance.count_answers import counts_answer
+from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
+from edge.appliance.count_answers import comparison_answer, counts_answer
+from edge.appliance.counted_minutes import CountedMinutes
+from edge.appliance.counts_rules import CountFacts
+from edge.appliance.daily_report import DailyReports
+from edge.appliance.settled_counts import SettledCounts
 from edge.core import checks
 from edge.core.clock import Clock
-from edge.core.counts import STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
+from edge.core.counts import CLUSTER_S, STEP_S, Count, CountCheck, Counted, CountLine, Place, Step, WatchedTime
 from edge.core.errors import InvalidValue, MagpieError, NotFound
 from edge.core.facts import FrameLabelled, FrameSampled, RuntimeFact
 from edge.core.labels import LabelledFrame, SampledFrame
@@ -26,6 +31,9 @@ from edge.core.zones import Zone
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention
 from edge.store.store import Store
+from scheduler.counts.checks import CheckIndex
+from scheduler.counts.comparison import compare
+from scheduler.counts.minutes import ChecksAround, TotalChecks
 from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked, together
 from scheduler.counts.recount import AROUND_S, LOOK_S, Instant, Way, at_instant, recounted, ways_after
 from scheduler.counts.tally import MinuteTally, answered, taken
@@ -39,8 +47,6 @@ _MOST_SAMPLED, _MOST_WAITING = 600, 50_000
 _SEEN_S: Final = 2.0
 #: Labels from so long before a time and after it say how true its counts are.
 LABELS_AROUND_S: Final = 6 * 3600.0
-#: Frames of so many seconds are one cluster; a year has too many minutes.
-_CLUSTER_S: Final[Mapping[Step, int]] = {"minute": 60, "hour": 900, "day": 21_600}
 #: So long after a frame was sampled it is known what was counted around it.
 _SETTLED_S: Final = AROUND_S + LOOK_S
 #: Buckets of one answer.
@@ -111,8 +117,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `counted` has the objects counted since the start by camera, place and class, `lost` the records that could not be
-    kept."""
+    `minutes`, `reports`, `facts` and `settled` follow them; `counted` has the objects counted since the start by
+    camera, place and class, `lost` the records that could not be kept."""
 
     def __init__(
         self,
@@ -120,11 +126,23 @@ class ObjectCounts:
         clock: Clock,
         complain: Callable[[str, str], None],
         cameras: Callable[[], Collection[str]],
+        minutes: CountedMinutes,
+        reports: DailyReports,
+        facts: CountFacts,
+        settled: SettledCounts,
     ) -> None:
         self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
+        self.minutes, self._reports, self._facts = minutes, reports, facts
+        #: They take their turn after every round of writing that left nothing behind, and are given the time.
+        self.followers: list[Callable[[float], Awaitable[None]]] = [
+            minutes.tell,
+            reports.look,
+            facts.look,
+            settled.look,
+        ]
         self.counted: dict[tuple[str, Place, str], int] = {}
         self.lost = 0
 
@@ -154,6 +172,7 @@ class ObjectCounts:
     def _count(self, camera: str, one: Counted) -> None:
         key = camera, one.place, one.class_name
         self.counted[key] = self.counted.get(key, 0) + 1
+        self._facts.counted(camera, one)
 
     def fact(self, fact: RuntimeFact) -> None:
         """From the runtime: a frame was kept for the teacher, or has its labels."""
@@ -227,10 +246,21 @@ class ObjectCounts:
         while True:
             await asyncio.sleep(_WRITE_EVERY_S)
             try:
-                await self.flush(self._clock.utc())
+                await self.look(self._clock.utc())
             except Exception:  # one bad value must not end all counting
                 log.exception("counts: writing failed")
                 self._complain("counts_not_written", "counts could not be written; the log tells more")
+
+    async def look(self, now_utc_s: float) -> None:
+        """Write the minutes that are over; then those who follow the numbers take their turn."""
+        await self.flush(now_utc_s)
+        if self._waiting:
+            return
+        for follower in self.followers:
+            try:
+                await follower(now_utc_s)
+            except MagpieError as error:  # the next round tries again
+                self._complain("counts_not_told", f"counts could not be told: {error}")
 
     async def close(self) -> None:
         """Write everything, the minute that is not over, too. Safe to call twice."""
@@ -268,25 +298,76 @@ class ObjectCounts:
 
     def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         """See `CountsService`."""
-        checks.one_of("step", step, STEP_S)
-        length = STEP_S[step]
-        first, end = int(from_utc_s // length) * length, int(-(-to_utc_s // length)) * length
-        if end <= first:
-            raise InvalidValue("to", to_utc_s, f"a time after `from` ({from_utc_s:g})")
-        if (end - first) // length > MOST_BUCKETS:
-            allowed = f"at most {MOST_BUCKETS} buckets: a longer step, or a shorter time"
-            raise InvalidValue("to", to_utc_s, allowed)
+        starts = _buckets(step, from_utc_s, to_utc_s)
+        first, end = starts.start, starts.stop
         counts = self._store.counts(camera, step, first, end)
         watched = self._store.watched(camera, step, first, end)
-        if not watched and camera not in self._known() and not self._store.has_counted(camera):
+        if not watched:
+            self._check_known(camera)
+        truth, whole = self._truth(camera, step, first, end, [c.start_s for c in counts if not c.settled])
+        return counts_answer(camera, step, first, end, counts, watched, truth, whole)
+
+    def _truth(
+        self, camera: str, step: Step, first: int, end: int, unsettled: Sequence[int]
+    ) -> tuple[ChecksAround, ChecksAround]:
+        """The checks around the buckets that are not settled, and those around the whole time."""
+        cluster_s = CLUSTER_S[step]
+        if step == "minute":
+            around = first - LABELS_AROUND_S, end + LABELS_AROUND_S
+            every = CheckIndex(self._store.count_checks(camera, *around, cluster_s))
+            return every, every
+        whole = TotalChecks(lambda from_s, to_s: self._store.check_totals(camera, from_s, to_s, cluster_s))
+        if not unsettled:
+            return whole, whole
+        around = min(unsettled) - LABELS_AROUND_S, max(unsettled) + STEP_S[step] + LABELS_AROUND_S
+        return CheckIndex(self._store.count_checks(camera, *around, cluster_s)), whole
+
+    def compared(
+        self, camera: str, step: Step, from_utc_s: float, to_utc_s: float, before_utc_s: float
+    ) -> ComparisonAnswer:
+        """See `CountsService`."""
+        starts = _buckets(step, from_utc_s, to_utc_s)
+        before = int(before_utc_s // starts.step) * starts.step
+        if before >= starts.start:
+            raise InvalidValue("before", before_utc_s, f"a time before `from` ({from_utc_s:g})")
+        self._check_known(camera)
+        end = before + len(starts) * starts.step
+        found = compare(
+            starts,
+            before,
+            self._store.counts(camera, step, starts.start, starts.stop),
+            self._store.counts(camera, step, before, end),
+            self._store.watched(camera, step, starts.start, starts.stop),
+            self._store.watched(camera, step, before, end),
+        )
+        return comparison_answer(camera, step, starts, before, found)
+
+    def day_report(self, camera: str, day: date) -> str:
+        """See `CountsService`."""
+        return self._reports.make(camera, day, self._clock.utc()).html
+
+    def _check_known(self, camera: str) -> None:
+        if camera not in self._known() and not self._store.has_counted(camera):
             raise NotFound(f"camera {camera} does not exist, or never counted")
-        found = self._store.count_checks(camera, first - LABELS_AROUND_S, end + LABELS_AROUND_S, _CLUSTER_S[step])
-        return counts_answer(camera, step, first, end, counts, watched, found)
 
     def told(self) -> dict[str, Any]:
-        """For metrics: {"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost"}."""
+        """For metrics: {"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost",
+        "minutes": see `CountedMinutes.told`}."""
         rows = [
             {"camera": camera, "kind": place.kind, "name": place.name, "way": place.way, "class": name, "objects": n}
             for (camera, place, name), n in sorted(self.counted.items())
         ]
-        return {"counted": rows, "lost": self.lost}
+        return {"counted": rows, "lost": self.lost} | self.minutes.told()
+
+
+def _buckets(step: Step, from_utc_s: float, to_utc_s: float) -> range:
+    """The beginnings of the buckets from the one that `from_utc_s` is in to before `to_utc_s`. Raises InvalidValue."""
+    checks.one_of("step", step, STEP_S)
+    length = STEP_S[step]
+    first, end = int(from_utc_s // length) * length, int(-(-to_utc_s // length)) * length
+    if end <= first:
+        raise InvalidValue("to", to_utc_s, f"a time after `from` ({from_utc_s:g})")
+    if (end - first) // length > MOST_BUCKETS:
+        allowed = f"at most {MOST_BUCKETS} buckets: a longer step, or a shorter time"
+        raise InvalidValue("to", to_utc_s, allowed)
+    return range(first, end, length)

@@ -32,7 +32,16 @@ from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.journal_kinds import JournalKind
 from edge.core.retry_pace import RetryPace
-from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, OutputEvent, QueueLimits, Wanted, kind_of
+from edge.outputs.messages import (
+    MQTT,
+    WEBHOOK,
+    DestinationCounts,
+    OutputEvent,
+    QueueLimits,
+    Wanted,
+    kind_of,
+    message_id,
+)
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
 from edge.outputs.outbox import Outbox
@@ -116,8 +125,8 @@ class Outputs:
         settings = self.settings
         wanted: list[tuple[str, Wanted]] = []
         if settings.mqtt is not None and settings.mqtt.enabled:
-            kinds = frozenset(("alarm", "object") if settings.mqtt.objects else ("alarm",))
-            wanted.append((MQTT, Wanted(kinds)))
+            asked = {"alarm": True, "object": settings.mqtt.objects, "count": settings.mqtt.counts}
+            wanted.append((MQTT, Wanted(frozenset(name for name, on in asked.items() if on))))
         wanted += [
             (WEBHOOK + w.id, Wanted(frozenset(w.kinds), frozenset(w.cameras), frozenset(w.severities),
                                     frozenset(w.phases)))
@@ -127,7 +136,9 @@ class Outputs:
         for destination, wants in wanted:
             if wants.takes(event):
                 try:
-                    self.outbox.put(destination, kind, event.camera, event.to_json())
+                    self.outbox.put(
+                        destination, kind, event.camera, event.to_json(), message_id(self._context.site, event)
+                    )
                 except (InvalidValue, NotFound) as error:
                     log.warning("a message (%s) for %s is lost: %s", kind, destination, error)
 

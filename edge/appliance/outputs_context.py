@@ -7,21 +7,28 @@ from dataclasses import dataclass
 
 from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.service import Json
+from edge.core.counts import CountedMinute, Place
 from edge.core.journal_kinds import JournalKind
 from edge.outputs.topics import CameraSnapshot, Snapshot
 
 
 def snapshot_of(
-    overview: Overview, health: BoxHealth, promised: Mapping[str, float | None], retraining: Mapping[str, bool]
+    overview: Overview,
+    health: BoxHealth,
+    promised: Mapping[str, float | None],
+    retraining: Mapping[str, bool],
+    places: Mapping[str, tuple[Place, ...]],
+    minutes: Mapping[str, CountedMinute],
 ) -> Snapshot:
-    """The appliance as outputs read it each second. By camera: the accuracy that its model promised, and whether it is
-    retrained (a camera that is missing: no)."""
+    """The appliance as outputs read it each second. By camera: the accuracy that its model promised, whether it is
+    retrained (a camera that is missing: no), where it counts, and the last minute's counts."""
     return Snapshot(
         overview.site, health.version, health.ready, tuple(reason.code for reason in health.reasons), overview.policy,
         overview.window.number, overview.window.phase, len(overview.jobs),
         tuple(
             CameraSnapshot(
-                c.id, c.name, c.state, c.model_version, c.accuracy, promised.get(c.id), retraining.get(c.id, False)
+                c.id, c.name, c.state, c.model_version, c.accuracy, promised.get(c.id), retraining.get(c.id, False),
+                places.get(c.id, ()), minutes.get(c.id),
             )
             for c in overview.cameras
         ),

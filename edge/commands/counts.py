@@ -1,12 +1,12 @@
-"""`magpie counts`: counted objects of a camera over a time, of a running appliance, as a table or as CSV."""
+"""`magpie counts`: counted objects of a camera of a running appliance: shown, as a file, or a day as a report."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from edge.commands.remote import Remote
 from edge.core.counts import STEP_S
 from edge.core.errors import InvalidValue
+from edge.files import write_whole
 from edge.ingest.secrets import resolve_secret
 
 _COLUMNS: Final = ("from", "watched", "place", "class", "objects", "corrected", "low", "high", "seconds", "most")
@@ -23,27 +24,33 @@ _COLUMNS: Final = ("from", "watched", "place", "class", "objects", "corrected", 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Command line of `magpie counts`."""
-    parser.add_argument("--camera", required=True, help="id of the camera")
     parser.add_argument(
-        "--from", dest="from_", required=True, metavar="TIME", help="2026-11-26, or with T07:00 and zone"
+        "what", nargs="?", choices=("table", "report"), default="table", help="report: a day as one HTML file"
     )
-    parser.add_argument("--to", required=True, metavar="TIME", help="as --from; buckets that begin before it")
+    parser.add_argument("--camera", required=True, help="id of the camera")
+    parser.add_argument("--from", dest="from_", metavar="TIME", help="2026-11-26, or with T07:00 and zone")
+    parser.add_argument("--to", metavar="TIME", help="as --from; buckets that begin before it")
+    parser.add_argument("--day", metavar="DAY", help="of a report: 2026-11-26, in the appliance's time zone")
     parser.add_argument("--step", choices=tuple(STEP_S), default="hour", help="length of a bucket (%(default)s)")
-    parser.add_argument("--csv", action="store_true", help="CSV on standard output instead of a table")
+    parser.add_argument("--format", choices=("csv", "parquet"), help="a file instead of a table to read")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the file goes; without it: standard output")
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="a running appliance (%(default)s)")
     parser.add_argument("--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key], an API token")
 
 
 def run(args: argparse.Namespace) -> int:
     """0: done. Raises MagpieError: no such camera, a time that cannot be read, an appliance that does not answer."""
+    if args.what == "report":
+        return _report(args)
     asked = {"from": _utc_s("--from", args.from_), "to": _utc_s("--to", args.to), "step": args.step}
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
-    found = remote.ask("GET", f"/cameras/{quote(args.camera, safe='')}/counts?{urlencode(asked)}")
-    if args.csv:
-        writer = csv.writer(sys.stdout)
-        writer.writerow(_COLUMNS)
-        writer.writerows(row for bucket in found["buckets"] for row in _rows(bucket))
+    path = f"/cameras/{quote(args.camera, safe='')}/counts"
+    if args.format is not None:
+        _write(remote.content(f"{path}.{args.format}?{urlencode(asked)}"), args.out)
         return 0
+    if args.out is not None:
+        raise InvalidValue("--out", str(args.out), "only with --format csv or --format parquet")
+    found = remote.ask("GET", f"{path}?{urlencode(asked)}")
     table = Table(*_COLUMNS, title=f"{args.camera}: {100 * found['watched']:.0f} % of the time watched")
     for bucket in found["buckets"]:
         for row in _rows(bucket):
@@ -54,10 +61,33 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _utc_s(option: str, text: str) -> float:
+def _report(args: argparse.Namespace) -> int:
+    try:
+        day = date.fromisoformat(args.day or "").isoformat()
+    except ValueError:
+        raise InvalidValue("--day", args.day, "a day as 2026-11-26") from None
+    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    path = f"/cameras/{quote(args.camera, safe='')}/counts/report.html?{urlencode({'day': day})}"
+    _write(remote.content(path), args.out)
+    return 0
+
+
+def _write(content: bytes, out: Path | None) -> None:
+    """To a file, which is whole or not there, or to standard output. Raises InvalidValue."""
+    if out is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    try:
+        write_whole(out, content)
+    except OSError as error:
+        raise InvalidValue("--out", str(out), f"a file that can be written ({error.strerror})") from None
+
+
+def _utc_s(option: str, text: str | None) -> float:
     """A time of ISO 8601; without a zone it is one of this machine's."""
     try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
+        return datetime.fromisoformat(text or "").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
         raise InvalidValue(option, text, "a time as 2026-11-26, 2026-11-26T07:00 or 2026-11-26T07:00+01:00") from None
 

@@ -54,6 +54,15 @@ class Remote:
 
         self._send("GET", path, None, read)
 
+    def content(self, path: str) -> bytes:
+        """A file of the appliance as a whole. Raises as `ask`, MagpieError for a very large one."""
+        found: list[bytes] = []
+        self._send("GET", path, None, lambda response: found.append(response.read(_LARGEST + 1)))
+        if len(found[0]) > _LARGEST:
+            where = without_credentials(self._base + path)
+            raise MagpieError(f"{where}: the answer has more than {_LARGEST >> 20} MiB")
+        return found[0]
+
     def _send(self, method: str, path: str, data: bytes | None, read: Callable[[Any], None]) -> None:
         headers = {"content-type": "application/json"}
         if self._token:

@@ -10,14 +10,28 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from edge.core import checks
+from edge.core.counts import Place
 from edge.core.errors import InvalidValue
 from edge.core.hours import span_minutes
 from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import TrackedObject
 
-RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant", "stranger"]
+RuleKind = Literal[
+    "object",
+    "accuracy",
+    "camera_lost",
+    "disk",
+    "roll_back",
+    "slo",
+    "tenant",
+    "stranger",
+    "crowd",
+    "movement",
+    "unusual",
+]
 RULE_KINDS: Final[tuple[RuleKind, ...]] = (
-    "object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant", "stranger",
+    "object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant", "stranger", "crowd", "movement",
+    "unusual",
 )  # fmt: skip
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
@@ -26,7 +40,9 @@ Phase = Literal["new", "update", "end"]
 #: Kinds whose threshold `below` has a default, and that: free part of the disk; part of requests within their SLO.
 DEFAULT_BELOW: Final[Mapping[str, float]] = {"disk": 0.05, "slo": 0.95}
 #: Seconds that a condition must hold by default.
-DEFAULT_AFTER_S: Final[Mapping[str, float]] = {"camera_lost": 60.0, "slo": 10.0}
+DEFAULT_AFTER_S: Final[Mapping[str, float]] = {"camera_lost": 60.0, "slo": 10.0, "crowd": 60.0}
+#: How many spreads a count must be away from what is usual, by default.
+DEFAULT_FACTOR: Final = 4.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +54,12 @@ class Rule:
     roll_back: a model was rolled back by the appliance. slo: the part of a served model's requests that were answered
     within its objective is below `below` for `after_s`. tenant: a tenant has missed its goal with its entitlement for
     longer than `sharing.missed_minutes`. stranger: the fleet's agent refused a client without a good key or join code
-    within the last minutes. `clip`: a clip of each alarm is kept (of "object"). Nothing is raised in `quiet_hours`, and
-    nothing anew within `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
+    within the last minutes. crowd: more than `above` objects of `classes` are in one of `zones` at once (none: in the
+    picture) for `after_s`. movement: an object of `classes` went from one of `from_zones` to one of `zones` (empty:
+    any). unusual: an hour's count of `classes` over one of `lines` (empty: all), in one direction, is more than
+    `factor` spreads away from that of the same hour of past weeks. `clip`: a clip of each alarm is kept (of "object").
+    Nothing is raised in `quiet_hours`, and nothing anew
+    within `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
     """
 
     id: str
@@ -56,6 +76,10 @@ class Rule:
     quiet_hours: tuple[str, ...] = ()
     min_interval_s: float = 0.0
     clip: bool = False
+    above: int | None = None
+    from_zones: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    factor: float | None = None
 
     def __post_init__(self) -> None:
         checks.one_of("rule.kind", self.kind, RULE_KINDS)
@@ -66,6 +90,14 @@ class Rule:
             checks.in_range("rule.below", self.below, 0.0, 1.0)
         elif self.kind == "accuracy":
             raise InvalidValue("rule.below", None, "a number from 0 to 1: alarms when accuracy is below it")
+        if self.kind == "crowd" and self.above is None:
+            raise InvalidValue("rule.above", None, "a number from 0: alarms when more objects than that are there")
+        if self.kind == "movement" and not (self.zones or self.from_zones):
+            raise InvalidValue("rule.zones", None, "zones, from_zones, or both: alarms at a movement between them")
+        if self.above is not None:
+            checks.in_range("rule.above", self.above, 0, 10_000)
+        if self.factor is not None:
+            checks.in_range("rule.factor", self.factor, 1.0, 100.0)
         if self.after_s is not None:
             checks.in_range("rule.after_s", self.after_s, 0.0, 86_400.0)
         for span in self.quiet_hours:
@@ -82,6 +114,11 @@ class Rule:
         return DEFAULT_AFTER_S.get(self.kind, 0.0) if self.after_s is None else self.after_s
 
     @property
+    def spreads(self) -> float:
+        """`factor`, or its default."""
+        return DEFAULT_FACTOR if self.factor is None else self.factor
+
+    @property
     def words(self) -> str:
         """The name for people."""
         return self.name or self.id
@@ -90,8 +127,8 @@ class Rule:
 @dataclass(frozen=True)
 class Alarm:
     """One alarm as it is now. `subject` tells apart what a rule may see more than once on a camera: an object's id, a
-    served model's or a tenant's name. `value` is what was measured: seconds of stay, accuracy, free part, part within
-    the SLO, a tenant's performance."""
+    zone, a line's direction, a served model's or a tenant's name. `value` is what was measured: seconds of stay,
+    accuracy, free part, part within the SLO, a tenant's performance, a number of objects."""
 
     id: int
     rule: str
@@ -137,6 +174,37 @@ class ObjectsNow(Fact):
 
     camera: str
     objects: tuple[TrackedObject, ...]
+
+
+@dataclass(frozen=True)
+class Moved(Fact):
+    """An object that is gone went from one zone to another."""
+
+    camera: str
+    object: int
+    class_name: str
+    from_zone: str
+    to_zone: str
+
+
+@dataclass(frozen=True)
+class CountedHour:
+    """An hour of a camera: the part of it [0, 1] that was watched, and objects over lines by direction and class."""
+
+    watched: float
+    objects: Mapping[tuple[Place, str], int]
+
+
+@dataclass(frozen=True)
+class HourCounted(Fact):
+    """A camera's hour that is over, and the same hour of past weeks, the latest first. `places`: the directions of the
+    lines that it has."""
+
+    camera: str
+    start_utc_s: int
+    places: tuple[Place, ...]
+    now: CountedHour
+    past: tuple[CountedHour, ...]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from edge.core.counts import Place
 from edge.outputs.topics import APPLIANCE_KINDS, CAMERA_KINDS, Snapshot, Topics
 
 Json = dict[str, Any]
@@ -16,6 +17,9 @@ _KIND_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "accuracy": ("Accuracy alarm", "problem"),
     "camera_lost": ("Camera lost alarm", "problem"),
     "roll_back": ("Roll-back alarm", "problem"),
+    "crowd": ("Crowd alarm", "occupancy"),
+    "movement": ("Movement alarm", "problem"),
+    "unusual": ("Unusual count alarm", "problem"),
     "disk": ("Disk alarm", "problem"),
     "slo": ("Serving alarm", "problem"),
 }
@@ -47,7 +51,9 @@ def discovery(topics: Topics, prefix: str, now: Snapshot) -> dict[str, str]:
     for c in now.cameras:
         ident = f"{box}_camera_{word(c.id)}"
         device = {"identifiers": [ident], "name": line(c.name) or c.id, "via_device": box} | about | {"model": "Camera"}
-        out[f"{prefix}/device/{ident}/config"] = _device(base, device, _camera_components(topics, c.id))
+        out[f"{prefix}/device/{ident}/config"] = _device(
+            base, device, _camera_components(topics, c.id) | _count_components(topics, c.id, c.places)
+        )
     return out
 
 
@@ -99,6 +105,23 @@ def _camera_components(topics: Topics, camera: str) -> dict[str, Json]:
         },
     }
     return components | {f"alarm_{k}": _alarm(topics.alarm(camera, k), k) for k in CAMERA_KINDS}
+
+
+def _count_components(topics: Topics, camera: str, places: Sequence[Place]) -> dict[str, Json]:
+    """A sensor for each direction of a line, and for each zone: the last minute's objects."""
+    return {
+        "_".join(("count", p.kind, word(p.name), *filter(None, (p.way,)))): {
+            "platform": "sensor",
+            "name": line(f"{p.name} {p.way}" if p.way else f"{p.name}, most at once"),
+            "state_topic": topics.count(camera, p),
+            # None is the state "unknown".
+            "value_template": "{{ value_json.objects }}" if p.kind == "line" else "{{ value_json.most }}",
+            "json_attributes_topic": topics.count(camera, p),
+            "state_class": "measurement",
+            "icon": "mdi:counter",
+        }
+        for p in places
+    }
 
 
 def _device(base: Json, device: Json, components: Mapping[str, Json]) -> str:

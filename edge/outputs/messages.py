@@ -6,6 +6,7 @@ Everything here is a frozen value or a pure function.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
 from edge.core.alarms import Alarm
+from edge.core.counts import CountedMinute, DayReport
 from edge.core.errors import InvalidValue
 from edge.core.tracks import ObjectNews
 
 Json = dict[str, Any]
-Kind = Literal["alarm", "object"]
+Kind = Literal["alarm", "object", "count", "report"]
 #: The kinds of messages.
-OutputEvent = Alarm | ObjectNews
+OutputEvent = Alarm | ObjectNews | CountedMinute | DayReport
 
 MQTT: Final = "mqtt"
 WEBHOOK: Final = "webhook/"
@@ -108,7 +110,8 @@ class QueueLimits:
 @dataclass(frozen=True)
 class Wanted:
     """Which messages a destination gets; an empty list is no restriction. A message of the whole appliance (no camera)
-    goes to those that do not name cameras. Severities count for alarms only."""
+    goes to those that do not name cameras. Severities count for alarms only, phases
+    for alarms and objects."""
 
     kinds: frozenset[str] = frozenset()
     cameras: frozenset[str] = frozenset()
@@ -121,6 +124,8 @@ class Wanted:
             return False
         if self.cameras and event.camera not in self.cameras:
             return False
+        if isinstance(event, CountedMinute | DayReport):
+            return True
         if self.phases and event.phase not in self.phases:
             return False
         return not isinstance(event, Alarm) or not self.severities or event.severity in self.severities
@@ -155,7 +160,22 @@ class DestinationCounts:
 
 def kind_of(event: OutputEvent) -> Kind:
     """The kind that destinations ask for."""
+    if isinstance(event, CountedMinute):
+        return "count"
+    if isinstance(event, DayReport):
+        return "report"
     return "alarm" if isinstance(event, Alarm) else "object"
+
+
+def message_id(site: str, event: OutputEvent) -> str | None:
+    """The id of a message that must be the same if it is made again after a crash; None: any new one."""
+    if isinstance(event, CountedMinute):
+        about = f"count/{site}/{event.camera}/{event.start_s}"
+    elif isinstance(event, DayReport):
+        about = f"report/{site}/{event.camera}/{event.day}"
+    else:
+        return None
+    return hashlib.sha256(about.encode()).hexdigest()[:32]
 
 
 def size_of(body: Mapping[str, Any]) -> int:

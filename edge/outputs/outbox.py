@@ -101,9 +101,11 @@ class Outbox:
 
     # -- messages in
 
-    def put(self, destination: str, kind: str, camera: str | None, body: Mapping[str, Any]) -> str:
-        """Take a message for a known destination and return its id. Never waits. Raises NotFound, and InvalidValue for
-        what can never be delivered (counted as lost)."""
+    def put(
+        self, destination: str, kind: str, camera: str | None, body: Mapping[str, Any], message_id: str | None = None
+    ) -> str:
+        """Take a message for a known destination and return its id (None: a new one). Never waits. Raises NotFound, and
+        InvalidValue for what can never be delivered (counted as lost)."""
         counts = self.queues.counts(destination)
         try:
             plain = document("body", body)
@@ -112,7 +114,9 @@ class Outbox:
         except InvalidValue:
             self.queues.lose(destination, "refused", 1)
             raise
-        message = NewMessage(destination, lane, kind, uuid.uuid4().hex, self._clock.utc(), _without_nul(plain), size)
+        message = NewMessage(
+            destination, lane, kind, message_id or uuid.uuid4().hex, self._clock.utc(), _without_nul(plain), size
+        )
         counts.waiting += 1
         counts.bytes += size
         self._dropped(self.unwritten.put(message))

@@ -13,11 +13,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from edge.core.camera import CameraState
+from edge.core.counts import CountedMinute, Place, PlaceCount
 
 #: Rules about a camera, and rules about the whole appliance.
-CAMERA_KINDS: Final[tuple[str, ...]] = ("object", "accuracy", "camera_lost", "roll_back")
+CAMERA_KINDS: Final[tuple[str, ...]] = (
+    "object",
+    "accuracy",
+    "camera_lost",
+    "roll_back",
+    "crowd",
+    "movement",
+    "unusual",
+)
 APPLIANCE_KINDS: Final[tuple[str, ...]] = ("disk", "slo")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
+#: Levels of messages that are not retained, by kind.
+_MESSAGES: Final[Mapping[str, str]] = {"alarm": "alarms", "object": "events", "count": "counts", "report": "reports"}
 _ON_OFF: Final[Mapping[bool, str]] = {True: "ON", False: "OFF"}
 
 
@@ -61,9 +72,13 @@ class Topics:
         """Whether an alarm of a kind is on."""
         return f"{self.prefix}/alarm/{kind}" if camera is None else self.camera(camera, f"alarm/{kind}")
 
+    def count(self, camera: str, place: Place) -> str:
+        """The last minute's count of all classes at a place."""
+        return self.camera(camera, "/".join(("count", place.kind, part(place.name), *filter(None, (place.way,)))))
+
     def messages(self, kind: str, camera: str | None) -> tuple[str, ...]:
-        """Where an event or an alarm goes: all together, and its camera's own."""
-        name = "alarms" if kind == "alarm" else "events"
+        """Where an event, an alarm or a minute's counts go: all together, and its camera's own."""
+        name = _MESSAGES[kind]
         everyone = f"{self.prefix}/{name}"
         return (everyone,) if camera is None else (everyone, self.camera(camera, name))
 
@@ -80,7 +95,8 @@ def switch(payload: bytes) -> bool | None:
 @dataclass(frozen=True)
 class CameraSnapshot:
     """A camera now. `accuracy` [0, 1] of the window that was measured last, None before the first; `promised`: its
-    model's promise, where that is known; `retrained`: its retraining is switched on."""
+    model's promise, where that is known; `retrained`: its retraining is switched on; `places` where it counts; `minute`
+    the last that is over and known."""
 
     id: str
     name: str
@@ -89,6 +105,8 @@ class CameraSnapshot:
     accuracy: float | None
     promised: float | None
     retrained: bool
+    places: tuple[Place, ...] = ()
+    minute: CountedMinute | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +154,14 @@ def states(topics: Topics, now: Snapshot, alarms: Collection[tuple[str | None, s
             out[topics.camera(c.id, "accuracy")] = f"{c.accuracy:.4f}"
             if c.promised is not None:
                 out[topics.camera(c.id, "drift")] = f"{c.promised - c.accuracy:.4f}"
+        if c.minute is not None:
+            out |= {topics.count(c.id, p.place): _count(c.minute, p) for p in c.minute.places if p.place in c.places}
         for kind in CAMERA_KINDS:
             out[topics.alarm(c.id, kind)] = _ON_OFF[(c.id, kind) in alarms]
     return out
+
+
+def _count(minute: CountedMinute, found: PlaceCount) -> str:
+    """In a minute that nobody watched numbers are null: nothing is known."""
+    numbers = found.to_json() if minute.watched > 0 else dict.fromkeys(found.to_json())
+    return json.dumps({"start_utc_s": minute.start_s, "watched": minute.watched} | numbers)

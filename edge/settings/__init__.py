@@ -30,7 +30,7 @@ from edge.settings.rules import DEFAULT_RULES, RuleSettings
 from edge.settings.serving import GrpcSettings, HttpSettings, ModelDemand, ModelName, ServingPlanning, ServingSettings
 from edge.settings.site import SiteSettings, site_schema
 from edge.settings.site_file import read_site
-from edge.settings.storage import RecordingSettings, RetentionSettings
+from edge.settings.storage import DailyReportSettings, RecordingSettings, RetentionSettings
 from edge.settings.tenants import SharingSettings, TenantObjectiveSettings, TenantSettings
 from edge.settings.web import AccessSettings, TlsSettings, WebSettings, local_host
 
@@ -45,6 +45,7 @@ __all__ = [
     "CameraSettings",
     "ClipSettings",
     "ConfigurationSpace",
+    "DailyReportSettings",
     "EngineSettings",
     "FleetJobsSettings",
     "FleetSettings",

@@ -45,18 +45,19 @@ class MqttSettings(Settings):
     prefix: TopicPrefix = Field("magpie", description="first levels of every topic")
     keepalive_s: int = Field(30, ge=5, le=3600)
     objects: bool = Field(True, description="send events of objects, not only alarms")
+    counts: bool = Field(True, description="send each minute's counts of cameras that have lines or zones")
     discovery: bool = Field(True, description="tell Home Assistant what there is")
     discovery_prefix: TopicPrefix = Field("homeassistant", description="Home Assistant's own setting of that name")
     queue: QueueSettings = QueueSettings()
 
 
 class WebhookSettings(Settings):
-    """An HTTP receiver that gets alarms, or objects, as signed POSTs."""
+    """An HTTP receiver that gets alarms, objects, minutes of counts or daily reports as signed POSTs."""
 
     id: Identifier
     enabled: bool = True
     url: str = Field(min_length=1, max_length=2000, description="http:// or https://; redirects are not followed")
-    kinds: tuple[Literal["alarm", "object"], ...] = Field(("alarm",), min_length=1, max_length=2)
+    kinds: tuple[Literal["alarm", "object", "count", "report"], ...] = Field(("alarm",), min_length=1, max_length=4)
     phases: tuple[Literal["new", "update", "end"], ...] = Field((), max_length=3, description="empty: all")
     cameras: tuple[Identifier, ...] = Field((), max_length=1000, description="empty: all")
     severities: tuple[Severity, ...] = Field((), max_length=3, description="of alarms; empty: all")

@@ -19,10 +19,20 @@ class RuleSettings(Settings):
     enabled: bool = True
     cameras: tuple[Identifier, ...] = Field((), max_length=1000, description="empty: all")
     classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
-        (), max_length=200, description="object: of these classes; empty: all"
+        (), max_length=200, description="object, crowd, movement, unusual: of these classes; empty: all"
     )
     zones: tuple[Identifier, ...] = Field(
-        (), max_length=100, description="object: in one of these zones; empty: anywhere in the picture"
+        (),
+        max_length=100,
+        description="object, crowd: in one of these zones; empty: anywhere in the picture; movement: to one of them",
+    )
+    from_zones: tuple[Identifier, ...] = Field(
+        (), max_length=100, description="movement: from one of these zones; empty: from any"
+    )
+    lines: tuple[Identifier, ...] = Field((), max_length=100, description="unusual: over these lines; empty: all")
+    above: int | None = Field(None, ge=0, le=10_000, description="crowd: more objects than that at once (required)")
+    factor: float | None = Field(
+        None, ge=1, le=100, description="unusual: so many spreads away from what is usual (empty: 4)"
     )
     dwell_s: float = Field(0.0, ge=0, le=86400, description="object: there for so long")
     below: float | None = Field(
@@ -31,7 +41,7 @@ class RuleSettings(Settings):
         "slo: part of requests within their objective (empty: 0.95)",
     )  # fmt: skip
     after_s: float | None = Field(
-        None, ge=0, le=86400, description="camera_lost (empty: 60), slo (empty: 10): it must be so for so long"
+        None, ge=0, le=86400, description="camera_lost, crowd (empty: 60), slo (empty: 10): it must be so for so long"
     )
     clip: bool = Field(False, description="object: keep a clip of each alarm")
     severity: Severity = "warning"
@@ -46,17 +56,25 @@ class RuleSettings(Settings):
     def _fits_together(self) -> RuleSettings:
         if self.kind == "accuracy" and self.below is None:
             raise FieldProblem("below", "a number from 0 to 1: alarms when a window's accuracy is below it")
+        if self.kind == "crowd" and self.above is None:
+            raise FieldProblem("above", "a number from 0: alarms when more objects than that are there")
+        if self.kind == "movement" and not (self.zones or self.from_zones):
+            raise FieldProblem("zones", "zones, from_zones, or both: alarms at a movement between them")
         used = {
-            "cameras": ("object", "accuracy", "camera_lost", "roll_back"),
-            "classes": ("object",),
-            "zones": ("object",),
+            "cameras": ("object", "accuracy", "camera_lost", "roll_back", "crowd", "movement", "unusual"),
+            "classes": ("object", "crowd", "movement", "unusual"),
+            "zones": ("object", "crowd", "movement"),
+            "from_zones": ("movement",),
+            "lines": ("unusual",),
+            "factor": ("unusual",),
             "dwell_s": ("object",),
             "clip": ("object",),
             "below": ("accuracy", "disk", "slo"),
-            "after_s": ("camera_lost", "slo"),
+            "after_s": ("camera_lost", "slo", "crowd"),
+            "above": ("crowd",),
         }
         for name, kinds in used.items():
-            if getattr(self, name) and self.kind not in kinds:
+            if getattr(self, name) != type(self).model_fields[name].default and self.kind not in kinds:
                 raise FieldProblem(name, f"only with kind {', '.join(kinds)}")
         return self
 

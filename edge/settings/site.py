@@ -17,7 +17,7 @@ from edge.settings.outputs import OutputsSettings
 from edge.settings.retraining import RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
 from edge.settings.serving import ServingSettings
-from edge.settings.storage import RecordingSettings, RetentionSettings
+from edge.settings.storage import DailyReportSettings, RecordingSettings, RetentionSettings
 from edge.settings.tenants import SharingSettings, TenantSettings, check_together
 from edge.settings.web import WebSettings
 
@@ -52,6 +52,7 @@ class SiteSettings(Settings):
     recording: RecordingSettings = RecordingSettings()
     retention: RetentionSettings = RetentionSettings()
     clips: ClipSettings = ClipSettings()
+    daily_report: DailyReportSettings | None = Field(None, description="of counts; empty: none is made by itself")
     serving: ServingSettings | None = None
     rules: tuple[RuleSettings, ...] = Field(DEFAULT_RULES, max_length=200, description="when to raise alarms")
     outputs: OutputsSettings = OutputsSettings()

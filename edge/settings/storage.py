@@ -25,3 +25,11 @@ class RetentionSettings(Settings):
     max_events_mb: float = Field(500, gt=0, le=1e6, description="journal entries, in MB")
     max_objects: int = Field(200_000, ge=100, le=10**9, description="records of objects, and as many of alarms")
     max_object_pictures_mb: float = Field(1000, gt=0, le=1e6, description="pictures of objects and alarms, in MB")
+
+
+class DailyReportSettings(Settings):
+    """A report of each camera's day of counts, made on the next day: in the data folder, and to webhooks of kind
+    `report`."""
+
+    at: str = Field("06:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour in the box's time zone")
+    keep_days: int = Field(90, ge=1, le=36500, description="files of older days are deleted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,7 +12,9 @@ from sqlalchemy.engine import Connection
 
 from edge.core import checks
 from edge.core.counts import (
+    CLUSTER_S,
     STEP_S,
+    Corrected,
     Count,
     CountCheck,
     Place,
@@ -26,10 +29,14 @@ from edge.store.parts import Part, text
 
 DAY_S = 86_400.0
 _CHUNK = 5000
-_c, _w, _k = t.counts.c, t.count_watched.c, t.count_checks.c
+_c, _w, _k, _s = t.counts.c, t.count_watched.c, t.count_checks.c, t.count_check_sums.c
+#: The clusters of checks that are summed when checks are added.
+_CLUSTERS = (CLUSTER_S["hour"], CLUSTER_S["day"])
+Sums = tuple[int, ...]
 _COUNT_KEY = ("camera", "step_s", "start_s", "kind", "name", "way", "class_name")
 _WATCHED_KEY = ("camera", "step_s", "start_s")
 _CHECK_KEY = ("camera", "start_s", "kind", "name", "way", "class_name")
+_SUM_KEY = ("camera", "step_s", "start_s", "kind", "name", "way", "class_name")
 
 
 @dataclass(frozen=True)
@@ -70,13 +77,17 @@ class CountsPart(Part):
         checks.one_of("step", step, STEP_S)
         where = (_c.camera == camera) & (_c.step_s == STEP_S[step]) & (_c.start_s >= from_s) & (_c.start_s < to_s)
         query = sa.select(t.counts).where(where).order_by(_c.start_s, _c.kind, _c.name, _c.way, _c.class_name)
+        place = cache(Place)  # few places, and tens of thousands of rows
         with self.database.read() as c:
             return tuple(
                 Count(
-                    r.camera, r.start_s, Place(r.kind, r.name, r.way), r.class_name, r.objects, r.seconds,
-                    r.standing_s, r.most,
+                    camera, start, place(kind, name, way), class_name, objects, seconds, standing, most, bool(settled),
+                    None if value is None else Corrected(value, low, high),
                 )
-                for r in c.execute(query)
+                for (
+                    camera, _, start, kind, name, way, class_name, objects, seconds, standing, most, settled, value,
+                    low, high,
+                ) in c.execute(query).all()
             )  # fmt: skip
 
     @retried
@@ -91,6 +102,8 @@ class CountsPart(Part):
     @retried
     def count_checks(self, camera: str, from_s: float, to_s: float, cluster_s: int = 1) -> tuple[CountCheck, ...]:
         """The checks that begin from `from_s` to before `to_s`, in order, those of `cluster_s` seconds as one."""
+        if cluster_s in _CLUSTERS:
+            return self._clusters(camera, from_s, to_s, cluster_s)
         where = (_k.camera == camera) & (_k.start_s >= from_s) & (_k.start_s < to_s)
         start = (_k.start_s - _k.start_s % cluster_s).label("start")
         key = (start, _k.kind, _k.name, _k.way, _k.class_name)
@@ -104,6 +117,66 @@ class CountsPart(Part):
                 )
                 for r in c.execute(query)
             )  # fmt: skip
+
+    def _clusters(self, camera: str, from_s: float, to_s: float, cluster_s: int) -> tuple[CountCheck, ...]:
+        """As `count_checks`, of clusters that are summed already; the first one whole, if it begins before."""
+        first_s = from_s - from_s % cluster_s
+        where = (_s.camera == camera) & (_s.step_s == cluster_s) & (_s.start_s >= first_s) & (_s.start_s < to_s)
+        key = (_s.start_s, _s.kind, _s.name, _s.way, _s.class_name)
+        with self.database.read() as c:
+            found = sa.select(*key, _s.frames, _s.followed, _s.there, _s.same).where(where).order_by(*key)
+            rows, place = c.execute(found).all(), cache(Place)
+            return tuple(CountCheck(camera, r[0], place(r[1], r[2], r[3]), *r[4:]) for r in rows)
+
+    @retried
+    def check_totals(self, camera: str, from_s: float, to_s: float, cluster_s: int) -> dict[tuple[Place, str], Sums]:
+        """Sums over the clusters of `cluster_s` seconds that begin in a time, by place and class, and of all classes
+        under "": how many clusters, followed, there, same, and the squares and the product of the first two."""
+        where = (_s.camera == camera) & (_s.step_s == cluster_s) & (_s.start_s >= from_s) & (_s.start_s < to_s)
+        place = (_s.kind, _s.name, _s.way)
+        by_start = sa.select(*place, *(sa.func.sum(_s[n]).label(n) for n in ("followed", "there", "same")))
+        every = by_start.where(where).group_by(*place, _s.start_s).subquery().c
+        by_class = sa.select(*place, _s.class_name, *_sums(_s)).where(where).group_by(*place, _s.class_name)
+        by_place = sa.select(every.kind, every.name, every.way, sa.literal(""), *_sums(every))
+        by_place = by_place.group_by(every.kind, every.name, every.way)
+        with self.database.read() as c:
+            rows = (*c.execute(by_class), *c.execute(by_place))
+            return {(Place(*r[:3]), r[3]): tuple(map(int, r[4:])) for r in rows}
+
+    @retried
+    def next_bucket(self, step: Step, from_s: float, to_s: float) -> int | None:
+        """The first bucket that anything was counted in, of those that begin from `from_s` to before `to_s`."""
+        where = (_c.step_s == STEP_S[step]) & (_c.start_s >= from_s) & (_c.start_s < to_s)
+        with self.database.read() as c:
+            return c.execute(sa.select(sa.func.min(_c.start_s)).where(where)).scalar()
+
+    @retried
+    def counting_cameras(self, step: Step, start_s: int) -> tuple[str, ...]:
+        """The cameras that counted anything in a bucket."""
+        where = (_c.step_s == STEP_S[step]) & (_c.start_s == start_s)
+        with self.database.read() as c:
+            return tuple(c.execute(sa.select(_c.camera).where(where).distinct().order_by(_c.camera)).scalars())
+
+    @retried
+    def settle_counts(self, step: Step, counts: Sequence[Count]) -> None:
+        """Keep what labels make of counts, to the hundredth, unless more was counted since they were read."""
+        columns = {name: _c[name] == sa.bindparam(f"at_{name}") for name in (*_COUNT_KEY, "objects")}
+        change = sa.update(t.counts).where(*columns.values()).values(
+            settled=1, corrected=sa.bindparam("value"), low=sa.bindparam("from"), high=sa.bindparam("to")
+        )  # fmt: skip
+        rows = [
+            {
+                "at_camera": n.camera, "at_step_s": STEP_S[step], "at_start_s": n.start_s, "at_kind": n.place.kind,
+                "at_name": n.place.name, "at_way": n.place.way, "at_class_name": n.class_name,
+                "at_objects": n.objects, "value": None if n.corrected is None else round(n.corrected.value, 2),
+                "from": None if n.corrected is None else round(n.corrected.low, 2),
+                "to": None if n.corrected is None else round(n.corrected.high, 2),
+            }
+            for n in counts
+        ]  # fmt: skip
+        with self.database.write() as c:
+            if rows:
+                c.execute(change, rows)
 
     @retried
     def has_counted(self, camera: str) -> bool:
@@ -121,7 +194,10 @@ class CountsPart(Part):
         minutes += self._drop(t.count_watched, (_w.step_s == minute) & (_w.start_s < short))
         rest = self._drop(t.counts, _c.step_s.in_(older) & (_c.start_s < long))
         rest += self._drop(t.count_watched, _w.step_s.in_(older) & (_w.start_s < long))
-        return CountRetention(minutes, rest, self._drop(t.count_checks, _k.start_s < short))
+        found = self._drop(t.count_checks, _k.start_s < short)
+        found += self._drop(t.count_check_sums, (_s.step_s == CLUSTER_S["hour"]) & (_s.start_s < short))
+        found += self._drop(t.count_check_sums, (_s.step_s == CLUSTER_S["day"]) & (_s.start_s < long))
+        return CountRetention(minutes, rest, found)
 
     def _drop(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
         """Delete rows, some at a time, so that others need not wait long."""
@@ -144,6 +220,7 @@ def _add_count(c: Connection, step_s: int, count: Count) -> None:
     }  # fmt: skip
     values = {"objects": count.objects, "seconds": count.seconds, "standing_s": count.standing_s, "most": count.most}
     more: dict[str, Any] = {n: t.counts.c[n] + values[n] for n in ("objects", "seconds", "standing_s")}
+    more["settled"] = 0
     more["most"] = sa.case((_c.most < count.most, count.most), else_=_c.most)
     upsert(c, t.counts, _COUNT_KEY, key | values, more)
 
@@ -165,3 +242,13 @@ def _add_check(c: Connection, check: CountCheck) -> None:
     values = {"frames": check.frames, "followed": check.followed, "there": check.there, "same": check.same}
     more = {name: t.count_checks.c[name] + value for name, value in values.items()}
     upsert(c, t.count_checks, _CHECK_KEY, key | values, more)
+    more = {name: _s[name] + value for name, value in values.items()}
+    for step_s in _CLUSTERS:
+        at = {"step_s": step_s, "start_s": check.start_s // step_s * step_s}
+        upsert(c, t.count_check_sums, _SUM_KEY, key | at | values, more)
+
+
+def _sums(of: Any) -> tuple[Any, ...]:
+    """The sums over clusters whose columns `of` has."""
+    products = (of.followed * of.followed, of.there * of.there, of.followed * of.there)
+    return (sa.func.count(), *map(sa.func.sum, (of.followed, of.there, of.same, *products)))

@@ -456,6 +456,11 @@ counts = sa.Table(
     sa.Column("seconds", sa.Double, nullable=False),
     sa.Column("standing_s", sa.Double, nullable=False),
     sa.Column("most", sa.Integer, nullable=False),
+    # Of an hour or a day whose labels have all come: what they make of it (null: too few). 0: it is made when asked.
+    sa.Column("settled", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("corrected", sa.Double),
+    sa.Column("low", sa.Double),
+    sa.Column("high", sa.Double),
     sa.PrimaryKeyConstraint("camera", "step_s", "start_s", "kind", "name", "way", "class_name"),
     sa.Index("ix_counts_step_s_start_s", "step_s", "start_s"),
 )
@@ -489,6 +494,25 @@ count_checks = sa.Table(
     sa.Column("same", sa.Integer, nullable=False),
     sa.PrimaryKeyConstraint("camera", "start_s", "kind", "name", "way", "class_name"),
     sa.Index("ix_count_checks_start_s", "start_s"),
+)
+
+# The same checks, summed over clusters of `step_s` seconds.
+count_check_sums = sa.Table(
+    "count_check_sums",
+    metadata,
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("step_s", sa.Integer, nullable=False),
+    sa.Column("start_s", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("way", sa.Text, nullable=False),
+    sa.Column("class_name", sa.Text, nullable=False),
+    sa.Column("frames", sa.Integer, nullable=False),
+    sa.Column("followed", sa.Integer, nullable=False),
+    sa.Column("there", sa.Integer, nullable=False),
+    sa.Column("same", sa.Integer, nullable=False),
+    sa.PrimaryKeyConstraint("camera", "step_s", "start_s", "kind", "name", "way", "class_name"),
+    sa.Index("ix_count_check_sums_step_s_start_s", "step_s", "start_s"),
 )
 
 # Clips of cameras. `asked_by`: a person; empty: rules. `alarms` are the ids of those that it shows; `outcome` is what

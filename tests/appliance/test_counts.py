@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from edge.appliance.counts import ObjectCounts
+from edge.appliance.counts_opened import open_counts
+from edge.core.alarms import Fact, HourCounted, Moved
 from edge.core.clock import ManualClock
+from edge.core.counts import Count, CountCheck, CountedMinute, DayReport, Place, WatchedTime
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.facts import FrameLabelled, FrameSampled
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.tracks import TrackedObject
 from edge.core.vision import Detections
-from edge.settings import CameraSettings, parse
+from edge.settings import CameraSettings, SiteSettings, parse
 from edge.store.store import Store
 
 LINE = {"name": "gate", "start": [0.2, 0.5], "end": [0.8, 0.5]}
@@ -32,12 +35,27 @@ class Box:
 
     def __init__(self, store: Store) -> None:
         self.complaints: list[str] = []
-        self.there: list[str] = []
+        self.there = False
         self.store, self.clock = store, ManualClock(0.0)
-        self.counts = ObjectCounts(
-            store, self.clock, lambda code, message: self.complaints.append(code), self.there.copy
-        )
         self.settings = parse(CameraSettings, SETTINGS)
+        self.told_minutes: list[CountedMinute] = []
+        self.facts: list[Fact] = []
+        self.counts = self.begun()
+
+    def begun(self) -> ObjectCounts:
+        """The counts of another run of the appliance."""
+
+        async def kept() -> bool:
+            return True
+
+        return open_counts(
+            SiteSettings(), self.store, self.clock, lambda code, message: self.complaints.append(code),
+            lambda: {"north": self.settings} if self.there else {}, self._told, kept, lambda: True, self.facts.append,
+        )  # fmt: skip
+
+    def _told(self, event: CountedMinute | DayReport) -> None:
+        assert isinstance(event, CountedMinute)
+        self.told_minutes.append(event)
 
     def see(self, at_s: float, *objects: tuple[int, float]) -> None:
         """An answer at `at_s` after the hour with objects (number, foot)."""
@@ -91,6 +109,22 @@ async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watch
     assert len(box.told("minute").buckets) == 60
 
 
+async def test_a_time_beside_an_earlier_one(box: Box) -> None:
+    def passing(camera_at: float, objects: int) -> list[Count]:
+        return [Count("north", HOUR + int(camera_at), Place("line", "gate", "forward"), "car", objects)]
+
+    whole = [WatchedTime("north", HOUR + at, 3600.0, 9) for at in (0, 3600, -7200)]
+    box.store.add_counts(passing(0.0, 9) + passing(3600.0, 5) + passing(-7200.0, 6), whole, [])
+    found = box.counts.compared("north", "hour", HOUR, HOUR + 7200, HOUR - 7200)
+    assert [(b.before_utc_s - HOUR, b.compared) for b in found.buckets] == [(-7200, True), (-3600, False)]
+    assert [(t.name, t.objects, t.before) for t in found.totals] == [("gate", 9, 6)]
+    assert found.compared == 0.5
+    with pytest.raises(InvalidValue, match="before"):
+        box.counts.compared("north", "hour", HOUR, HOUR + 7200, HOUR)
+    with pytest.raises(NotFound, match="south"):
+        box.counts.compared("south", "hour", HOUR, HOUR + 7200, HOUR - 7200)
+
+
 async def test_a_minute_that_is_not_over_is_written_at_the_end(box: Box) -> None:
     box.see(0.0, (1, 0.45))
     box.see(1.0, (1, 0.55))
@@ -132,7 +166,7 @@ async def test_other_lines_begin_anew_and_keep_what_was_counted(box: Box) -> Non
 async def test_questions_that_cannot_be_answered(box: Box) -> None:
     with pytest.raises(NotFound, match="north"):
         box.told()
-    box.there.append("north")
+    box.there = True
     assert [b.watched for b in box.told().buckets] == [0.0], "it is there, and has not counted"
     with pytest.raises(InvalidValue, match="after `from`"):
         box.counts.of_camera("north", "hour", HOUR, HOUR - 3600)
@@ -140,3 +174,88 @@ async def test_questions_that_cannot_be_answered(box: Box) -> None:
         box.counts.of_camera("north", "minute", HOUR, HOUR + 60 * 2001)
     with pytest.raises(InvalidValue, match="step"):
         box.counts.of_camera("north", "week", HOUR, HOUR + 60)  # type: ignore[arg-type]
+
+
+async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.there = True
+    await box.counts.look(HOUR + 20.0)
+    box.see(21.0, (1, 0.45))
+    box.see(22.0, (1, 0.55))
+    await box.counts.close()
+    box.counts = box.begun()
+    box.see(40.0, (2, 0.45))
+    box.see(41.0, (2, 0.55))
+    await box.counts.look(HOUR + 70.0)
+    assert [m.start_s - HOUR for m in box.told_minutes] == [-60], "its last answers may be on their way"
+
+    def away(*_: object, **__: object) -> None:
+        raise Unavailable("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(box.store, "watched", away)
+        await box.counts.look(HOUR + 76.0)
+    assert set(box.complaints) == {"counts_not_told"}
+    await box.counts.look(HOUR + 77.0)
+    await box.counts.look(HOUR + 120.0)
+    (_, minute) = box.told_minutes
+    assert (minute.start_s, [(c.class_name, c.objects) for c, _ in minute.counts]) == (HOUR, [("car", 2)])
+    assert box.counts.told()["minutes"][0]["places"][0]["objects"] == 2
+    await box.counts.look(HOUR + 140.0)
+    assert (box.told_minutes[-1].start_s - HOUR, box.told_minutes[-1].watched) == (60, 0.0), "unknown is told, too"
+    box.settings = parse(CameraSettings, {**SETTINGS, "enabled": False})
+    await box.counts.look(HOUR + 200.0)
+    assert len(box.told_minutes) == 3
+    assert box.counts.told()["minutes"] == []
+
+
+async def test_movements_and_hours_are_facts_for_rules(box: Box) -> None:
+    box.there = True
+    west, east = [[0.0, 0.0], [0.4, 0.0], [0.4, 1.0]], [[0.6, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    zones = [{"name": "west", "polygon": west}, {"name": "east", "polygon": east}]
+    box.settings = parse(CameraSettings, {**SETTINGS, "zones": zones})
+    for at, there in ((0.0, ("west",)), (1.0, ("east",)), (30.0, None)):
+        objects = () if there is None else (
+            TrackedObject(5, "north", "car", 0.9, box_at(0.3), 0.0, HOUR + at, 0.0, 3, there, began_box=box_at(0.3)),
+        )  # fmt: skip
+        box.counts.answered(box.settings, objects, HOUR + at)
+    assert box.facts == [Moved("north", 5, "car", "west", "east")]
+    week = 7 * 86_400
+    gate = Place("line", "gate", "forward")
+    box.store.add_counts(
+        [Count("north", HOUR - n * week, gate, "car", 40 + n) for n in range(3)],
+        [WatchedTime("north", HOUR - n * week, 3600.0, 9) for n in range(3)], [],
+    )  # fmt: skip
+    await box.counts.look(HOUR + 3600.0 + 75.0)
+    await box.counts.look(HOUR + 3600.0 + 85.0)
+    hours = [f for f in box.facts if isinstance(f, HourCounted)]
+    assert [(f.start_utc_s, len(f.places), len(f.past)) for f in hours] == [(HOUR, 2, 8)]
+    assert [h.objects.get((gate, "car")) for h in (hours[0].now, *hours[0].past[:3])] == [40, 41, 42, None]
+    assert [h.watched for h in hours[0].past[:3]] == [1.0, 1.0, 0.0]
+
+
+async def test_hours_and_days_are_settled_once_and_tell_the_same(box: Box) -> None:
+    gate = Place("line", "gate", "forward")
+    checks = [
+        CountCheck("north", HOUR + 60 * n, gate, name, 2, 4 + n % 3, 5 + n % 2, 4)
+        for n in range(-100, 200)
+        for name in ("car", "person")
+    ]
+    counts = [
+        Count("north", HOUR + 3600 * n, gate, name, 10 + n) for n in range(3) for name in ("car", "person", "unknown")
+    ]
+    box.store.add_counts(counts, [WatchedTime("north", HOUR + 3600 * n, 3500.0, 9) for n in range(3)], checks)
+    before = [box.told(step, 3) for step in ("hour", "day")]
+    assert all(t.corrected is not None for found in before for b in found.buckets for t in b.counts)
+    for n in range(4):
+        await box.counts.look(HOUR + 10.9 * 3600.0 + n)
+    kept = box.store.counts("north", "hour", HOUR, HOUR + 3 * 3600)
+    assert [c.settled for c in kept] == [True] * 6 + [False] * 3, "labels of the third hour may come"
+    for n in range(8):
+        await box.begun().look(HOUR + 60 * 3600.0 + n)
+    for step in ("hour", "day"):
+        settled = box.store.counts("north", step, HOUR - 86_400, HOUR + 86_400)  # type: ignore[arg-type]
+        assert settled
+        assert all(c.settled for c in settled)
+    assert [box.told(step, 3) for step in ("hour", "day")] == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.counts import Count, Place, WatchedTime, coarser, watched_coarser
+from edge.core.counts import Count, Place, WatchedTime, coarser, moved, summed, totals, watched_coarser
 
 MINUTE = 1_790_000_040 // 60 * 60
 
@@ -28,6 +28,12 @@ def test_coarser_buckets_hold_the_same_sums(rows: list[Count]) -> None:
     assert all(c.start_s % 3600 == 0 for c in hours)
     assert coarser(coarser(rows, 60), 3600) == hours
     assert coarser(rows[::-1], 3600) == hours
+
+
+@given(st.lists(rows, max_size=30))
+def test_totals_are_sums_of_all_buckets(rows: list[Count]) -> None:
+    own = [c for c in rows if c.camera == "north"]
+    assert totals(own, MINUTE) == summed(moved(c, MINUTE) for c in own)
 
 
 def test_the_watched_time_of_an_hour_is_that_of_its_minutes() -> None:

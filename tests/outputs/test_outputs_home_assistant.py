@@ -38,6 +38,10 @@ def test_discovery_names_topics_that_exist() -> None:
             ids.append(component["unique_id"])
     assert len(set(ids)) == len(ids)
     north = json.loads(documents["homeassistant/device/magpie_depot_camera_north/config"])
+    counted = north["components"]["count_line_gate_forward"]
+    assert counted["value_template"] == "{{ value_json.objects }}"
+    assert counted["json_attributes_topic"] == counted["state_topic"] == "m/north/count/line/gate/forward"
+    assert north["components"]["count_zone_yard_x2f1"]["value_template"] == "{{ value_json.most }}"
     assert north["device"]["via_device"] == "magpie_depot"
     assert north["components"]["retraining"]["command_topic"] == "m/north/retraining/set"
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from outputs_kit import alarm, news
+from topics_kit import MINUTE
 
 from edge.core.errors import InvalidValue
 from edge.outputs.messages import MAX_BYTES, QueueLimits, Wanted, judge, retry_after_s, size_of, surplus
@@ -72,6 +73,10 @@ def test_who_gets_what() -> None:
     # An object has no severity: the restriction is not about it.
     assert Wanted(severities=frozenset({"critical"})).takes(news(3, phase="end"))
     assert not Wanted(phases=frozenset({"new"})).takes(news(3, phase="end"))
+    # Neither has a minute's count, nor a phase.
+    assert Wanted(severities=frozenset({"critical"}), phases=frozenset({"new"})).takes(MINUTE)
+    assert not Wanted(kinds=frozenset({"alarm", "object"})).takes(MINUTE)
+    assert not Wanted(cameras=frozenset({"south"})).takes(MINUTE)
 
 
 def test_a_message_says_what_was_told() -> None:

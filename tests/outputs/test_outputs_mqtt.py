@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from joined_outputs import FakeSite, Joined, Opener
 from outputs_kit import MOSQUITTO, Listener, Mosquitto, alarm, free_port, in_order, news, until
+from topics_kit import MINUTE
 
 from edge.appliance.answers.outputs import OutputsAnswer
 from edge.appliance.answers.read import plain
@@ -83,13 +84,14 @@ async def test_alarms_and_events_go_to_the_common_and_to_the_camera_topic(broker
         assert one.state()["sent"] == 4
 
 
-async def test_objects_are_left_out_where_they_are_not_wanted(broker: Mosquitto, joined: Opener) -> None:
+async def test_objects_and_counts_are_left_out_where_they_are_not_wanted(broker: Mosquitto, joined: Opener) -> None:
     with Listener(broker.port) as heard:
-        one = await joined(_mqtt(broker.port, objects=False, discovery=False))
+        one = await joined(_mqtt(broker.port, objects=False, counts=False, discovery=False))
         one.outputs.deliver(news(2, "south"))
+        one.outputs.deliver(MINUTE)
         one.outputs.deliver(alarm(1))
         await until(lambda: heard.bodies("magpie/alarms"), "the alarm")
-        assert not heard.bodies("magpie/events")
+        assert not heard.bodies("magpie/events") + heard.bodies("magpie/counts")
         assert not [topic for topic in heard.retained if topic.startswith("homeassistant/")]
 
 
@@ -135,12 +137,16 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, store: Store) -> No
     async with Joined(_mqtt(port), store, site) as one:
         for n in range(30):
             one.outputs.deliver(alarm(n))
+        one.outputs.deliver(MINUTE)
         await until(lambda: "refused" in one.state()["message"], "the broker is away")
     with Mosquitto(tmp_path / "broker") as broker, Listener(broker.port) as heard:
         async with Joined(_mqtt(broker.port), store, site) as again:
             await until(lambda: again.state()["waiting"] == 0 and again.state()["connected"], "sent")
             await until(lambda: len(heard.bodies("magpie/alarms")) == 30, "arrived")
+            await until(lambda: heard.bodies("magpie/north/counts"), "the minute, too")
     assert [b["id"] for b in heard.bodies("magpie/alarms")] == list(range(30))
+    (minute,) = heard.bodies("magpie/counts")
+    assert (minute["camera"], minute["start_utc_s"], minute["watched"]) == ("north", MINUTE.start_s, 0.98)
 
 
 _SENDER = """

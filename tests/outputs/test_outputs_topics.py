@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 import paho.mqtt.client as paho
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from topics_kit import ALARMS, NAMES, SNAPSHOT
+from topics_kit import ALARMS, MINUTE, NAMES, SNAPSHOT
 
 from edge.core.errors import InvalidValues
 from edge.outputs.topics import Topics, part, states, switch
@@ -43,6 +45,7 @@ def test_names_as_they_are_written() -> None:
     assert part("\x00é") == "%00%C3%A9"
     assert part("$SYS") == "%24SYS"
     assert Topics("magpie").messages("alarm", "north") == ("magpie/alarms", "magpie/north/alarms")
+    assert Topics("magpie").messages("count", "north") == ("magpie/counts", "magpie/north/counts")
     assert Topics("magpie").messages("object", None) == ("magpie/events",)
 
 
@@ -70,8 +73,24 @@ def test_what_is_retained() -> None:
         "m/alarm/disk": "ON", "m/alarm/slo": "OFF",
         "m/north/state": "live", "m/north/model": "v2", "m/north/retraining": "ON", "m/north/accuracy": "0.6124",
         "m/north/drift": "0.0876", "m/north/alarm/object": "ON", "m/north/alarm/accuracy": "OFF",
-        "m/north/alarm/camera_lost": "OFF", "m/north/alarm/roll_back": "OFF",
+        "m/north/alarm/camera_lost": "OFF", "m/north/alarm/roll_back": "OFF", "m/north/alarm/crowd": "OFF",
+        "m/north/alarm/movement": "OFF", "m/north/alarm/unusual": "OFF",
+        "m/north/count/line/gate/forward": (
+            '{"start_utc_s": 1790000040, "watched": 0.98, "objects": 4, '
+            '"corrected": {"value": 4.4, "low": 3.1, "high": 5.7}, "most": 0}'
+        ),
+        "m/north/count/zone/yard%2F1": (
+            '{"start_utc_s": 1790000040, "watched": 0.98, "objects": 2, "corrected": null, "most": 1}'
+        ),
         "m/south/state": "reconnecting", "m/south/model": "v1", "m/south/retraining": "OFF",
         "m/south/alarm/object": "OFF", "m/south/alarm/accuracy": "OFF", "m/south/alarm/camera_lost": "OFF",
-        "m/south/alarm/roll_back": "OFF",
+        "m/south/alarm/roll_back": "OFF", "m/south/alarm/crowd": "OFF", "m/south/alarm/movement": "OFF",
+        "m/south/alarm/unusual": "OFF",
     }  # fmt: skip
+
+
+def test_in_a_minute_that_nobody_watched_no_number_is_known() -> None:
+    unseen = replace(MINUTE, watched=0.0)
+    dark = replace(SNAPSHOT, cameras=(replace(SNAPSHOT.cameras[0], minute=unseen),))
+    told = json.loads(states(Topics("m"), dark, ALARMS)["m/north/count/line/gate/forward"])
+    assert told == {"start_utc_s": 1790000040, "watched": 0.0, "objects": None, "corrected": None, "most": None}

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core import alarms as a
+from edge.core.counts import Place
+from edge.core.errors import InvalidValue
 from edge.core.hours import inside
 from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import TrackedObject
@@ -198,6 +200,13 @@ def test_the_state_stays_bounded() -> None:
 
 CAMERAS = st.sampled_from(("gate", "yard"))
 SOME = st.lists(st.integers(1, 4), unique=True, max_size=3)
+GATE = Place("line", "gate", "forward")
+
+
+def _hour(objects: int | None) -> a.CountedHour:
+    return a.CountedHour(0.0 if objects is None else 1.0, {} if not objects else {(GATE, "car"): objects})
+
+
 FACTS = st.one_of(
     st.builds(
         lambda camera, ids, zone, age: a.ObjectsNow(
@@ -208,6 +217,14 @@ FACTS = st.one_of(
             ),
         ),
         CAMERAS, SOME, st.integers(0, 1), st.floats(0, 20),
+    ),
+    st.builds(
+        a.Moved, CAMERAS, st.integers(1, 3), st.sampled_from(("car", "bus")), st.just("drive"),
+        st.sampled_from(("road", "drive")),
+    ),
+    st.builds(
+        lambda camera, now, past: a.HourCounted(camera, 0, (GATE,), _hour(now), tuple(map(_hour, past))), CAMERAS,
+        st.none() | st.integers(0, 200), st.lists(st.none() | st.integers(40, 60), max_size=8),
     ),
     st.builds(a.AccuracyMeasured, CAMERAS, st.integers(0, 9), st.floats(0, 1)),
     st.builds(a.CameraNow, CAMERAS, st.booleans()),
@@ -233,6 +250,9 @@ RULES = (
     a.Rule("d", "disk", quiet_hours=QUIET),
     a.Rule("r", "roll_back", quiet_hours=QUIET),
     a.Rule("s", "slo", quiet_hours=QUIET),
+    a.Rule("m", "crowd", zones=("drive",), above=0, after_s=5, quiet_hours=QUIET),
+    a.Rule("n", "movement", zones=("road",), quiet_hours=QUIET),
+    a.Rule("u", "unusual", quiet_hours=QUIET),
     a.Rule("off", "object", enabled=False),
 )
 
@@ -277,3 +297,64 @@ def test_lives_of_alarms_for_any_facts(steps: list[tuple[a.Fact, float, int]]) -
 def test_an_unknown_fact_is_an_error(fact: a.Fact) -> None:
     with pytest.raises(TypeError, match="no rule looks at Fact"):
         handle((), AlarmState(), fact, Now(0, 0, 0))
+
+
+def test_a_crowd_must_stay_and_one_more_or_less_is_no_news() -> None:
+    w = Rules(a.Rule("many", "crowd", zones=("yard",), above=2, after_s=60))
+
+    def here(t: float, number: int) -> list[tuple[str, int, str]]:
+        return w.at(t, a.ObjectsNow("gate", tuple(thing(n, zones=("yard",)) for n in range(number))))
+
+    assert here(0, 3) == []
+    assert here(50, 2) == [], "not more than two: it begins anew"
+    assert here(60, 3) == here(119, 3) == []
+    assert here(120, 4) == [("new", 1, "4 objects in yard; more than 2 are too many")]
+    assert w.last[0].subject == "yard"
+    assert here(130, 2) == [], "one fewer than it takes"
+    assert here(140, 3) == []
+    assert here(150, 1) == [("end", 1, "1 objects in yard; more than 2 are too many")]
+    here(160, 3)
+    w.at(221, a.TimePassed())
+    w.rules = (a.Rule("many", "crowd", zones=("door",), above=2),)
+    w.at(230, a.RulesChanged(("many",)))
+    assert here(240, 3) == [("end", 2, "the rule looks there no more")]
+
+
+def test_a_movement_is_a_moment() -> None:
+    w = Rules(a.Rule("wrong", "movement", classes=("car",), from_zones=("east",), zones=("west",)))
+    moved = a.Moved("gate", 7, "car", "east", "west")
+    for other in (replace(moved, class_name="bus"), replace(moved, from_zone="north"), replace(moved, to_zone="east")):
+        assert w.at(0, other) == []
+    assert w.at(1, moved) == [("new", 1, "car from east to west")]
+    assert w.at(2, a.ObjectsNow("gate", ())) == [], "it is gone, that is why it is known"
+    assert w.at(3, a.TimePassed()) == []
+    assert w.at(12, a.TimePassed()) == [("end", 1, "car from east to west")]
+    quiet = Rules(a.Rule("wrong", "movement", zones=("west",), quiet_hours=("12:00-13:00",)))
+    assert quiet.at(0, moved) == []
+    quiet.minute = 900
+    assert quiet.at(20, a.TimePassed()) == [], "one that was held back is over"
+    assert quiet.state.held_back == {"wrong": 1}
+
+
+def test_an_unusual_hour_ends_with_a_usual_one_and_not_with_one_that_is_unknown() -> None:
+    gate = GATE
+    w = Rules(a.Rule("odd", "unusual", classes=("car",), lines=("gate",), factor=4))
+
+    def hour(at: float, objects: int, watched: float = 1.0, weeks: int = 6) -> list[tuple[str, int, str]]:
+        past = tuple(a.CountedHour(1.0, {(gate, "car"): 100 + n % 3, (gate, "bus"): 5}) for n in range(weeks))
+        now = a.CountedHour(watched, {(gate, "car"): objects})
+        return w.at(at, a.HourCounted("gate", int(at), (gate, Place("line", "door", "forward")), now, past))
+
+    assert hour(0, 12, weeks=3) == [], "too few weeks"
+    assert hour(3600, 90) == hour(7200, 12, watched=0.5) == []
+    assert hour(10_800, 12) == [("new", 1, "gate, forward: 12 in an hour, usually 101 (61 to 141)")]
+    assert dict(w.last[0].details)["weeks"] == 6
+    assert hour(14_400, 0, watched=0.0) == [], "unknown is no zero, and no news"
+    assert hour(18_000, 150)[0][0] == "update"
+    assert hour(21_600, 104)[0][0] == "end"
+    with pytest.raises(InvalidValue, match="above"):
+        a.Rule("x", "crowd")
+    with pytest.raises(InvalidValue, match="zones"):
+        a.Rule("x", "movement")
+    with pytest.raises(InvalidValue, match="factor"):
+        a.Rule("x", "unusual", factor=0.5)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from edge.core.counts import Count, CountCheck, Place, WatchedTime
+from edge.core.counts import Corrected, Count, CountCheck, Place, WatchedTime
 from edge.core.errors import InvalidValue
 from edge.store.store import Store
 
@@ -58,9 +60,47 @@ def test_minutes_and_checks_go_before_hours_and_days(store: Store) -> None:
         check = CountCheck("north", at, GATE, "car", 1, 1, 1, 1)
         store.add_counts([Count("north", at, GATE, "car", 1)], [WatchedTime("north", at, 9.0, 9)], [check])
     gone = store.retain_counts(30.0, 365.0)
-    assert gone.to_json() == {"minutes": 4, "hours_and_days": 4, "checks": 2}
+    # Checks of both old minutes, their quarters of an hour, and of the oldest its quarter of a day.
+    assert gone.to_json() == {"minutes": 4, "hours_and_days": 4, "checks": 5}
     assert gone.anything
     assert len(store.counts("north", "minute", 0, now)) == 1
     assert len(store.counts("north", "hour", 0, now)) == len(store.counts("north", "day", 0, now)) == 2
     assert len(store.count_checks("north", 0, now)) == 1
     assert not store.retain_counts(30.0, 365.0).anything
+
+
+def test_sums_over_clusters_of_checks(store: Store) -> None:
+    found = [
+        CountCheck("north", HOUR + at, GATE, name, 1, followed, followed + 1, followed)
+        for at in (0, 60, 900, 1800)
+        for name, followed in (("car", 3), ("bus", 2))
+    ]
+    store.add_counts([], [], found)
+    first, *_ = clusters = store.count_checks("north", HOUR + 60, HOUR + 1800, 900)
+    assert [(c.start_s - HOUR, c.class_name, c.followed) for c in clusters] == [
+        (0, "bus", 4), (0, "car", 6), (900, "bus", 2), (900, "car", 3),
+    ]  # fmt: skip
+    assert (first.frames, first.there, first.same) == (2, 6, 4)
+    totals = store.check_totals("north", HOUR, HOUR + 1800, 900)
+    assert totals[GATE, "car"] == (2, 9, 12, 9, 36 + 9, 64 + 16, 48 + 12)
+    assert totals[GATE, ""] == (2, 15, 21, 15, 100 + 25, 196 + 49, 140 + 35)
+    assert len(totals) == 3
+
+
+def test_what_labels_make_of_a_count_is_kept_until_more_is_counted(store: Store) -> None:
+    store.add_counts([count(0, 2), count(0, 3, YARD)], [], [])
+    (gate, yard) = store.counts("north", "hour", HOUR, HOUR + 3600)
+    assert (gate.settled, gate.corrected) == (False, None)
+    assert store.next_bucket("hour", 0, HOUR) is None
+    assert store.next_bucket("hour", 0, HOUR + 1) == HOUR
+    assert store.counting_cameras("hour", HOUR) == ("north",)
+    store.add_counts([count(5, 1, YARD)], [], [])
+    true = Corrected(2.5, 1.5, 3.5)
+    store.settle_counts("hour", [replace(gate, corrected=true), replace(yard, corrected=true)])
+    settled, changed = store.counts("north", "hour", HOUR, HOUR + 3600)
+    assert (settled.settled, settled.corrected) == (True, true)
+    assert (changed.settled, changed.corrected) == (False, None), "more was counted meanwhile"
+    store.settle_counts("hour", [replace(changed, corrected=None)])
+    assert store.counts("north", "hour", HOUR, HOUR + 3600)[1].settled, "too few labels is settled, too"
+    store.add_counts([count(6, 1)], [], [])
+    assert not store.counts("north", "hour", HOUR, HOUR + 3600)[0].settled

@@ -95,6 +95,7 @@ class DictAppliance:
         self.picture_pause_s = 0.02
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
+        self.minutes: list[Json] = []
         #: The overview's part of what is served; None: the page shows a site that serves nothing.
         self.serving_now: Json | None = None
         self.outputs = DictOutputs()
@@ -281,7 +282,7 @@ class DictState:
             "tenants": self.box.tenants.all(),
             "lending": FLEET["lending"],
             "fleet_jobs": JOBS,
-            "counting": {"counted": [], "lost": 0},
+            "counting": {"counted": [], "lost": 0, "minutes": self.box.minutes},
             "clips": {"made": 2, "shared": 1, "failed": {"not_in_ring": 1}, "not_taken": 0, "bytes": 5_000_000},
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [

@@ -30,10 +30,13 @@ from edge.appliance.answers.access import (
 from edge.appliance.answers.alarms import (
     AccuracyDetails,
     AlarmAnswer,
+    CrowdDetails,
+    MovementDetails,
     NoDetails,
     ObjectDetails,
     RollBackDetails,
     ServedDetails,
+    UnusualDetails,
 )
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.documents import REASONS
@@ -76,6 +79,10 @@ from web.route_table import row_of
 #: Fields of settings that users of some cameras do not get, on purpose.
 HIDDEN_SETTINGS: Mapping[type[Settings], set[str]] = {TenantSettings: {"applications"}}
 #: Answers about the caller, and about what the caller sent: of no cameras but the caller's own.
+UNUSUAL: dict[str, Any] = {
+    "name": "gate", "way": "forward", "objects": 12, "usual": 101.0, "low": 61.0, "high": 141.0, "weeks": 6,
+    "start_utc_s": 1_790_000_000,
+}  # fmt: skip
 OF_THE_CALLER = (CheckedSettings, LoggedInAnswer, Me, NewTokenAnswer, SessionAnswer, SetupAnswer, TokenAnswer)
 
 
@@ -213,6 +220,12 @@ def test_what_our_types_write_is_answered_as_it_was_written() -> None:
         ({"window": 3}, AccuracyDetails(window=3)),
         ({"version": "v1"}, RollBackDetails(version="v1")),
         ({"model": "plates"}, ServedDetails(model="plates")),
+        ({"zone": "yard", "objects": 4}, CrowdDetails(zone="yard", objects=4)),
+        (
+            {"class": "car", "from_zone": "east", "to_zone": "west"},
+            MovementDetails(class_="car", from_zone="east", to_zone="west"),
+        ),
+        (UNUSUAL, UnusualDetails(**UNUSUAL)),
         ({}, NoDetails()),
         ({"of_another_version": 1}, NoDetails()),
         ({"window": 3, "of_another_version": 1}, AccuracyDetails(window=3)),

@@ -176,6 +176,24 @@ async def test_tenants_have_their_shares_and_what_comes_of_them(
     assert "magpie_tenant" not in await scrape(client), "one tenant alone shares nothing"
 
 
+async def test_the_last_minute_is_told_raw_and_corrected(client: httpx.AsyncClient, service: DictAppliance) -> None:
+    gate = {"kind": "line", "name": "gate", "way": "forward", "most": 0, "objects": 4}
+    true = {"value": 4.4, "low": 3.1, "high": 5.7}
+    service.minutes = [
+        {"camera": "north", "start_utc_s": 60, "watched": 0.9, "places": [gate | {"corrected": true}]},
+        {"camera": "south", "start_utc_s": 60, "watched": 0.0, "places": [gate | {"corrected": None}]},
+    ]
+    text = await scrape(client)
+    labels = {"camera": "north", "kind": "line", "name": "gate", "way": "forward"}
+    found = samples(text)
+    assert found["magpie_counted_last_minute", frozenset(labels.items())] == 4
+    corrected = "magpie_counted_last_minute_corrected"
+    assert {b: found[corrected, frozenset((labels | {"bound": b}).items())] for b in true} == true
+    assert value(text, "magpie_counted_last_minute_watched_ratio", camera="south") == 0.0
+    of_dark = {name for name, of in found if ("camera", "south") in of and "last_minute" in name}
+    assert of_dark == {"magpie_counted_last_minute_watched_ratio"}, "unknown is no zero"
+
+
 async def test_serving_has_tritons_names(client: httpx.AsyncClient) -> None:
     text = await scrape(client)
     labels = {"model": "plates", "version": "3"}

@@ -49,6 +49,7 @@ OUTPUTS: Final[Example] = {
         "prefix": "magpie",
         "keepalive_s": 30,
         "objects": True,
+        "counts": True,
         "discovery": True,
         "discovery_prefix": "homeassistant",
         "queue": _QUEUE,

@@ -49,13 +49,53 @@ class TenantDetails:
 
 
 @kept
+class CrowdDetails:
+    """Of a "crowd" alarm: the zone ("": the picture), and the objects in it when the alarm began."""
+
+    zone: Shown[str]
+    objects: Shown[int]
+
+
+@kept
+class MovementDetails:
+    """Of a "movement" alarm: the object's class, and the zones that it came from and went to."""
+
+    class_: Annotated[Shown[str], Field(alias="class")]
+    from_zone: Shown[str]
+    to_zone: Shown[str]
+
+
+@kept
+class UnusualDetails:
+    """Of an "unusual" alarm: the line and direction, the objects in the hour that began at `start_utc_s`, and what is
+    usual by `weeks` past weeks: the median, and the range that is not far from it."""
+
+    name: Shown[str]
+    way: Shown[str]
+    objects: Shown[int]
+    usual: Shown[float]
+    low: Shown[float]
+    high: Shown[float]
+    weeks: Shown[int]
+    start_utc_s: Shown[int]
+
+
+@kept
 class NoDetails:
     """Of a "camera_lost", "disk" or "stranger" alarm."""
 
 
 #: Of a record the first that can be read; nothing is known of what an earlier version kept otherwise.
 AlarmDetails = Annotated[
-    ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | NoDetails,
+    ObjectDetails
+    | AccuracyDetails
+    | RollBackDetails
+    | ServedDetails
+    | TenantDetails
+    | UnusualDetails
+    | MovementDetails
+    | CrowdDetails
+    | NoDetails,
     Field(union_mode="left_to_right"),
 ]
 

@@ -61,7 +61,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     RuleSettings: frozenset(
         {
             "id", "name", "kind", "enabled", "cameras", "classes", "zones", "dwell_s", "below", "after_s", "severity",
-            "quiet_hours", "min_interval_s", "clip",
+            "quiet_hours", "min_interval_s", "clip", "from_zones", "lines", "above", "factor",
         }
     ),
     ServingPlanning: frozenset(

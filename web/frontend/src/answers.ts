@@ -61,7 +61,7 @@ export type AlarmAnswer = {
   id: number;
   rule: string;
   rule_name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger" | "crowd" | "movement" | "unusual";
   severity: "info" | "warning" | "critical";
   camera: string | null;
   phase: "new" | "update" | "end";
@@ -73,7 +73,7 @@ export type AlarmAnswer = {
   acknowledged_by: string | null;
   acknowledged_utc_s: number | null;
   picture: boolean;
-  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | NoDetails;
+  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | UnusualDetails | MovementDetails | CrowdDetails | NoDetails;
 };
 
 /** Alarms by kind, raised since the start and active now; objects by camera; losses. */
@@ -507,6 +507,27 @@ export type CocoPictureOrigin = {
   size_known: boolean;
 };
 
+/** A bucket and the earlier one. `compared`: both were watched for nine tenths; only then do their numbers count in
+ * the totals. */
+export type ComparedBucket = {
+  start_utc_s: number;
+  before_utc_s: number;
+  watched: number;
+  watched_before: number;
+  compared: boolean;
+  counts: ComparedCount[];
+};
+
+/** Objects of one class at one place now and before, as counted: of the compared buckets, or of one bucket. */
+export type ComparedCount = {
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  class: string;
+  objects: number;
+  before: number;
+};
+
 /** The plan that was made beside the one that was asked for. */
 export type ComparedPlans = {
   window: number;
@@ -526,6 +547,19 @@ export type ComparedSide = {
   lowest: Record<string, number>;
   reasons: Record<string, string[]>;
   faults: FaultAnswer[];
+};
+
+/** A camera's buckets beside those of an earlier time; `compared`: the part of the time (0-1) that was watched in
+ * both, of which the totals are. Places and classes that were counted in either time have a total. */
+export type ComparisonAnswer = {
+  camera: string;
+  step: "minute" | "hour" | "day";
+  from_utc_s: number;
+  to_utc_s: number;
+  before_from_utc_s: number;
+  compared: number;
+  totals: ComparedCount[];
+  buckets: ComparedBucket[];
 };
 
 /** A complaint: something that the operator must know, in words. */
@@ -597,13 +631,15 @@ export type CountedSinceStart = {
   objects: number;
 };
 
-/** Objects counted since the start; `lost`: records that could not be kept. */
+/** Objects counted since the start; `lost`: records that could not be kept; the last minute of each camera. */
 export type CountingAnswer = {
   counted: CountedSinceStart[];
   lost: number;
+  minutes: MinuteAnswer[];
 };
 
-/** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets. */
+/** The buckets of a camera from `from_utc_s` to before `to_utc_s`, all of them, and the sums over all buckets;
+ * `formats` in which this box writes them as a file. */
 export type CountsAnswer = {
   camera: string;
   step: "minute" | "hour" | "day";
@@ -612,6 +648,13 @@ export type CountsAnswer = {
   watched: number;
   totals: CountAnswer[];
   buckets: BucketAnswer[];
+  formats: ("csv" | "parquet")[];
+};
+
+/** Of a "crowd" alarm: the zone ("": the picture), and the objects in it when the alarm began. */
+export type CrowdDetails = {
+  zone: string;
+  objects: number;
 };
 
 /** The performance expected with a share at the present load, and its bounds (about 90 %). */
@@ -1436,6 +1479,14 @@ export type MetricsSnapshot = {
   fleet_jobs: FleetJobsAnswer | null;
 };
 
+/** The last minute of a camera that is over; `watched` 0: nothing is known of it. */
+export type MinuteAnswer = {
+  camera: string;
+  start_utc_s: number;
+  watched: number;
+  places: PlaceMinuteAnswer[];
+};
+
 /** The demand on one served model; its model.yaml gives the rest. */
 export type ModelDemand = {
   /** requests per second to expect now; traffic corrects it */
@@ -1470,6 +1521,13 @@ export type ModelReasonAnswer = {
 /** Statistics of one served version, as the Open Inference Protocol's front told them. */
 export type ModelStatistics = Record<string, unknown>;
 
+/** Of a "movement" alarm: the object's class, and the zones that it came from and went to. */
+export type MovementDetails = {
+  class: string;
+  from_zone: string;
+  to_zone: string;
+};
+
 /** The broker's settings and state. */
 export type MqttAnswer = {
   enabled: boolean;
@@ -1490,6 +1548,8 @@ export type MqttAnswer = {
   keepalive_s: number;
   /** send events of objects, not only alarms */
   objects: boolean;
+  /** send each minute's counts of cameras that have lines or zones */
+  counts: boolean;
   /** tell Home Assistant what there is */
   discovery: boolean;
   /** Home Assistant's own setting of that name */
@@ -1686,6 +1746,16 @@ export type PictureHeader = {
   labels: number[];
   delay_s: number;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+};
+
+/** Objects of all classes at one place in one minute; `most`: in a zone at once. */
+export type PlaceMinuteAnswer = {
+  kind: "line" | "movement" | "zone";
+  name: string;
+  way: string;
+  objects: number;
+  corrected: CorrectedAnswer | null;
+  most: number;
 };
 
 /** A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1", and `basis`, what else
@@ -2003,19 +2073,27 @@ export type RuleSettings = {
   id: string;
   /** for people; empty: the id */
   name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger" | "crowd" | "movement" | "unusual";
   enabled: boolean;
   /** empty: all */
   cameras: string[];
-  /** object: of these classes; empty: all */
+  /** object, crowd, movement, unusual: of these classes; empty: all */
   classes: string[];
-  /** object: in one of these zones; empty: anywhere in the picture */
+  /** object, crowd: in one of these zones; empty: anywhere in the picture; movement: to one of them */
   zones: string[];
+  /** movement: from one of these zones; empty: from any */
+  from_zones: string[];
+  /** unusual: over these lines; empty: all */
+  lines: string[];
+  /** crowd: more objects than that at once (required) */
+  above: number | null;
+  /** unusual: so many spreads away from what is usual (empty: 4) */
+  factor: number | null;
   /** object: there for so long */
   dwell_s: number;
   /** accuracy: of a window (required); disk: free part (empty: 0.05); slo: part of requests within their objective (empty: 0.95) */
   below: number | null;
-  /** camera_lost (empty: 60), slo (empty: 10): it must be so for so long */
+  /** camera_lost, crowd (empty: 60), slo (empty: 10): it must be so for so long */
   after_s: number | null;
   /** object: keep a clip of each alarm */
   clip: boolean;
@@ -2721,6 +2799,19 @@ export type TwoQueuesAnswer = {
   queues: QueueAnswer[];
 };
 
+/** Of an "unusual" alarm: the line and direction, the objects in the hour that began at `start_utc_s`, and what is
+ * usual by `weeks` past weeks: the median, and the range that is not far from it. */
+export type UnusualDetails = {
+  name: string;
+  way: string;
+  objects: number;
+  usual: number;
+  low: number;
+  high: number;
+  weeks: number;
+  start_utc_s: number;
+};
+
 /** Shares of a worker since the window began: asked, granted and used; `device_seconds` of device time in `wall_s`
  * seconds; fractions of the time in which it was held back or waited. */
 export type UsageNow = {
@@ -2812,7 +2903,7 @@ export type WebhookAnswer = {
   enabled: boolean;
   /** http:// or https://; redirects are not followed */
   url: string;
-  kinds: ("alarm" | "object")[];
+  kinds: ("alarm" | "object" | "count" | "report")[];
   /** empty: all */
   phases: ("new" | "update" | "end")[];
   /** empty: all */

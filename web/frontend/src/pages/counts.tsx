@@ -2,10 +2,11 @@
 
 import { useState } from "preact/hooks";
 
-import type { BucketAnswer, CountAnswer, CountsAnswer } from "../answers";
+import type { ComparedBucket, ComparedCount, ComparisonAnswer, CountAnswer, CountsAnswer } from "../answers";
 import { PREFIX } from "../api";
 import { duration, percent } from "../format";
 import { useAsked } from "../parts/asking";
+import { TurningMatrix } from "../parts/turning";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { go, href, useRoute } from "../router";
@@ -15,6 +16,8 @@ import "../styles/counts.css";
 const EVERY_S = 60;
 const DAY_S = 86_400;
 const WEEK_S = 7 * DAY_S;
+
+const FORMAT_WORDS = { csv: "CSV", parquet: "Parquet" } as const;
 
 type Span = "day" | "week";
 
@@ -35,14 +38,20 @@ function path(camera: string, from_s: number, to_s: number): string {
   return `/cameras/${encodeURIComponent(camera)}/counts?from=${from_s}&to=${to_s}&step=hour`;
 }
 
+/** The same hours of the same weekdays a week before, where clocks were changed too. */
+function comparedPath(camera: string, from_s: number, to_s: number): string {
+  const before_s = midnight(from_s - WEEK_S + DAY_S / 2);
+  return `${path(camera, from_s, to_s).replace("/counts?", "/counts/compared?")}&before=${before_s}`;
+}
+
 /** What is counted, in words. */
-function placeWords(row: CountAnswer): string {
+function placeWords(row: CountAnswer | ComparedCount): string {
   if (row.kind === "line") return `${row.name}, ${row.way}`;
   if (row.kind === "movement") return `${row.name} to ${row.way}`;
   return row.name;
 }
 
-function rowKey(row: CountAnswer): string {
+function rowKey(row: CountAnswer | ComparedCount): string {
   return [row.kind, row.name, row.way, row.class].join("/");
 }
 
@@ -63,7 +72,10 @@ export function CountsPage({ known, now_s }: PageProps) {
   const first = span === "day" ? last : midnight(last - 6 * DAY_S + DAY_S / 2);
   const end = midnight(last + DAY_S + DAY_S / 2);
   const found = useAsked<CountsAnswer>(camera === null ? null : path(camera, first, end), null, EVERY_S);
-  const before = useAsked<CountsAnswer>(camera === null ? null : path(camera, midnight(first - WEEK_S + DAY_S / 2), midnight(end - WEEK_S + DAY_S / 2)), null, null);
+  const beside = useAsked<ComparisonAnswer>(camera === null ? null : comparedPath(camera, first, end), null, EVERY_S);
+  const [only, setOnly] = useState<string | null>(null);
+  const classes = [...new Set((found.value?.totals ?? []).map((t) => t.class))].sort();
+  const shown = only !== null && classes.includes(only) ? only : null;
   return (
     <>
       <div class="page-head">
@@ -92,9 +104,28 @@ export function CountsPage({ known, now_s }: PageProps) {
             <option value="week">seven days</option>
           </select>
         </label>
-        {camera !== null && (
-          <a href={`${PREFIX}${path(camera, first, end).replace("/counts?", "/counts.csv?")}`} download>
-            As CSV
+        {classes.length > 1 && (
+          <label>
+            Class{" "}
+            <select value={shown ?? ""} onChange={(e) => setOnly(e.currentTarget.value || null)}>
+              <option value="">all</option>
+              {classes.map((name) => (
+                <option key={name} value={name}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        {camera !== null &&
+          (found.value?.formats ?? []).map((format) => (
+            <a key={format} href={`${PREFIX}${path(camera, first, end).replace("/counts?", `/counts.${format}?`)}`} download>
+              As {FORMAT_WORDS[format]}
+            </a>
+          ))}
+        {camera !== null && span === "day" && (
+          <a href={`${PREFIX}/cameras/${encodeURIComponent(camera)}/counts/report.html?day=${dateText(last)}`} download>
+            As report (HTML)
           </a>
         )}
       </section>
@@ -103,7 +134,7 @@ export function CountsPage({ known, now_s }: PageProps) {
           Counts begin with the first camera that has a line or a zone.
         </Empty>
       ) : found.value !== null ? (
-        <Found found={found.value} before={before.value} span={span} now_s={now_s} camera={camera} />
+        <Found found={found.value} beside={beside.value} only={shown} span={span} now_s={now_s} camera={camera} />
       ) : found.error !== null ? (
         <ErrorBox what="The counts could not be loaded" error={found.error} onRetry={found.again} />
       ) : (
@@ -115,15 +146,19 @@ export function CountsPage({ known, now_s }: PageProps) {
 
 interface FoundProps {
   found: CountsAnswer;
-  before: CountsAnswer | null;
+  beside: ComparisonAnswer | null;
+  /** The class that is shown; null: all. */
+  only: string | null;
   span: Span;
   now_s: number;
   camera: string;
 }
 
-function Found({ found, before, span, now_s, camera }: FoundProps) {
-  const passed = found.totals.filter((t) => t.kind !== "zone");
-  const zones = found.totals.filter((t) => t.kind === "zone");
+function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
+  const totals = found.totals.filter((t) => only === null || t.class === only);
+  const passed = totals.filter((t) => t.kind === "line");
+  const movements = totals.filter((t) => t.kind === "movement");
+  const zones = totals.filter((t) => t.kind === "zone");
   const elapsed = Math.min(now_s, found.to_utc_s) - found.from_utc_s;
   const watched_s = found.watched * (found.to_utc_s - found.from_utc_s);
   const missing_s = Math.max(0, elapsed - watched_s);
@@ -148,24 +183,26 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
           Not watched for {duration(missing_s)} of {duration(elapsed)}: what passed then is in no number here.
         </p>
       )}
+      {beside !== null && <ComparedNote beside={beside} />}
       {passed.length > 0 && (
         <section class="card" aria-labelledby="counts-passed">
           <h2 id="counts-passed">Passed</h2>
           <Table
-            caption="Objects that passed, by place and class"
+            caption="Objects that passed a line, by direction and class"
             columns={[
               { key: "place", title: "Place", cell: placeWords },
               { key: "class", title: "Class", cell: (t) => t.class },
               { key: "objects", title: "Counted", number: true, cell: (t) => t.objects },
               { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
-              { key: "before", title: "A week before", number: true, cell: (t) => earlier(before, t) },
+              { key: "before", title: "A week before", number: true, cell: (t) => earlier(beside, t) },
             ]}
             rows={passed}
             rowKey={rowKey}
           />
         </section>
       )}
-      <Hours found={found} span={span} now_s={now_s} />
+      {movements.length > 0 && <TurningMatrix movements={movements} earlier={(t) => earlier(beside, t)} corrected={trueWords} />}
+      <Hours found={found} beside={beside} only={only} span={span} now_s={now_s} />
       {zones.length > 0 && (
         <section class="card" aria-labelledby="counts-zones">
           <h2 id="counts-zones">Zones</h2>
@@ -190,12 +227,26 @@ function Found({ found, before, span, now_s, camera }: FoundProps) {
   );
 }
 
-function earlier(before: CountsAnswer | null, row: CountAnswer): string {
-  if (before === null) return "–";
-  if (before.watched === 0) return "not watched";
-  const same = before.totals.find((t) => rowKey(t) === rowKey(row));
-  const part = before.watched < 0.9 ? ` (${percent(before.watched)} watched)` : "";
-  return `${same?.objects ?? 0}${part}`;
+/** How much of the time was watched in both weeks: only that is compared. */
+function ComparedNote({ beside }: { beside: ComparisonAnswer }) {
+  const hours = beside.buckets.filter((b) => b.compared).length;
+  return (
+    <p class="quiet">
+      {hours === 0
+        ? "A week before: no hour was watched in both weeks, so nothing is compared."
+        : `A week before: the ${hours} of ${beside.buckets.length} hours that were watched in both weeks are compared, as counted.`}
+    </p>
+  );
+}
+
+/** "36, now 41 (+14 %)": objects of the hours that were watched in both weeks. */
+function earlier(beside: ComparisonAnswer | null, row: CountAnswer): string {
+  if (beside === null) return "–";
+  if (beside.compared === 0) return "not known";
+  const same = beside.totals.find((t) => rowKey(t) === rowKey(row));
+  if (same === undefined) return "–";
+  const change = same.before > 0 ? ` (${same.objects >= same.before ? "+" : "−"}${percent(Math.abs(same.objects - same.before) / same.before)})` : "";
+  return same.objects === row.objects ? `${same.before}${change}` : `${same.before}, now ${same.objects}${change}`;
 }
 
 interface Bar {
@@ -205,22 +256,35 @@ interface Bar {
   watched: number;
   /** It has begun. */
   over: boolean;
+  /** A week before; null where that was not watched. */
+  before: number | null;
 }
 
-/** A bar for each hour, or each day of a week; hatched where nobody watched. */
-function Hours({ found, span, now_s }: { found: CountsAnswer; span: Span; now_s: number }) {
-  const bars = span === "day" ? found.buckets.map((b) => hourBar(b, now_s)) : dayBars(found.buckets);
-  const most = Math.max(1, ...bars.map((b) => b.objects));
+interface BarsProps {
+  found: CountsAnswer;
+  beside: ComparisonAnswer | null;
+  only: string | null;
+  span: Span;
+  now_s: number;
+}
+
+/** A bar for each hour, or each day of a week; hatched where nobody watched; a mark for the week before. */
+function Hours({ found, beside, only, span, now_s }: BarsProps) {
+  const bars = span === "day" ? hourBars(found, beside, only, now_s) : dayBars(found, beside, only, now_s);
+  const most = Math.max(1, ...bars.map((b) => Math.max(b.objects, b.before ?? 0)));
   return (
     <section class="card" aria-labelledby="counts-hours">
       <h2 id="counts-hours">{span === "day" ? "By hour" : "By day"}</h2>
-      <p class="quiet small">Objects over lines, all classes, as counted. Hatched: the part of the time that nobody watched.</p>
+      <p class="quiet small">
+        Objects over lines, {only ?? "all classes"}, as counted. Hatched: the part of the time that nobody watched. The mark across a bar is the week before, where that was watched.
+      </p>
       <ol class={span === "day" ? "counts-bars of-day" : "counts-bars"}>
         {bars.map((b) => (
           <li key={b.key} title={`${b.label}: ${barWords(b)}`}>
             <span class="bar-box">
               <span class="bar" style={{ height: `${(100 * b.objects) / most}%` }} />
               {b.over && b.watched < 0.99 && <span class="unseen" style={{ height: `${100 * (1 - b.watched)}%` }} />}
+              {b.before !== null && <span class="before" style={{ bottom: `${(100 * b.before) / most}%` }} />}
             </span>
             <span class="bar-count">{b.watched > 0 ? b.objects : b.over ? "?" : "\u00a0"}</span>
             <span class="bar-label">{b.label}</span>
@@ -232,30 +296,43 @@ function Hours({ found, span, now_s }: { found: CountsAnswer; span: Span; now_s:
 }
 
 function barWords(bar: Bar): string {
-  if (!bar.over) return "to come";
-  return bar.watched > 0 ? String(bar.objects) : "not watched";
+  const before = bar.before === null ? "" : `; a week before ${bar.before}`;
+  if (!bar.over) return `to come${before}`;
+  return `${bar.watched > 0 ? bar.objects : "not watched"}${before}`;
 }
 
-function overLines(bucket: BucketAnswer): number {
-  return bucket.counts.filter((c) => c.kind === "line").reduce((sum, c) => sum + c.objects, 0);
+function overLines<T extends CountAnswer | ComparedCount>(rows: readonly T[], only: string | null, of: (row: T) => number): number {
+  return rows.filter((c) => c.kind === "line" && (only === null || c.class === only)).reduce((sum, c) => sum + of(c), 0);
 }
 
-function hourBar(bucket: BucketAnswer, now_s: number): Bar {
-  const hour = new Date(1000 * bucket.start_utc_s).getHours();
-  return { key: bucket.start_utc_s, label: String(hour), objects: overLines(bucket), watched: bucket.watched, over: bucket.start_utc_s < now_s };
+/** Of an hour a week before, which was watched for nine tenths: less says too little. */
+function beforeOf(bucket: ComparedBucket | undefined, only: string | null): number | null {
+  return bucket === undefined || bucket.watched_before < 0.9 ? null : overLines(bucket.counts, only, (c) => c.before);
 }
 
-function dayBars(buckets: readonly BucketAnswer[]): Bar[] {
-  const days = new Map<number, BucketAnswer[]>();
-  for (const bucket of buckets) {
-    const day = midnight(bucket.start_utc_s);
-    days.set(day, [...(days.get(day) ?? []), bucket]);
+function hourBars(found: CountsAnswer, beside: ComparisonAnswer | null, only: string | null, now_s: number): Bar[] {
+  return found.buckets.map((bucket, n) => ({
+    key: bucket.start_utc_s,
+    label: String(new Date(1000 * bucket.start_utc_s).getHours()),
+    objects: overLines(bucket.counts, only, (c) => c.objects),
+    watched: bucket.watched,
+    over: bucket.start_utc_s < now_s,
+    before: beforeOf(beside?.buckets[n], only),
+  }));
+}
+
+function dayBars(found: CountsAnswer, beside: ComparisonAnswer | null, only: string | null, now_s: number): Bar[] {
+  const days = new Map<number, Bar[]>();
+  for (const hour of hourBars(found, beside, only, now_s)) {
+    const day = midnight(hour.key);
+    days.set(day, [...(days.get(day) ?? []), hour]);
   }
   return [...days].map(([day, hours]) => ({
     key: day,
     label: new Date(1000 * day).toLocaleDateString(undefined, { weekday: "short", day: "numeric" }),
-    objects: hours.reduce((sum, h) => sum + overLines(h), 0),
+    objects: hours.reduce((sum, h) => sum + h.objects, 0),
     watched: hours.reduce((sum, h) => sum + h.watched, 0) / hours.length,
     over: true,
+    before: hours.every((h) => h.before !== null) ? hours.reduce((sum, h) => sum + (h.before ?? 0), 0) : null,
   }));
 }

@@ -38,7 +38,8 @@ function mqttGroups(secrets: string[]): Group[] {
       title: "What is sent",
       fields: [
         { path: "prefix", label: "Topic prefix" },
-        { path: "objects", label: "Events of objects", hint: "Off: alarms and states only" },
+        { path: "objects", label: "Events of objects", hint: "An event for each object that comes and goes" },
+        { path: "counts", label: "Counts", hint: "Each minute's, of cameras that have lines or zones" },
         { path: "discovery", label: "Home Assistant", hint: "Tell Home Assistant what there is: cameras show up there by themselves" },
         { path: "discovery_prefix", label: "Discovery prefix", shown: (d) => d["discovery"] === true },
       ],
@@ -141,7 +142,7 @@ export function OutputsSection({ root, known, rest }: SectionProps) {
           </a>
         </div>
         {value.webhooks.length === 0 ? (
-          <Empty title="No webhook yet">A webhook gets alarms, or objects, as signed HTTP requests.</Empty>
+          <Empty title="No webhook yet">A webhook gets alarms, objects, or counts, as signed HTTP requests.</Empty>
         ) : (
           <ul class="outputs">
             {value.webhooks.map((w) => (

@@ -1,0 +1,90 @@
+"""Minutes of counts as outputs and metrics get them: each minute of each camera once, when it is over and settled.
+
+The numbers come from the database, so a minute in which the appliance was restarted is told whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from edge.core.counts import CountedMinute, Place, WatchedTime, places_of
+from edge.settings import CameraSettings
+from edge.store.store import Store
+from scheduler.counts.checks import REACH_S, CheckIndex
+from scheduler.counts.minutes import MINUTE_S, counted_minute, due_minutes
+
+#: The settings document with the end of the minutes that were told.
+_TOLD: Final = "counts/told"
+
+
+class CountedMinutes:
+    """`cameras()` are the settings of those there now; `deliver` takes each minute. `latest` has the last minute by
+    camera. Used on the control process's event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        cameras: Callable[[], Mapping[str, CameraSettings]],
+        deliver: Callable[[CountedMinute], None],
+    ) -> None:
+        self._store, self._cameras, self._deliver = store, cameras, deliver
+        self._told_until_s: int | None = None
+        self._opened = False
+        self.latest: dict[str, CountedMinute] = {}
+
+    def places(self) -> dict[str, tuple[Place, ...]]:
+        """By camera that is switched on: where it counts."""
+        return {
+            camera: places_of((x.name for x in s.lines), (z.name for z in s.zones))
+            for camera, s in self._cameras().items()
+            if s.enabled and (s.lines or s.zones)
+        }
+
+    async def tell(self, now_utc_s: float) -> None:
+        """Tell the minutes that are due, after everything counted in them was written. Raises MagpieError: the rest is
+        due the next time."""
+        if not self._opened:
+            self._told_until_s = await asyncio.to_thread(self._read_told)
+            self._opened = True
+        for start_s in due_minutes(self._told_until_s, now_utc_s):
+            places = self.places()
+            self.latest = {camera: minute for camera, minute in self.latest.items() if camera in places}
+            for minute in await asyncio.to_thread(self._minutes, places, start_s):
+                self.latest[minute.camera] = minute
+                self._deliver(minute)
+            # Before anything else can fail: what was told is not told again.
+            self._told_until_s = start_s + MINUTE_S
+            told = {"until_s": self._told_until_s}
+            await asyncio.to_thread(self._store.put_settings, _TOLD, told, "counts", audited=False)
+
+    def _read_told(self) -> int | None:
+        try:
+            return int((self._store.get_settings(_TOLD) or {})["until_s"])
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def _minutes(self, places: Mapping[str, tuple[Place, ...]], start_s: int) -> list[CountedMinute]:
+        return [self._minute(camera, there, start_s) for camera, there in places.items()]
+
+    def _minute(self, camera: str, places: tuple[Place, ...], start_s: int) -> CountedMinute:
+        end_s, reach_s = start_s + MINUTE_S, REACH_S[-1]
+        counts = self._store.counts(camera, "minute", start_s, end_s)
+        watched = self._store.watched(camera, "minute", start_s, end_s)
+        truth = CheckIndex(self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, MINUTE_S))
+        return counted_minute(watched[0] if watched else WatchedTime(camera, start_s), places, counts, truth)
+
+    def told(self) -> dict[str, Any]:
+        """For metrics: the last minute of each camera."""
+        return {
+            "minutes": [
+                {
+                    "camera": m.camera, "start_utc_s": m.start_s, "watched": m.watched,
+                    "places": [
+                        {"kind": p.place.kind, "name": p.place.name, "way": p.place.way} | p.to_json() for p in m.places
+                    ],
+                }
+                for _, m in sorted(self.latest.items())
+            ]
+        }  # fmt: skip

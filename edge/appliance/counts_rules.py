@@ -1,0 +1,55 @@
+"""Numbers as facts for rules: movements as they are counted, and each hour beside what is usual in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from edge.core.alarms import CountedHour, Fact, HourCounted, Moved
+from edge.core.counts import Counted, WatchedTime, places_of, watched_part
+from edge.settings import CameraSettings
+from edge.store.store import Store
+from scheduler.counts.rules import HOUR_S, due_hour, same_hours
+
+
+class CountFacts:
+    """`cameras()` are the settings of those there now, `asked()` says whether a rule looks at hours, and `fact` takes
+    what rules look at."""
+
+    def __init__(
+        self,
+        store: Store,
+        cameras: Callable[[], Mapping[str, CameraSettings]],
+        asked: Callable[[], bool],
+        fact: Callable[[Fact], None],
+    ) -> None:
+        self._store, self._cameras, self._asked, self._fact = store, cameras, asked, fact
+        self._looked_until_s: int | None = None
+
+    def counted(self, camera: str, one: Counted) -> None:
+        """An object was counted: movements are facts at once."""
+        if one.place.kind == "movement":
+            self._fact(Moved(camera, one.object, one.class_name, one.place.name, one.place.way))
+
+    async def look(self, now_utc_s: float) -> None:
+        """Tell of the hour that is over, once in each run. Raises MagpieError: it is told later."""
+        start_s = due_hour(self._looked_until_s, now_utc_s)
+        if start_s is None:
+            return
+        if self._asked():
+            for camera, settings in self._cameras().items():
+                if settings.enabled and settings.lines:
+                    starts = (start_s, *same_hours(start_s, None))
+                    now, *past = await asyncio.to_thread(self._hours, camera, starts)
+                    places = places_of((line.name for line in settings.lines), ())
+                    self._fact(HourCounted(camera, start_s, places, now, tuple(past)))
+        self._looked_until_s = start_s + HOUR_S
+
+    def _hours(self, camera: str, starts: tuple[int, ...]) -> list[CountedHour]:
+        return [self._hour(camera, start_s) for start_s in starts]
+
+    def _hour(self, camera: str, start_s: int) -> CountedHour:
+        watched = self._store.watched(camera, "hour", start_s, start_s + HOUR_S)
+        part = watched_part(watched[0] if watched else WatchedTime(camera, start_s), HOUR_S)[0]
+        counts = self._store.counts(camera, "hour", start_s, start_s + HOUR_S)
+        return CountedHour(part, {(c.place, c.class_name): c.objects for c in counts})

@@ -1,0 +1,101 @@
+"""Minutes that are over: which are to be told now, and what is told of one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from edge.core.counts import STEP_S, Corrected, Count, CountedMinute, Place, PlaceCount, WatchedTime, watched_part
+from scheduler.counts.checks import ENOUGH, REACH_S, CheckIndex, ClusterSums
+from scheduler.counts.correction import corrected
+from scheduler.counts.near import checked_place
+
+MINUTE_S: Final = STEP_S["minute"]
+#: So long after its end a minute's last answers have come and are in the database.
+SETTLED_S: Final = 15.0
+#: Minutes that are older are told by nobody: after a long time without a database, or without a box.
+LATEST_S: Final = 3600
+
+
+def due_minutes(told_until_s: int | None, now_utc_s: float) -> range:
+    """The beginnings of the minutes to be told at `now_utc_s`, of which those that begin before `told_until_s` were
+    told (None: nothing was ever told; then the last one). After the clock was set back nothing is told until it has
+    caught up: no minute is told twice. If it was set back by more than an hour, time begins anew."""
+    end = int((now_utc_s - SETTLED_S) // MINUTE_S) * MINUTE_S
+    if told_until_s is None or told_until_s > end + LATEST_S:
+        return range(end - MINUTE_S, end, MINUTE_S)
+    return range(max(told_until_s, end - LATEST_S), end, MINUTE_S)
+
+
+class ChecksAround(Protocol):
+    """Checks as `CheckIndex` sums them."""
+
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
+        """Of a class and of all classes at a place, around a time."""
+
+
+class TotalChecks:
+    """Checks around one long time, summed elsewhere: `totals(from_s, to_s)` has the sums of all places."""
+
+    def __init__(self, totals: Callable[[float, float], Mapping[tuple[Place, str], Sequence[int]]]) -> None:
+        self._totals, self._known = totals, dict[tuple[float, float], Mapping[tuple[Place, str], Sequence[int]]]()
+
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
+        """As `CheckIndex.around`."""
+        own = every = ClusterSums()
+        for reach_s in REACH_S:
+            asked = first_s - reach_s, end_s + reach_s
+            found = self._known.get(asked)
+            if found is None:
+                found = self._known[asked] = self._totals(*asked)
+            own, every = (
+                ClusterSums(*found[place, name]) if (place, name) in found else ClusterSums()
+                for name in (class_name, "")
+            )  # fmt: skip
+            if every.there >= ENOUGH:
+                break
+        return own, every
+
+
+def objects_at(counts: Iterable[Count]) -> Mapping[Place, int]:
+    """Objects of all classes by place."""
+    found: Counter[Place] = Counter()
+    for count in counts:
+        found[count.place] += count.objects
+    return found
+
+
+def corrected_count(
+    count: Count, at_place: int, truth: ChecksAround, first_s: float, end_s: float
+) -> Corrected | None:
+    """A count of the time from `first_s` to `end_s`, corrected by the labels around that time; None: too few.
+    `at_place`: the objects of all classes that were counted at its place then."""
+    if count.settled:
+        return count.corrected
+    own, every = truth.around(checked_place(count.place), count.class_name, first_s, end_s)
+    return corrected(count.objects, at_place, own, every)
+
+
+def counted_minute(
+    watched: WatchedTime, places: Sequence[Place], counts: Sequence[Count], truth: CheckIndex
+) -> CountedMinute:
+    """The minute of `watched`, in which `counts` were counted. `places`: those that the camera has now."""
+    first, end = watched.start_s, watched.start_s + MINUTE_S
+    at: dict[Place, list[Count]] = defaultdict(list)
+    for count in counts:
+        at[count.place].append(count)
+    part, rate = watched_part(watched, MINUTE_S)
+    objects = objects_at(counts)
+    return CountedMinute(
+        watched.camera, first, part, rate,
+        tuple((c, corrected_count(c, objects[c.place], truth, first, end)) for c in counts),
+        tuple(_all_classes(place, at.get(place, ()), truth, first, end) for place in places),
+    )  # fmt: skip
+
+
+def _all_classes(place: Place, counts: Sequence[Count], truth: CheckIndex, first_s: int, end_s: int) -> PlaceCount:
+    objects = sum(c.objects for c in counts)
+    every = truth.around(checked_place(place), "", first_s, end_s)[1]
+    # The most of each class need not have been there at the same moment.
+    return PlaceCount(place, objects, corrected(objects, objects, every, every), max((c.most for c in counts), default=0))
