@@ -47,14 +47,14 @@ def report_html(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswe
         f"<h1>{escape(shown)}, {about.day}</h1>",
         f'<p class="quiet">Counts of camera {escape(about.camera)} at {escape(about.site)}. Made {made} by Magpie.</p>',
         _missing(about, found),
-        '<p class="note">A first version: on test streets counts are off by half, corrected ones too. Look at changes '
-        "rather than at amounts.</p>",
+        '<p class="note">A first version: on test streets counts are off by half, corrected ones by three '
+        "tenths. Look at changes rather than at amounts.</p>",
         _passed(found, beside),
         _bars(about, found, beside),
         _movements(found),
         _zones(found),
         '<h2>How to read it</h2><p class="quiet">Each object counts once at a place. The corrected number is what the '
-        "teacher's labels near the place make of the count, with the interval that holds the true number with 90 %; "
+        "teacher's labels make of the count, with the interval that holds the true number with 90 %; "
         "“not known”: too few labels. The week before is compared over the hours that were watched in both weeks "
         f"({sum(b.compared for b in beside.buckets)} of {len(beside.buckets)}), as counted.</p>",
     ]

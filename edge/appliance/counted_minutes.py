@@ -6,10 +6,11 @@ The numbers come from the database, so a minute in which the appliance was resta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from edge.core.counts import CountedMinute, Place, WatchedTime, places_of
+from edge.core.counts import CLUSTER_S, CountedMinute, Place, WatchedTime, places_of
+from edge.core.errors import Unavailable
 from edge.settings import CameraSettings
 from edge.store.store import Store
 from scheduler.counts.checks import REACH_S, CheckIndex
@@ -20,16 +21,17 @@ _TOLD: Final = "counts/told"
 
 
 class CountedMinutes:
-    """`cameras()` are the settings of those there now; `deliver` takes each minute. `latest` has the last minute by
-    camera. Used on the control process's event loop."""
+    """`cameras()` are the settings of those there now; `deliver` takes each minute, and `kept()` is False where what was
+    delivered could not be written. `latest` has the last minute by camera. Used on the control process's event loop."""
 
     def __init__(
         self,
         store: Store,
         cameras: Callable[[], Mapping[str, CameraSettings]],
         deliver: Callable[[CountedMinute], None],
+        kept: Callable[[], Awaitable[bool]],
     ) -> None:
-        self._store, self._cameras, self._deliver = store, cameras, deliver
+        self._store, self._cameras, self._deliver, self._kept = store, cameras, deliver, kept
         self._told_until_s: int | None = None
         self._opened = False
         self.latest: dict[str, CountedMinute] = {}
@@ -56,6 +58,8 @@ class CountedMinutes:
                 self._deliver(minute)
             # Before anything else can fail: what was told is not told again.
             self._told_until_s = start_s + MINUTE_S
+            if not await self._kept():
+                raise Unavailable("a minute's counts could not be queued")
             told = {"until_s": self._told_until_s}
             await asyncio.to_thread(self._store.put_settings, _TOLD, told, "counts", audited=False)
 
@@ -70,9 +74,11 @@ class CountedMinutes:
 
     def _minute(self, camera: str, places: tuple[Place, ...], start_s: int) -> CountedMinute:
         end_s, reach_s = start_s + MINUTE_S, REACH_S[-1]
+        # By quarters of an hour: there are too many minutes to read them all in each.
+        cluster_s = CLUSTER_S["hour"]
         counts = self._store.counts(camera, "minute", start_s, end_s)
         watched = self._store.watched(camera, "minute", start_s, end_s)
-        truth = CheckIndex(self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, MINUTE_S))
+        truth = CheckIndex(self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, cluster_s))
         return counted_minute(watched[0] if watched else WatchedTime(camera, start_s), places, counts, truth)
 
     def told(self) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class ObjectCounts:
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
-        self.minutes, self._reports, self._facts = minutes, reports, facts
+        self.minutes, self._reports, self._facts, self._settled = minutes, reports, facts, settled
         #: They take their turn after every round of writing that left nothing behind, and are given the time.
         self.followers: list[Callable[[float], Awaitable[None]]] = [
             minutes.tell,
@@ -280,6 +280,7 @@ class ObjectCounts:
                 await asyncio.to_thread(
                     self._store.add_counts, list(waiting.counts), list(waiting.watched), list(waiting.checks)
                 )
+                self._settled.counted(min((c.start_s for c in waiting.counts), default=int(self._clock.utc())))
             except InvalidValue as error:  # the database will never take it
                 self.lost += len(waiting.counts)
                 self._complain("counts_not_written", f"counts of a minute are lost: {error}")

@@ -42,6 +42,6 @@ def open_counts(
     reports = DailyReports(
         site.daily_report, site.site, Path(site.data_dir), store, cameras, count, compare, deliver, kept
     )
-    minutes, facts = CountedMinutes(store, cameras, deliver), CountFacts(store, cameras, hours_asked, fact)
+    minutes, facts = CountedMinutes(store, cameras, deliver, kept), CountFacts(store, cameras, hours_asked, fact)
     counts = ObjectCounts(store, clock, complain, cameras, minutes, reports, facts, SettledCounts(store))
     return counts

@@ -38,11 +38,16 @@ class CountFacts:
             return
         if self._asked():
             for camera, settings in self._cameras().items():
-                if settings.enabled and settings.lines:
+                if not settings.enabled:
+                    continue
+                # A camera without lines is told, too: what was unusual there ends.
+                found = [CountedHour(0.0, {})]
+                if settings.lines:
                     starts = (start_s, *same_hours(start_s, None))
-                    now, *past = await asyncio.to_thread(self._hours, camera, starts)
+                    found = await asyncio.to_thread(self._hours, camera, starts)
+                if camera in self._cameras():
                     places = places_of((line.name for line in settings.lines), ())
-                    self._fact(HourCounted(camera, start_s, places, now, tuple(past)))
+                    self._fact(HourCounted(camera, start_s, places, found[0], tuple(found[1:])))
         self._looked_until_s = start_s + HOUR_S
 
     def _hours(self, camera: str, starts: tuple[int, ...]) -> list[CountedHour]:

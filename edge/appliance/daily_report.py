@@ -51,6 +51,8 @@ class DailyReports:
         self._settings, self._site, self._folder, self._store = settings, site, data / "reports", store
         self._cameras, self._count, self._compare, self._deliver, self._kept = cameras, count, compare, deliver, kept
         self._not_before_s = 0.0
+        #: What could not be written is not delivered once more: it waits in the queue.
+        self._delivered: date | None = None
 
     async def look(self, now_utc_s: float) -> None:
         """Make the reports that are due. Raises MagpieError: they are made later."""
@@ -61,8 +63,10 @@ class DailyReports:
         reported = await asyncio.to_thread(self._last)
         hour, minute = map(int, settings.at.split(":"))
         for day in due_days(reported, now_utc_s, 60 * hour + minute, None):
-            for report in await asyncio.to_thread(self._make_all, day, now_utc_s):
-                self._deliver(report)
+            if day != self._delivered:
+                for report in await asyncio.to_thread(self._make_all, day, now_utc_s):
+                    self._deliver(report)
+                self._delivered = day
             if not await self._kept():
                 raise Unavailable(f"the report of {day} could not be queued for webhooks")
             told = {"day": day.isoformat()}

@@ -28,6 +28,13 @@ class SettledCounts:
         self._store = store
         self._until_s: dict[str, int] | None = None
 
+    def counted(self, start_s: int) -> None:
+        """More was counted in a minute that begins at `start_s`: what was settled of its hour and day is open again."""
+        if self._until_s is None:
+            return
+        for step in _STEPS:
+            self._until_s[step] = min(self._until_s[step], start_s // STEP_S[step] * STEP_S[step])
+
     async def look(self, now_utc_s: float) -> None:
         """Settle the next buckets. Raises MagpieError: they are settled later."""
         for step in _STEPS:
@@ -36,7 +43,8 @@ class SettledCounts:
     def _settle(self, step: Step, before_s: float) -> None:
         if self._until_s is None:
             self._until_s = self._read()
-        start_s = self._store.next_bucket(step, self._until_s[step], before_s)
+        until_s = self._until_s[step]
+        start_s = self._store.next_bucket(step, until_s, before_s)
         if start_s is None:
             return
         end_s, reach_s = start_s + STEP_S[step], REACH_S[-1]
@@ -51,6 +59,8 @@ class SettledCounts:
                 if not c.settled
             ]
             self._store.settle_counts(step, made)
+        if self._until_s[step] != until_s:
+            return
         self._until_s[step] = end_s
         self._store.put_settings(_SETTLED, dict(self._until_s), "counts", audited=False)
 

@@ -139,7 +139,7 @@ class WatchedTime:
 
 @dataclass(frozen=True)
 class CountCheck:
-    """A teacher's labels of the frames of one minute beside the followed objects near a place: how many were
+    """A teacher's labels of the frames of one minute beside what was counted over a line, or the objects in a zone: how many were
     `followed`, how many were `there` (labels), and how many of both are the `same`; sums over `frames` frames."""
 
     camera: str

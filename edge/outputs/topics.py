@@ -154,11 +154,18 @@ def states(topics: Topics, now: Snapshot, alarms: Collection[tuple[str | None, s
             out[topics.camera(c.id, "accuracy")] = f"{c.accuracy:.4f}"
             if c.promised is not None:
                 out[topics.camera(c.id, "drift")] = f"{c.promised - c.accuracy:.4f}"
+        # Before the first minute nothing is known, and a topic that was retained is not cleared.
+        out |= {topics.count(c.id, place): _UNKNOWN for place in c.places}
         if c.minute is not None:
             out |= {topics.count(c.id, p.place): _count(c.minute, p) for p in c.minute.places if p.place in c.places}
         for kind in CAMERA_KINDS:
             out[topics.alarm(c.id, kind)] = _ON_OFF[(c.id, kind) in alarms]
     return out
+
+
+_UNKNOWN: Final = json.dumps(
+    {"start_utc_s": None, "watched": 0.0, "objects": None, "corrected": None, "most": None}
+)
 
 
 def _count(minute: CountedMinute, found: PlaceCount) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from edge.core.counts import STEP_S, Corrected, Count, CountedMinute, Place, PlaceCount, WatchedTime, watched_part
-from scheduler.counts.checks import ENOUGH, REACH_S, CheckIndex, ClusterSums
+from scheduler.counts.checks import ENOUGH, REACH_S, ClusterSums
 from scheduler.counts.correction import corrected
 from scheduler.counts.near import checked_place
 
@@ -66,9 +66,7 @@ def objects_at(counts: Iterable[Count]) -> Mapping[Place, int]:
     return found
 
 
-def corrected_count(
-    count: Count, at_place: int, truth: ChecksAround, first_s: float, end_s: float
-) -> Corrected | None:
+def corrected_count(count: Count, at_place: int, truth: ChecksAround, first_s: float, end_s: float) -> Corrected | None:
     """A count of the time from `first_s` to `end_s`, corrected by the labels around that time; None: too few.
     `at_place`: the objects of all classes that were counted at its place then."""
     if count.settled:
@@ -78,7 +76,7 @@ def corrected_count(
 
 
 def counted_minute(
-    watched: WatchedTime, places: Sequence[Place], counts: Sequence[Count], truth: CheckIndex
+    watched: WatchedTime, places: Sequence[Place], counts: Sequence[Count], truth: ChecksAround
 ) -> CountedMinute:
     """The minute of `watched`, in which `counts` were counted. `places`: those that the camera has now."""
     first, end = watched.start_s, watched.start_s + MINUTE_S
@@ -94,8 +92,9 @@ def counted_minute(
     )  # fmt: skip
 
 
-def _all_classes(place: Place, counts: Sequence[Count], truth: CheckIndex, first_s: int, end_s: int) -> PlaceCount:
+def _all_classes(place: Place, counts: Sequence[Count], truth: ChecksAround, first_s: int, end_s: int) -> PlaceCount:
     objects = sum(c.objects for c in counts)
     every = truth.around(checked_place(place), "", first_s, end_s)[1]
-    # The most of each class need not have been there at the same moment.
-    return PlaceCount(place, objects, corrected(objects, objects, every, every), max((c.most for c in counts), default=0))
+    # Of each class: they need not have been there at the same moment.
+    most = max((c.most for c in counts), default=0)
+    return PlaceCount(place, objects, corrected(objects, objects, every, every), most)

@@ -22,7 +22,8 @@ def _midnight(day: date, zone: tzinfo | None) -> float:
 
 def due_days(reported: date | None, now_utc_s: float, at_minute: int, zone: tzinfo | None) -> tuple[date, ...]:
     """The days to be reported at `now_utc_s`, of which those up to `reported` were (None: none ever; then yesterday).
-    A day is due at the minute `at_minute` (0-1439) of the next one, and not before its last minute is settled."""
+    A day is due at the minute `at_minute` (0-1439) of the next one, and not before its last minute is settled. If the
+    clock was set back by more than a day since, days begin anew."""
     now = datetime.fromtimestamp(now_utc_s, zone)
     last = now.date() - timedelta(days=1)
     settled = now_utc_s >= day_bounds(last, zone)[1] + MINUTE_S + SETTLED_S
@@ -30,5 +31,7 @@ def due_days(reported: date | None, now_utc_s: float, at_minute: int, zone: tzin
         last -= timedelta(days=1)
         if reported is None:
             return ()
+    if reported is not None and reported > now.date() + timedelta(days=1):
+        reported = last - timedelta(days=1)
     first = last if reported is None else max(reported + timedelta(days=1), last - timedelta(days=LATEST_DAYS - 1))
     return tuple(first + timedelta(days=n) for n in range((last - first).days + 1))

@@ -128,8 +128,10 @@ async def test_a_report_that_could_not_be_queued_is_made_again_with_the_same_id(
     assert "2026-11-24" in box.complaints[0]
     await reports.look(at(DAY, 31.01))
     assert len(box.told) == 1, "not at once"
+    await reports.look(at(DAY, 31.2))
+    assert len(box.told) == 1, "it waits in the queue"
     box.kept = True
-    await reports.look(at(DAY, 31.5))
+    await box.begun().look(at(DAY, 31.5))
     first, again = box.told
     assert message_id("depot", first) == message_id("depot", again) != message_id("yard", first)
     await reports.look(at(DAY, 32.0))

@@ -54,7 +54,7 @@ async def counts(
     camera: CameraId, caller: Caller, service: Counts, from_: From, to: To, step: StepAsked = "hour"
 ) -> CountsAnswer:
     """Counted objects by bucket of a minute, an hour or a day of UTC, at most 2,000 buckets. `corrected` says how many
-    there were by the teacher's labels near the place, with a 90 % interval; a bucket that was not watched is not
+    there were by the teacher's labels, with a 90 % interval; a bucket that was not watched is not
     zero."""
     found = await asyncio.to_thread(service.of_camera, seen(caller, camera), step, from_, to)
     return limits.whole(caller, found)

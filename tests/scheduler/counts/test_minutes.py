@@ -40,9 +40,10 @@ def test_after_a_long_time_only_the_last_hour_is_told() -> None:
 def test_a_minute_has_every_place_and_all_classes_of_it() -> None:
     counts = [Count("north", START, GATE, "car", 3), Count("north", START, GATE, "truck", 1)]
     checks = [
-        CountCheck("north", START - 60 * n, GATE, name, 4, 10, 12, 9)
+        CountCheck("north", START - 60 * n, place, name, 4, 10, 12, 9)
         for n in range(9)
         for name in ("car", "truck")
+        for place in (GATE, BACK)
     ]
     made = counted_minute(WatchedTime("north", START, 54.0, 270), (GATE, BACK), counts, CheckIndex(checks))
     assert (made.watched, made.answers_per_s) == (0.9, 5.0)

@@ -50,7 +50,12 @@ def test_a_report_waits_for_its_hour_and_for_the_last_minute_of_the_day() -> Non
 def test_a_box_that_was_off_for_long_reports_the_last_week() -> None:
     due = due_days(date(2026, 1, 1), at("2026-03-29T07:00"), 360, BERLIN)
     assert (len(due), due[-1]) == (LATEST_DAYS, date(2026, 3, 28))
-    assert due_days(date(2026, 5, 1), at("2026-03-29T07:00"), 360, BERLIN) == (), "a clock that was set back"
+
+
+def test_a_clock_that_was_set_back_stops_no_reports_for_long() -> None:
+    now = at("2026-03-29T07:00")
+    assert due_days(date(2026, 3, 29), now, 360, BERLIN) == (), "over one midnight: that day was reported"
+    assert due_days(date(2027, 3, 28), now, 360, BERLIN) == (date(2026, 3, 28),), "a year, as after a first wrong time"
 
 
 @pytest.mark.parametrize(("day", "hours"), [(date(2026, 3, 29), 23), (date(2026, 10, 25), 25), (date(2026, 6, 1), 24)])

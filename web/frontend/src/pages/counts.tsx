@@ -80,7 +80,7 @@ export function CountsPage({ known, now_s }: PageProps) {
     <>
       <div class="page-head">
         <h1>Counts</h1>
-        <p class="quiet">Objects over lines, in zones and from zone to zone; each once. Corrected by what the teacher sees near the place.</p>
+        <p class="quiet">Objects over lines, in zones and from zone to zone; each once. Corrected by what the teacher sees.</p>
       </div>
       <section class="card counts-asked" aria-label="What is shown">
         <label>
