@@ -21,8 +21,8 @@ _TOLD: Final = "counts/told"
 
 
 class CountedMinutes:
-    """`cameras()` are the settings of those there now; `deliver` takes each minute, and `kept()` is False where what was
-    delivered could not be written. `latest` has the last minute by camera. Used on the control process's event loop."""
+    """`cameras()` are the settings of those there now; `deliver` takes each minute, and `kept()` is False where what
+    was delivered could not be written. `latest` has the last minute by camera. Used on the control process's loop."""
 
     def __init__(
         self,

@@ -139,8 +139,8 @@ class WatchedTime:
 
 @dataclass(frozen=True)
 class CountCheck:
-    """A teacher's labels of the frames of one minute beside what was counted over a line, or the objects in a zone: how many were
-    `followed`, how many were `there` (labels), and how many of both are the `same`; sums over `frames` frames."""
+    """A teacher's labels of the frames of one minute beside what was counted over a line, or the objects in a zone: how
+    many were `followed`, `there` (labels), and the `same` in both; sums over `frames` frames."""
 
     camera: str
     start_s: int

@@ -163,9 +163,7 @@ def states(topics: Topics, now: Snapshot, alarms: Collection[tuple[str | None, s
     return out
 
 
-_UNKNOWN: Final = json.dumps(
-    {"start_utc_s": None, "watched": 0.0, "objects": None, "corrected": None, "most": None}
-)
+_UNKNOWN: Final = json.dumps({"start_utc_s": None, "watched": 0.0, "objects": None, "corrected": None, "most": None})
 
 
 def _count(minute: CountedMinute, found: PlaceCount) -> str:

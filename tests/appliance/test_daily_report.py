@@ -125,7 +125,7 @@ async def test_a_day_is_reported_once_also_over_a_restart_and_after_a_night_with
 async def test_a_report_that_could_not_be_queued_is_made_again_with_the_same_id(box: Box) -> None:
     reports, box.kept = box.begun(), False
     await reports.look(at(DAY, 31.0))
-    assert "2026-11-24" in box.complaints[0]
+    assert any("2026-11-24" in words for words in box.complaints)
     await reports.look(at(DAY, 31.01))
     assert len(box.told) == 1, "not at once"
     await reports.look(at(DAY, 31.2))

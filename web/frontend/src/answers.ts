@@ -608,7 +608,7 @@ export type CostAnswer = {
 
 /** Objects of one class at one place in one bucket. `way`: "forward" or "backward" over a line, the last zone of a
  * movement; `seconds` and `standing_s`: of a zone, summed over objects; `most`: in a zone at once. `corrected` null:
- * too few labels lie near the place, nothing is known. */
+ * too few labels, nothing is known. */
 export type CountAnswer = {
   kind: "line" | "movement" | "zone";
   name: string;
