@@ -159,7 +159,7 @@ def test_clips_are_coded_anew_without_what_is_covered(videos: tuple[Path, Path],
         ring = PacketRing(60.0, 10**7)
         with av.open(str(video)) as container:
             stream = container.streams.video[0]
-            tapped = TappedStream(ring, stream)
+            tapped = TappedStream(ring, ring.attempt(), stream)
             for packet in container.demux(stream):
                 if packet.size:
                     at_s = float(packet.pts * packet.time_base)

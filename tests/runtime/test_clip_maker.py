@@ -36,7 +36,7 @@ class Worker:
     def play(self, video: Path, until_s: float, ends: bool = False) -> None:
         with av.open(str(video)) as container:
             stream = container.streams.video[0]
-            tapped = TappedStream(self.maker.ring, stream)
+            tapped = TappedStream(self.maker.ring, self.maker.ring.attempt(), stream)
             for packet in container.demux(stream):
                 if packet.pts is None or float(packet.pts * packet.time_base) > until_s:
                     break
@@ -114,6 +114,6 @@ def test_a_disk_that_refuses_and_a_codec_that_cannot_be_kept(video: Path, tmp_pa
     worker.ask(1, 2.5)
     assert worker.done(4.0) == [ClipFailed(1, "north", "not_written")]
     other = Worker(tmp_path)
-    other.maker.ring.begins("mpeg4", b"")
+    other.maker.ring.begins(other.maker.ring.attempt(), "mpeg4", b"")
     other.ask(1, 2.5)
     assert other.done(9.0) == [ClipFailed(1, "north", "codec")]
