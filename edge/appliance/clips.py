@@ -130,8 +130,8 @@ class Clips:
         elif news is not None:
             await self._done(news)
         now_s = self._clock.monotonic()
-        for one in [o for o in self._open.values() if now_s > o.by_s]:
-            await self._done(ClipFailed(one.asked.number, one.asked.camera, "no_answer"))
+        for late in [o for o in self._open.values() if now_s > o.by_s]:
+            await self._done(ClipFailed(late.asked.number, late.asked.camera, "no_answer"))
         for number, record in list(self._unwritten.items()):
             await asyncio.to_thread(self._store.put_clip, record)
             self._unwritten.pop(number, None)
@@ -161,7 +161,7 @@ class Clips:
             self._put(ClipFailed(number, camera, "masks_changed"))
 
     def _open_of(self, camera: str) -> list[int]:
-        return [number for number, one in self._open.items() if one.asked.camera == camera]
+        return [number for number, known in self._open.items() if known.asked.camera == camera]
 
     def _put(self, news: Alarm | ClipMade | ClipFailed) -> None:
         try:
@@ -175,14 +175,14 @@ class Clips:
             self._not_taken += 1
             return
         before, after = camera.settings.clips.span(self._settings)
-        wishes = (one.asked for one in self._open.values())
+        wishes = (known.asked for known in self._open.values())
         shared = joined(wishes, camera.id, alarm.began_utc_s, before, after)
         if shared is not None:
-            one = self._open[shared.number]
-            one = replace(one, record=replace(one.record, alarms=(*one.record.alarms, alarm.id)))
-            self._open[shared.number] = one
+            known = self._open[shared.number]
+            record = replace(known.record, alarms=(*known.record.alarms, alarm.id))
+            self._open[shared.number] = replace(known, record=record)
             self._shared += 1
-            await self._write(one.record)
+            await self._write(record)
             return
         try:
             begun = await self._begin(camera.id, alarm.began_utc_s, before, after, "", (alarm.id,))

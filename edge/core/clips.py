@@ -13,10 +13,17 @@ CODECS: Final[tuple[Codec, ...]] = ("h264", "hevc")
 ClipState = Literal["making", "kept", "failed"]
 #: Why there is no clip: the ring holds nothing of its time; the camera gave no video that can be kept (another codec,
 #: stills); the disk is full, or refuses; too many are being made; the camera is switched off or its worker is away; the
-#: worker did not answer in time; the appliance, or the worker, was ended before it was written; the camera got masks for
-#: what it shows.
+#: worker did not answer in time; the appliance, or the worker, was ended before it was written; the camera got masks
+#: meanwhile.
 ClipFault = Literal[
-    "not_in_ring", "codec", "disk_full", "not_written", "too_many", "camera_off", "no_answer", "interrupted",
+    "not_in_ring",
+    "codec",
+    "disk_full",
+    "not_written",
+    "too_many",
+    "camera_off",
+    "no_answer",
+    "interrupted",
     "masks_changed",
 ]
 CLIP_FAULTS: Final[tuple[ClipFault, ...]] = (

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from edge.core.clips import ClipAsked, ClipEnd, Cut, VideoStretch
 
-#: With nothing new so long after its end a clip is cut as things are, in seconds: longer than a picture may be on its way
-#: (edge.ingest.timing.CaptureClock: 5 s behind our clock).
+#: With nothing new so long after its end a clip is cut as things are, in seconds: longer than a picture may be on its
+#: way (edge.ingest.timing.CaptureClock: 5 s behind our clock).
 PATIENCE_S = 6.0
 
 
 def cut_by(asked: ClipAsked, now_utc_s: float, now_s: float) -> float:
-    """The monotonic time from which a clip is cut as things are: whatever becomes of the UTC clock after it was asked for,
-    it is not stuck for longer."""
+    """The monotonic time from which a clip is cut as things are. The UTC clock may be set while a clip is in
+    the making."""
     to_come_s = min(max(0.0, asked.to_utc_s - now_utc_s), asked.to_utc_s - asked.at_utc_s)
     return now_s + to_come_s + PATIENCE_S
 

@@ -6,8 +6,8 @@ import pytest
 
 from edge.core.clips import ClipAsked, Cut, VideoStretch, check_span
 from edge.core.errors import InvalidValue
-from scheduler.clips.asking import check_moment, joined
 from edge.ingest.timing import CaptureClock
+from scheduler.clips.asking import check_moment, joined
 from scheduler.clips.cutting import PATIENCE_S, cut, cut_by, due
 from scheduler.clips.keeping import KeptClip, to_drop
 
