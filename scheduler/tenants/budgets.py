@@ -26,9 +26,8 @@ class BudgetLimits:
     misses its goal, or nothing is known of it, so it is not taken below (1 - explore) of its entitlement, or below
     `enough`, a smaller share that was seen to meet its goal under such a load (None: none was). `still`: it holds.
     `moved_ago_s`: since its last move (None: never moved). `safe`: it is raised to so much at once unless it dwells, as
-    far as floors leave it, where it lacks `hysteresis` or a usable share: its load moved, and steps would let its queues
-    grow. `usable`: the shares that its plan can
-    use, ascending (empty: any)."""
+    far as floors leave it, where it lacks `hysteresis` or a usable share: its load moved, and steps would let its
+    queues grow. `usable`: the shares that its plan can use, ascending (empty: any)."""
 
     id: str
     entitlement: float

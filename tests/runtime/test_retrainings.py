@@ -21,6 +21,7 @@ from edge.runtime.judging import Judged
 from edge.runtime.retrainings import Retrainings
 
 CONFIG = RetrainingConfig(epochs=4)
+Argument = Callable[[], m.RetrainingJob]
 CAPS = SimpleNamespace(min_share=0.01, resize="live")
 
 
@@ -44,13 +45,13 @@ class Workers:
         self.jobs: list[str] = []
         self.shares: list[float] = []
         self.alive = False
-        self.argument: Callable[[], m.RetrainingJob] = lambda: pytest.fail("no trainer was started")
+        self.argument: Argument = lambda: pytest.fail("no trainer was started")
 
     def has(self, name: str) -> bool:
         assert name == "train yard"
         return self.alive
 
-    def start(self, worker: Any, share: float, main: Any, job: Callable[[], m.RetrainingJob], *_: Any, **__: Any) -> None:
+    def start(self, worker: Any, share: float, main: Any, job: Argument, *_: Any, **__: Any) -> None:
         assert not self.alive, "two trainers of one camera"
         self.alive, self.argument = True, job
         self.jobs.append(job().job)
