@@ -6,7 +6,8 @@ One model takes 1.6 times as long as its table says: the table that the applianc
 divided by that. The load moves from one tenant to the other half-way. Within each half the ways to share have a block
 each, by turns in one run of one appliance, so that all see the same box. What is counted of a block are whole
 retraining windows; until the next one begins, the last block's load goes on and is not counted. Each block begins with
-the cameras' first students, so that nobody inherits what another's share paid for:
+the cameras' first students, once the retrainings of the window before are judged, so that nobody inherits what
+another's share paid for:
 
 learned: shares by what came of them. planned: no tenants, shares by the recorded table alone, as an offline profile
 gives them. watched (--arms): no tenants, shares by the table as live batches correct it, which is how Magpie plans
@@ -30,7 +31,7 @@ import secrets
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,7 @@ from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
+from edge.runtime.retrainings import RunningJob
 from edge.runtime.serving_tables import keep_table, read_table
 from edge.settings import ServingSettings, SharingSettings, TenantSettings, parse
 from scheduler.gpulets.fitting import Capacity, fit
@@ -69,6 +71,8 @@ SLO_MS = 250.0
 WINDOW_S, SETTLE_S = 100.0, 30.0
 #: A block's load begins so long before the windows that are counted; a load shorter than LEAST_LOAD_S is not begun.
 LEAD_S, LEAST_LOAD_S = WARM_UP_S + 2.0, 20.0
+#: At a boundary retrainings hand over what they have, and it is judged: so long that is waited for, looked at so often.
+JUDGED_S, LOOK_S = 10.0, 0.2
 #: The load: so much of the largest rate that the true table holds in MOST_SHARE, head-room included, wherever the load
 #: lies. It is scarce for three tenants: with little load everybody's goal is met by planned shares.
 PART, MOST_SHARE = 0.9, 0.6
@@ -199,9 +203,23 @@ async def until_window(box: Appliance, rates: dict[str, float], seed: int, folde
     await asyncio.sleep(max(0.0, ends - time.monotonic()))
 
 
-async def first_students(box: Appliance, first: dict[str, str]) -> None:
-    """Put the cameras' first students in force as the next window begins."""
-    await asyncio.sleep(max(0.0, to_boundary(box)) + 0.2)
+def earlier(running: Iterable[RunningJob], window: int) -> list[str]:
+    """The cameras whose retrainings of a window before `window` are not judged yet; a retraining is on data of the
+    window before its own."""
+    return sorted(job.camera for job in running if job.window < window - 1)
+
+
+async def first_students(box: Appliance, first: dict[str, str], late: list[str]) -> None:
+    """Put the cameras' first students in force as the next window begins, once what was trained before is judged: it
+    would come into force after them. `late` gets the cameras of which that is not so within JUDGED_S."""
+    await asyncio.sleep(max(0.0, to_boundary(box)) + LOOK_S)
+    ends = time.monotonic() + JUDGED_S
+    runtime = box.runtime
+    while left := earlier(runtime.students.retrainings.running.values(), runtime.controller.state.window):
+        if time.monotonic() >= ends:
+            late.extend(left)
+            break
+        await asyncio.sleep(LOOK_S)
     for camera, version in first.items():
         if box.runtime.camera(camera).version.id != version:
             await box.services.models.roll_back(camera, version, "benchmark", "a block begins")
@@ -267,10 +285,13 @@ async def block(
     await arm(box, name, list(first))
     rows: list[dict[str, Any]] = []
     given: list[float] = []
+    late: list[str] = []
     counted_from = box.runtime.controller.state.window + 1
     moved = len(box.services.events.recent(2000, None, None, "tenants.moved"))
     report = await during(
-        load(box, rates, windows * WINDOW_S, None, seed, folder), watch(box, rows, given), first_students(box, first)
+        load(box, rates, windows * WINDOW_S, None, seed, folder),
+        watch(box, rows, given),
+        first_students(box, first, late),
     )
     below, below_plan = (
         sum(s["held"] < s[kind] - 1e-3 for row in rows for s in row.values()) for kind in ("floor", "plan_floor")
@@ -280,6 +301,7 @@ async def block(
         "rates": {m: round(r, 2) for m, r in rates.items()},
         "first_window": counted_from,
         "windows": windows,
+        "late_retrainings": late,
         "utility": {
             tenant: round(min(1.0, (1.0 - m["violation_ratio"]) / SERVED_GOAL), 4)
             for tenant, model in MODELS.items()

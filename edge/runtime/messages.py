@@ -428,7 +428,8 @@ class GroupMember:
 @dataclass(frozen=True)
 class RetrainingJob:
     """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds. It begins with `parent`, or
-    with the download, one of `siblings` or a member's student, where that is better on kept-out pictures."""
+    with the download, one of `siblings` or a member's student, where that is better on kept-out pictures. `finish`: it
+    was told to hand over what it has before its process died, and does so after one more step."""
 
     job: str
     camera: str
@@ -444,6 +445,7 @@ class RetrainingJob:
     region: Region = WHOLE
     siblings: tuple[StudentFile, ...] = ()
     members: tuple[GroupMember, ...] = ()
+    finish: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,15 @@ class Retrainings:
         self.running: dict[str, RunningJob] = {}
         #: By camera: the next one, while the one before is not judged or its process is not gone.
         self._waiting: dict[str, ev.StartRetraining] = {}
+        #: Jobs that are at the gate, and jobs whose trainer was told to hand over what it has.
+        self._judging: set[str] = set()
+        self._finishing: set[str] = set()
 
     def forget_camera(self, camera: str) -> None:
         """The camera is gone."""
-        self.running.pop(camera, None)
+        gone = self.running.pop(camera, None)
+        if gone is not None:
+            self._finishing.discard(gone.job)
         self._waiting.pop(camera, None)
 
     def start(self, order: ev.StartRetraining) -> None:
@@ -85,10 +90,10 @@ class Retrainings:
             asyncio.get_running_loop().call_soon(r.dispatch, failed)
             return
         if order.camera in self.running:
-            self._waiting[order.camera] = order
+            self._wait(order, camera)
             return
         if not order.lender and r.supervisor.has(camera.trainer):
-            self._waiting[order.camera] = order
+            self._wait(order, camera)
             self._spawn(self._start_when_gone(camera.trainer, order), f"start {order.job}")
             return
         job = self._job(order, camera, profile)
@@ -111,9 +116,9 @@ class Retrainings:
             return
         r.supervisor.start(
             Worker.trainer_of(camera.id),
-            max(r.shares.quantized(order.share), r.shares.partitioner.caps.min_share),
+            self._granted(order.share),
             training_worker,
-            job,
+            lambda: dataclasses.replace(job, finish=job.job in self._finishing),
             partial(self.received, order.camera),
             on_given_up=partial(self.given_up, order.camera, order.job),
             max_restarts=2,
@@ -127,31 +132,52 @@ class Retrainings:
         camera = r.cameras.get(order.camera)
         if camera is None:
             return
-        self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
-        r.fact(RetrainingStepped(order.camera, "stopped"))
         waiting = self._waiting.get(order.camera)
         if waiting is not None and waiting.job == order.job:
-            del self._waiting[order.camera]
+            del self._waiting[order.camera]  # it never began
             return
-        if order.keep and r.students.borrowing.judges(order.job):
+        self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
+        r.fact(RetrainingStepped(order.camera, "stopped"))
+        if order.job in self._judging or (order.keep and r.students.borrowing.judges(order.job)):
             return
         if r.students.borrowing.has(order.job):
             r.students.borrowing.drop(order.job)
-            self._end(order.camera, "stopped", order.reason)
+            self._end(order.camera, order.job, "stopped", order.reason)
             return
+        running = self.running.get(order.camera)
+        if running is None or running.job != order.job:
+            return  # the trainer is another job's
         if order.keep and r.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
+            self._finishing.add(order.job)
             return
-        self._end(order.camera, "stopped", order.reason)
+        self._end(order.camera, order.job, "stopped", order.reason)
         self._spawn(r.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
 
     def shares(self, shares: Mapping[str, float]) -> None:
-        """The shares by camera that are in force now."""
+        """The shares by camera that are in force now; a job that waits begins with its own."""
         for camera, share in shares.items():
-            job = self.running.get(camera)
-            if job is not None:
+            waiting, job = self._waiting.get(camera), self.running.get(camera)
+            if waiting is not None and not waiting.lender:
+                self._waiting[camera] = dataclasses.replace(waiting, share=share)
+            if job is not None and not job.box and job.job not in self._judging:
                 self.running[camera] = dataclasses.replace(job, share=share)
 
     # -- inside
+
+    def _granted(self, share: float) -> float:
+        shares = self._r.shares
+        return max(shares.quantized(share), shares.partitioner.caps.min_share)
+
+    def _wait(self, order: ev.StartRetraining, camera: CameraRuntime) -> None:
+        """The next one of the camera; the trainer of the one before goes on with its share. Where shares cannot be
+        resized live that would start the trainer anew, which is about to end."""
+        self._waiting[order.camera] = order
+        job = self.running.get(order.camera)
+        if order.lender or self._r.shares.partitioner.caps.resize != "live":
+            return
+        self._r.supervisor.resize(camera.trainer, self._granted(order.share))
+        if job is not None and not job.box and job.job not in self._judging:
+            self.running[order.camera] = dataclasses.replace(job, share=order.share)
 
     def _job(self, order: ev.StartRetraining, camera: CameraRuntime, profile: RetrainingProfile) -> m.RetrainingJob:
         r = self._r
@@ -226,21 +252,28 @@ class Retrainings:
                 )
             )
         elif isinstance(message, m.TrainingDone):
+            if job.job in self._judging:
+                return  # handed over twice, in the same files
+            self._judging.add(job.job)
             self._spawn(self._judge(camera, job, message), f"gate {job.job}")
         elif isinstance(message, m.TrainingDropped):
-            self._end(camera, "stopped", "ended without a result")
+            self._end(camera, job.job, "stopped", "ended without a result")
 
     def given_up(self, camera: str, job: str, reason: str) -> None:
         """A retraining has no result."""
         if camera in self.running and self.running[camera].job == job:
-            self._end(camera, "failed", reason)
+            self._end(camera, job, "failed", reason)
             self._note("retraining.failed", camera=camera, data={"job": job, "reason": reason})
             self._r.fact(RetrainingStepped(camera, "failed"))
             self._r.dispatch(ev.RetrainingFailed(self._r.clock.monotonic(), camera, job, reason))
 
-    def _ended(self, camera: str) -> RunningJob | None:
-        """The camera's retraining is over: the next one may begin."""
-        job, order = self.running.pop(camera, None), self._waiting.get(camera)
+    def _ended(self, camera: str, name: str) -> RunningJob | None:
+        """The retraining `name` of the camera is over, where it is still the one that runs: the next one may begin."""
+        self._finishing.discard(name)
+        job, order = self.running.get(camera), self._waiting.get(camera)
+        if job is None or job.job != name:
+            return None
+        del self.running[camera]
         if order is not None:
             self._spawn(self._start_when_gone(Worker.trainer_of(camera).name, order), f"start {order.job}")
         return job
@@ -248,16 +281,27 @@ class Retrainings:
     async def _start_when_gone(self, trainer: str, order: ev.StartRetraining) -> None:
         """Start a job that waits, once the process of the one before has ended."""
         await self._r.supervisor.stop(trainer)
-        if self._waiting.get(order.camera) == order:
+        waiting = self._waiting.get(order.camera)
+        if waiting is not None and waiting.job == order.job:
             del self._waiting[order.camera]
-            self.start(order)
+            self.start(waiting)  # its share may have changed since
 
-    def _end(self, camera: str, state: JobState, reason: str) -> None:
-        job = self._ended(camera)
+    def _end(self, camera: str, name: str, state: JobState, reason: str) -> None:
+        job = self._ended(camera, name)
         if job is not None:
             self._r.records.write(self._r.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
 
     async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
+        try:
+            await self._through_gate(name, job, done)
+        except Exception:
+            # Nobody else ends it, and the camera's next one would wait for ever.
+            self.given_up(name, job.job, "it could not be judged")
+            raise
+        finally:
+            self._judging.discard(job.job)
+
+    async def _through_gate(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
         """Through the gate, and its group's members after it; the controller is notified when all are judged."""
         r = self._r
         camera = r.cameras.get(name)
@@ -273,7 +317,7 @@ class Retrainings:
             await r.students.groups.judge(job, done)
             self.given_up(name, job.job, str(error))
             return
-        self._ended(name)
+        self._ended(name, job.job)
         self._record_end(job, done, judged, window)
         r.preparation.retrained(camera, job, done, judged.learned)
         try:

@@ -99,6 +99,8 @@ def _trained(
         order = channel.receive()
         if isinstance(order, Stop | Retire | m.FinishNow):
             return fraction, order
+        if job.finish:
+            return fraction, m.FinishNow(keep=True)
     return fraction, None
 
 

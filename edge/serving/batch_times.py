@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: Weight of a new batch time in the moving mean; times of a size that was not seen for so long are forgotten.
 _ALPHA, _FORGET_S = 0.15, 10.0
+#: A mean that is longer than planned by this part is surely so: from there on the whole margin counts.
+_SURELY = 0.1
 
 
 class BatchTimes:
@@ -11,9 +13,10 @@ class BatchTimes:
 
     Seen is from handing over to the answer, with nothing before it in the executor: mean plus twice the mean
     deviation. Where that is more than planned, but the mean is not, the plan is believed: on a CPU share a batch after
-    a pause is quick and one in steady use is as slow as planned, which makes the deviation large. Before anything was
-    seen a smaller batch than planned for is taken to be faster in proportion: a hopeful guess is corrected by the first
-    batch, a gloomy one would never be tried.
+    a pause is quick and one in steady use is as slow as planned, which makes the deviation large. Between a mean as
+    planned and one that is a tenth longer, what is seen beyond the plan counts in proportion, so that the margin does
+    not jump; never less than the mean. Before anything was seen a smaller batch than planned for is taken to be faster
+    in proportion: a hopeful guess is corrected by the first batch, a gloomy one would never be tried.
     """
 
     def __init__(self, batch: int, planned_s: float) -> None:
@@ -47,8 +50,12 @@ class BatchTimes:
             self.upper_s = self._uppers()
 
     def _upper(self, known: list[float]) -> float:
-        seen = known[0] + 2.0 * known[1]
-        return min(seen, self.planned_s) if known[0] <= self.planned_s else seen
+        mean, seen = known[0], known[0] + 2.0 * known[1]
+        over = mean - self.planned_s
+        if over <= 0.0:
+            return min(seen, self.planned_s)
+        surely = _SURELY * self.planned_s
+        return seen if over >= surely else max(mean, self.planned_s + (seen - self.planned_s) * over / surely)
 
     def _uppers(self) -> tuple[float, ...]:
         known = sorted((rows, self._upper(v)) for rows, v in self._seen.items())

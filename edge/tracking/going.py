@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from edge.tracking.flow import Flow, Sample
-from edge.tracking.track import Ahead, Track
+from edge.tracking.track import Ahead, SeenAt, Track
 
 #: An object is taken on at once by so many seconds at the most: its way bends.
 _STRIDE_S: Final = 0.25
@@ -18,6 +19,8 @@ _STRIDE_S: Final = 0.25
 _FURTHEST_S: Final = 4.0
 #: A sample is of an object that was seen so often, over so many seconds, and went at least so many sizes a second.
 _ANSWERS, _LEAST_S, _MOST_S, _MOVES = 4, 0.35, 1.7, 0.35
+#: Where answers are rare, the last so many of them will do; they are rare where so many seconds are between them.
+_RARE, _RARE_S = 3, 0.5
 
 
 def expected(tracks: Sequence[Track], flow: Flow, at_s: float) -> list[Track]:
@@ -69,7 +72,8 @@ def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:
     for t in tracks:
         if t.object is None or t.seen_s != at_s or t.still or t.answers < _ANSWERS or len(t.course.trail) < 3:
             continue
-        first, last = t.course.trail[0], t.course.trail[-1]
+        trail = _used(t.course.trail)
+        first, last = trail[0], trail[-1]
         passed = last.at_s - first.at_s
         if not _LEAST_S <= passed <= _MOST_S:
             continue
@@ -77,7 +81,14 @@ def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:
         size = math.sqrt(first.size * last.size)
         if math.hypot(*way) < _MOVES * size:
             continue
-        middle = tuple(sum(x) / len(t.course.trail) for x in zip(*(s.centre for s in t.course.trail), strict=True))
+        middle = tuple(sum(x) / len(trail) for x in zip(*(s.centre for s in trail), strict=True))
         growth = math.log(last.size / first.size) / passed
         new.append(Sample((middle[0], middle[1]), size, (way[0], way[1]), growth, t.class_name))
     return flow.with_samples(new)
+
+
+def _used(trail: tuple[SeenAt, ...]) -> tuple[SeenAt, ...]:
+    """The part of a trail that says how its object goes. After a gap between answers that are not rare none does."""
+    few = trail[-_RARE:]
+    rare = all(b.at_s - a.at_s >= _RARE_S for a, b in pairwise(few))
+    return few if rare and trail[-1].at_s - trail[0].at_s > _MOST_S else trail

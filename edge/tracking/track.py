@@ -23,8 +23,8 @@ _NEW_SIDES, _NEW_LOOK = 0.6, 0.3
 #: One that stands is expected as one of which so many seconds nothing was seen, however long it was.
 _STANDS_S = 0.4
 
-#: Where it was seen last, so many times.
-_TRAIL = 4
+#: Where it was seen last: so many times at least, more of them within so many seconds, and so many at most.
+_TRAIL, _TRAIL_S, _LONGEST_TRAIL = 4, 0.5, 16
 
 Votes = dict[str, float]
 
@@ -239,8 +239,16 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
         anchor=anchor,
         still=seen.at_s - anchor.since_s >= limits.still_after_s,
         stays=_stays(track.stays, zones_at(zones, answer.box, name), seen.at_s, limits.leave_zone_after_s),
-        course=Course((*track.course.trail, SeenAt(seen.at_s, answer.centre, answer.size))[-_TRAIL:]),
+        course=Course(_recent((*track.course.trail, SeenAt(seen.at_s, answer.centre, answer.size)))),
     )
+
+
+def _recent(trail: tuple[SeenAt, ...]) -> tuple[SeenAt, ...]:
+    """Without the oldest: what an object does is seen over a time, however many answers came in it."""
+    now_s, first = trail[-1].at_s, max(0, len(trail) - _LONGEST_TRAIL)
+    while len(trail) - first > _TRAIL and now_s - trail[first + 1].at_s >= _TRAIL_S:
+        first += 1
+    return trail[first:]
 
 
 def joined(lost: Track, found: Track) -> Track:

@@ -93,14 +93,16 @@ def step(
     following, new = reidentify(following, seen.at_s, limits, numbers)
     begun = [ObjectChange("new", track.to_object(state.camera)) for track in new]
     updates = [ObjectChange("update", t.to_object(state.camera)) for t in following if _differs(before, t)]
-    kept, ended = _ended(state.camera, following, seen.at_s, limits)
+    kept, ended = _ended(state.camera, following, following, seen.at_s, limits)
     after = TrackerState(state.camera, kept, seen.at_s, refused, learned(state.flow, kept, seen.at_s))
     return TrackerStep(after, (*updates, *begun, *ended), next(numbers))
 
 
 def expire(state: TrackerState, now_s: float, limits: TrackerLimits | None = None) -> TrackerStep:
     """No answer came: end what has not been seen for too long at `now_s`."""
-    kept, ended = _ended(state.camera, state.tracks, now_s, limits or TrackerLimits())
+    # The next answer may be of an earlier instant: where they are expected now is looked at, and not kept.
+    there = expected(state.tracks, state.flow, now_s)
+    kept, ended = _ended(state.camera, state.tracks, there, now_s, limits or TrackerLimits())
     return TrackerStep(replace(state, tracks=kept), ended, 0)
 
 
@@ -117,11 +119,12 @@ def _differs(before: dict[int, Track], track: Track) -> bool:
 
 
 def _ended(
-    camera: str, tracks: Sequence[Track], now_s: float, limits: TrackerLimits
+    camera: str, tracks: Sequence[Track], there: Sequence[Track], now_s: float, limits: TrackerLimits
 ) -> tuple[tuple[Track, ...], tuple[ObjectChange, ...]]:
+    """Those that are waited for, and the ends of the others; `there` are the tracks as they are expected at `now_s`."""
     kept, ended = [], []
-    for track in tracks:
-        if now_s - track.seen_s <= _patience_s(track, now_s, limits):
+    for track, then in zip(tracks, there, strict=True):
+        if now_s - track.seen_s <= _patience_s(then, now_s, limits):
             kept.append(track)
         elif track.object is not None:
             ended.append(_end(camera, track))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from edge.core import checks
 from edge.core.tenants import SharingRules, TenantReason
 from scheduler.tenants.grid import by_weight
-from scheduler.tenants.usable import settled
+from scheduler.tenants.usable import at_most, settled
 
 _EPS = 1e-9
 #: Where a share cannot be resized live, a move starts executors anew: for some 12 s (a start, the load of the models
@@ -26,8 +26,8 @@ class BudgetLimits:
     misses its goal, or nothing is known of it, so it is not taken below (1 - explore) of its entitlement, or below
     `enough`, a smaller share that was seen to meet its goal under such a load (None: none was). `still`: it holds.
     `moved_ago_s`: since its last move (None: never moved). `safe`: it is raised to so much at once unless it dwells, as
-    far as floors leave it: its load moved, and steps would let its queues grow. `usable`: the shares that its plan can
-    use, ascending (empty: any)."""
+    far as floors leave it, where it lacks `hysteresis` or a usable share: its load moved, and steps would let its
+    queues grow. `usable`: the shares that its plan can use, ascending (empty: any)."""
 
     id: str
     entitlement: float
@@ -60,7 +60,7 @@ def rules_for(rules: SharingRules, live: bool) -> SharingRules:
 def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: float, rules: SharingRules) -> Budgets:
     """The budgets of an interval. Floors and safe shares come first, at once; then nobody moves by more than
     `largest_step`, those that hold, or moved less than `dwell_s` ago, do not move, and moves below `hysteresis` are
-    not made.
+    not made unless somebody reaches a usable share by them and nobody loses one.
 
     Gifts and takings are equal: gifts are cut to the wishes of others, and wishes to the gifts. Raises
     InvalidValue for a total below 0."""
@@ -93,7 +93,8 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
             reasons[limit.id] = TenantReason("dwell", numbers)
         targets.append(target)
     shares = _usable(limits, _balanced(base, targets), lows, base, rules)
-    if max(abs(a - b) for a, b in zip(shares, base, strict=True)) < rules.hysteresis:
+    small = max(abs(a - b) for a, b in zip(shares, base, strict=True)) < rules.hysteresis
+    if small and not _completes(limits, base, shares):
         shares = base
     return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons)
 
@@ -128,8 +129,23 @@ def _dwells(limit: BudgetLimits, rules: SharingRules) -> bool:
 def _safe(limit: BudgetLimits, rules: SharingRules) -> float:
     """The share below which it is not put for the others' sake: its safe share, or as much of that as it holds where it
     is not to be raised to it."""
-    rises = limit.safe > limit.held + rules.hysteresis and not _dwells(limit, rules)
-    return limit.safe if rises else min(limit.safe, limit.held)
+    lacks = limit.safe > limit.held + rules.hysteresis or _just_below(limit)
+    return limit.safe if lacks and not _dwells(limit, rules) else min(limit.safe, limit.held)
+
+
+def _just_below(limit: BudgetLimits) -> bool:
+    """Whether its plan does with a smaller usable share than its safe one, be it for want of a little."""
+    return bool(limit.usable) and at_most(limit.usable, limit.held) < at_most(limit.usable, limit.safe)
+
+
+def _completes(limits: Sequence[BudgetLimits], before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether somebody can use more `after` than `before` a move, and nobody less."""
+    rows = [
+        (at_most(limit.usable, b), at_most(limit.usable, a))
+        for limit, b, a in zip(limits, before, after, strict=True)
+        if limit.usable
+    ]
+    return any(a > b for b, a in rows) and all(a >= b for b, a in rows)
 
 
 def reclaimed(limits: Sequence[BudgetLimits], others: Sequence[BudgetLimits], rules: SharingRules) -> list[float]:
@@ -138,7 +154,8 @@ def reclaimed(limits: Sequence[BudgetLimits], others: Sequence[BudgetLimits], ru
     entitlements). Each gives in proportion to what it holds beyond its entitlement and its floor."""
     lack = sum(max(limit.floor, _safe(limit, rules)) - limit.held for limit in limits)
     beyond = [max(0.0, o.held - max(o.entitlement, o.floor)) for o in others]
-    if lack < rules.hysteresis or sum(beyond) <= _EPS:
+    least = _EPS if any(_just_below(limit) and not _dwells(limit, rules) for limit in limits) else rules.hysteresis
+    if lack < least or sum(beyond) <= _EPS:
         return [0.0] * len(others)
     part = min(1.0, lack / sum(beyond))
     return [b * part for b in beyond]

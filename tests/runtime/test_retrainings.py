@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,14 +17,25 @@ from edge.core.errors import InvalidValue
 from edge.core.labels import Accuracy
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.runtime import messages as m
+from edge.runtime.judging import Judged
 from edge.runtime.retrainings import Retrainings
 
 CONFIG = RetrainingConfig(epochs=4)
-CAPS = SimpleNamespace(min_share=0.01)
+Argument = Callable[[], m.RetrainingJob]
+CAPS = SimpleNamespace(min_share=0.01, resize="live")
 
 
-def order(number: int, window: int = 1) -> ev.StartRetraining:
-    return ev.StartRetraining("yard", f"job {number}", CONFIG.id, 0.4, window)
+def order(number: int, window: int = 1, share: float = 0.4) -> ev.StartRetraining:
+    return ev.StartRetraining("yard", f"job {number}", CONFIG.id, share, window)
+
+
+def done(number: int) -> m.TrainingDone:
+    nothing = Accuracy(0.5, 4, 40)
+    return m.TrainingDone(f"job {number}", Path("/none"), nothing, nothing, 3.0, 1.0, 6, None)  # type: ignore[arg-type]
+
+
+def over(number: int, keep: bool = True) -> ev.StopRetraining:
+    return ev.StopRetraining("yard", f"job {number}", "the window is over", keep)
 
 
 class Workers:
@@ -32,16 +43,22 @@ class Workers:
 
     def __init__(self) -> None:
         self.jobs: list[str] = []
+        self.shares: list[float] = []
         self.alive = False
+        self.argument: Argument = lambda: pytest.fail("no trainer was started")
 
     def has(self, name: str) -> bool:
         assert name == "train yard"
         return self.alive
 
-    def start(self, worker: Any, share: float, main: Any, job: m.RetrainingJob, *rest: Any, **more: Any) -> None:
+    def start(self, worker: Any, share: float, main: Any, job: Argument, *_: Any, **__: Any) -> None:
         assert not self.alive, "two trainers of one camera"
-        self.alive = True
-        self.jobs.append(job.job)
+        self.alive, self.argument = True, job
+        self.jobs.append(job().job)
+        self.shares.append(share)
+
+    def resize(self, name: str, share: float) -> None:
+        self.shares[-1] = share
 
     def send(self, name: str, message: Any) -> bool:
         return self.alive
@@ -51,15 +68,18 @@ class Workers:
         self.alive = False
 
 
-class Refusing:
-    """A gate that takes its time, and that no candidate comes through."""
+class Slow:
+    """A gate that takes its time; no candidate comes through while there is an `error`."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
+        self.error: Exception | None = InvalidValue("candidate", "none", "a student")
 
     async def judge(self, *rest: Any) -> Any:
         await self.open.wait()
-        raise InvalidValue("candidate", "none", "a student")
+        if self.error is not None:
+            raise self.error
+        return Judged(True, True, 0.7, "v2", "it is better", {})
 
 
 class Site:
@@ -67,6 +87,8 @@ class Site:
 
     def __init__(self, tmp_path: Path) -> None:
         self.workers, self.events, self.notes = Workers(), [], []  # type: ignore[var-annotated]
+        self.facts: list[Any] = []
+        self.ends: list[tuple[str, str]] = []
         self.tasks: set[asyncio.Task[None]] = set()
         profile = RetrainingProfile(CONFIG, 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
         camera = SimpleNamespace(
@@ -78,11 +100,12 @@ class Site:
 
         runtime: Any = SimpleNamespace(
             cameras={"yard": camera}, clock=ManualClock(), supervisor=self.workers, dispatch=self.events.append,
-            fact=lambda fact: None, site=SimpleNamespace(data_dir=tmp_path), student=lambda version: None,
-            download=lambda camera: None, records=SimpleNamespace(write=lambda *_, **__: None),
-            store=SimpleNamespace(start_job=None, end_job=None, update_job=None, add_cost=None),
+            fact=self.facts.append, site=SimpleNamespace(data_dir=tmp_path), student=lambda version: None,
+            download=lambda camera: None, records=SimpleNamespace(write=self.write),
+            store=SimpleNamespace(start_job=None, end_job="end", update_job=None, add_cost=None),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
             learning=SimpleNamespace(unprofiled_retrainings=0),
+            preparation=SimpleNamespace(retrained=lambda *_: None),
             window=SimpleNamespace(settings=SimpleNamespace(gate_tolerance=0.0)),
             shares=SimpleNamespace(cores=2.0, quantized=lambda share: share, partitioner=SimpleNamespace(caps=CAPS)),
             students=SimpleNamespace(
@@ -91,8 +114,12 @@ class Site:
                 borrowing=SimpleNamespace(has=lambda job: False, judges=lambda job: False),
             ),
         )  # fmt: skip
-        self.gate: Any = Refusing()
+        self.gate: Any = Slow()
         self.hands = Retrainings(runtime, self.gate, lambda kind, **more: self.notes.append(kind), self.spawn)
+
+    def write(self, what: Any, *values: Any, **more: Any) -> None:
+        if what == "end":
+            self.ends.append((values[0], values[1]))
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.ensure_future(work)
@@ -101,7 +128,7 @@ class Site:
 
     async def settled(self) -> None:
         while self.tasks:
-            await asyncio.gather(*self.tasks)
+            await asyncio.gather(*self.tasks, return_exceptions=True)
         await asyncio.sleep(0)
 
     @property
@@ -146,8 +173,7 @@ async def test_one_that_fails_lets_the_next_begin(site: Site) -> None:
 
 async def test_one_that_is_at_the_gate_keeps_the_next_waiting(site: Site) -> None:
     site.hands.start(order(1))
-    nothing = Accuracy(0.5, 4, 40)
-    site.hands.received("yard", m.TrainingDone("job 1", Path("/none"), nothing, nothing, 3.0, 1.0, 6, None))  # type: ignore[arg-type]
+    site.hands.received("yard", done(1))
     site.workers.alive = False
     site.hands.start(order(2))
     await asyncio.sleep(0)
@@ -158,6 +184,80 @@ async def test_one_that_is_at_the_gate_keeps_the_next_waiting(site: Site) -> Non
     assert site.hands.running["yard"].job == "job 2"
 
 
+@pytest.mark.parametrize("keep", [True, False])
+async def test_one_that_is_at_the_gate_is_judged_whatever_is_ordered(site: Site, keep: bool) -> None:
+    site.hands.start(order(1))
+    site.hands.received("yard", done(1))
+    site.workers.alive = False
+    site.hands.stop(over(1, keep))
+    site.hands.start(order(2))
+    await asyncio.sleep(0)
+    assert site.workers.jobs == ["job 1"], "job 2 would begin with the student of before"
+    site.gate.open.set()
+    await site.settled()
+    assert site.workers.jobs == ["job 1", "job 2"]
+    assert site.hands.running["yard"].job == "job 2"
+    assert site.ends == [("job 1", "failed")], "once, and by the gate"
+
+
+async def test_a_result_of_a_camera_that_was_removed_ends_no_other_retraining(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.received("yard", done(1))
+    site.workers.alive = False
+    site.gate.error = None
+    site.hands.forget_camera("yard")
+    site.hands.start(order(2))
+    await asyncio.sleep(0)
+    site.gate.open.set()
+    await site.settled()
+    assert site.hands.running["yard"].job == "job 2"
+    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], [])
+
+
+async def test_a_gate_that_breaks_lets_the_next_begin(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.received("yard", done(1))
+    site.workers.alive = False
+    site.hands.start(order(2))
+    site.gate.error = RuntimeError("the disk is gone")
+    site.gate.open.set()
+    await site.settled()
+    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], ["it could not be judged"])
+
+
+async def test_one_that_waits_begins_with_the_share_that_it_has_by_then(site: Site) -> None:
+    site.hands.start(order(1))
+    site.hands.stop(over(1))
+    site.hands.start(order(2, share=0.3))
+    assert (site.workers.shares, site.hands.running["yard"].share) == ([0.3], 0.3), "both have it one after the other"
+    site.hands.shares({"yard": 0.2})
+    site.hands.received("yard", m.TrainingDropped("job 1"))
+    await site.settled()
+    assert (site.workers.jobs[-1], site.workers.shares[-1]) == ("job 2", 0.2)
+    assert site.hands.running["yard"].share == 0.2
+
+
+async def test_where_shares_are_not_resized_live_a_trainer_that_ends_is_left_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CAPS, "resize", "respawn")
+    site.hands.start(order(1))
+    site.hands.stop(over(1))
+    site.hands.start(order(2, share=0.3))
+    assert (site.workers.shares, site.hands.running["yard"].share) == ([0.4], 0.4)
+
+
+async def test_a_trainer_that_dies_while_it_finishes_does_not_train_on(site: Site) -> None:
+    site.hands.start(order(1))
+    assert not site.workers.argument().finish
+    site.hands.stop(over(1))
+    assert site.workers.argument().finish, "the next process of this job is told so as well"
+    site.hands.received("yard", m.TrainingDropped("job 1"))
+    await site.settled()
+    site.hands.start(order(2))
+    assert not site.workers.argument().finish
+
+
 async def test_one_that_waits_can_be_stopped(site: Site) -> None:
     site.hands.start(order(1))
     site.hands.start(order(2))
@@ -166,7 +266,8 @@ async def test_one_that_waits_can_be_stopped(site: Site) -> None:
     await site.settled()
     assert site.workers.jobs == ["job 1"]
     assert not site.hands.running
-    assert site.notes.count("retraining.stopped") == 1
+    assert "retraining.stopped" not in site.notes
+    assert [fact.step for fact in site.facts] == ["started"], "one that never began is not stopped"
 
 
 async def test_without_data_or_configuration_it_fails_and_says_which(site: Site) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from edge.core.tracks import Seen
-from edge.tracking import TrackerState, step
+from edge.tracking import TrackerState, expire, step
 from edge.tracking.boxes import iou
 from edge.tracking.flow import Flow, Sample
 from edge.tracking.going import expected
@@ -67,3 +69,51 @@ def test_a_car_that_is_not_seen_is_expected_where_others_were_by_then() -> None:
     by_itself = expected(state.tracks, Flow(), later_s)[-1].predicted(later_s)
     fits = [float(iou(np.array([box]), there)[0, 0]) for box in (by_flow, by_itself)]
     assert fits[0] > fits[1] + 0.1, fits
+
+
+def cars_that_leave(answers: int) -> tuple[TrackerState, float]:
+    """After six cars drove away from the camera and slower and slower up the picture, and a seventh was seen so often
+    and then once not, at the returned time."""
+    state, number, at_s = TrackerState("gate"), 1, 0.0
+    for car in range(7):
+        at_s += 10.0
+        for n in range(answers + 1 if car == 6 else 25):
+            at_s += 0.2
+            boxes = np.array([box_at(7.0 + 1.6 * n)] if car < 6 or n < answers else [], np.float32).reshape(-1, 4)
+            seen = Seen(at_s, 1e9 + at_s, boxes, np.full(len(boxes), 0.9, np.float32), ("car",) * len(boxes))
+            done = step(state, seen, next_id=number)
+            state, number = done.state, done.next_id
+    return state, at_s
+
+
+def test_without_answers_an_object_that_the_flow_keeps_in_the_picture_is_waited_for() -> None:
+    state, missed_s = cars_that_leave(6)
+    now_s = missed_s + 2.3
+    assert len(expire(replace(state, flow=Flow()), now_s).changes) == 1, "by its own speed it left the picture"
+    waits = expire(state, now_s)
+    assert waits.changes == ()
+    assert waits.state.tracks == state.tracks, "where it is expected at a tick is not kept: an answer may be older"
+
+
+@pytest.mark.parametrize("every_s", [0.04, 0.1, 0.2, 0.6, 0.8])
+def test_the_flow_is_learned_whatever_the_rate_of_answers(every_s: float) -> None:
+    state, number = TrackerState("gate"), 1
+    for n in range(1, int(6.0 / every_s)):
+        at_s = n * every_s
+        y = 0.05 + 0.14 * at_s
+        box = np.array([(0.4, y - 0.05, 0.5, y + 0.05)], np.float32)
+        done = step(state, Seen(at_s, 1e9 + at_s, box, np.full(1, 0.9, np.float32), ("car",)), next_id=number)
+        state, number = done.state, done.next_id
+    assert len(state.flow.samples) >= 3
+    assert state.flow.samples[:, 3:5] == pytest.approx(np.tile([0.0, 0.14], (len(state.flow.samples), 1)), abs=1e-3)
+
+
+def test_nothing_is_learned_over_a_gap_between_answers_that_are_not_rare() -> None:
+    state, number = TrackerState("gate"), 1
+    for at_s in (0.2, 0.4, 0.6, 2.0, 2.2):
+        y = 0.05 + 0.14 * at_s
+        box = np.array([(0.4, y - 0.05, 0.5, y + 0.05)], np.float32)
+        done = step(state, Seen(at_s, 1e9 + at_s, box, np.full(1, 0.9, np.float32), ("car",)), next_id=number)
+        state, number = done.state, done.next_id
+    assert len(state.tracks) == 1
+    assert not len(state.flow.samples)

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.tenants import SharingRules
-from scheduler.tenants.budgets import RESTART_DWELL_S, BudgetLimits, budgets, raised_to, rules_for
+from scheduler.tenants.budgets import RESTART_DWELL_S, BudgetLimits, budgets, raised_to, reclaimed, rules_for
 
 PARTS = st.floats(0.0, 1.0, allow_nan=False)
+GRID = (0.05, 0.11, 0.17, 0.23, 0.3)
 
 
 @st.composite
@@ -25,6 +26,8 @@ def questions(draw: st.DrawFn) -> tuple[list[BudgetLimits], dict[str, float], fl
         BudgetLimits(
             f"t{n}", total * w / sum(weights), draw(PARTS) * draw(st.sampled_from((0.0, 0.1, 0.6))), draw(PARTS),
             draw(st.booleans()), draw(st.booleans()), draw(st.none() | st.floats(0.0, 100.0)),
+            safe=total * w / sum(weights) * draw(PARTS) * draw(st.integers(0, 1)), enough=draw(st.none() | PARTS),
+            usable=draw(st.sampled_from(((), GRID))),
         )
         for n, w in enumerate(weights)
     ]  # fmt: skip
@@ -47,10 +50,14 @@ def test_budgets_keep_every_limit(question: tuple[list[BudgetLimits], dict[str, 
     for limit in limits:
         floor = limit.floor if floors <= total else limit.floor * total / floors
         assert found.shares[limit.id] >= floor - 1e-6
-    if floors <= total - sum(limit.entitlement for limit in limits if limit.protected):
+    if floors <= total - sum(limit.entitlement for limit in limits if limit.protected or limit.safe):
         for limit in limits:
+            share = found.shares[limit.id]
             if limit.protected:
-                assert found.shares[limit.id] >= (1 - rules.explore) * limit.entitlement - 1e-6
+                right = (1 - rules.explore) * limit.entitlement
+                assert share >= (right if limit.enough is None else min(right, limit.enough)) - 1e-6
+            if limit.moved_ago_s is None and limit.safe > limit.held + rules.hysteresis:
+                assert share >= limit.safe - 1e-6
 
 
 @settings(max_examples=tried(80, 200), deadline=None)
@@ -59,11 +66,11 @@ def test_from_a_state_that_is_allowed_nobody_moves_too_far_or_too_soon(
     question: tuple[list[BudgetLimits], dict[str, float], float, SharingRules],
 ) -> None:
     limits, wanted, total, rules = question
+    if sum(max(x.floor, x.safe, x.entitlement if x.protected else 0.0) for x in limits) > total:
+        # What is safe is cut then, and less of it counts the next time.
+        limits = [replace(x, safe=0.0) for x in limits]
     first = budgets(limits, wanted, total, rules)
-    again = [
-        BudgetLimits(x.id, x.entitlement, x.floor, first.shares[x.id], x.protected, x.still, x.moved_ago_s)
-        for x in limits
-    ]
+    again = [replace(x, held=first.shares[x.id]) for x in limits]
     second = budgets(again, wanted, total, rules)
     assert not second.raised or sum(x.floor for x in limits) > total - 1e-6
     for limit in again:
@@ -112,3 +119,31 @@ def test_a_share_follows_a_load_that_moved_at_once_unless_it_dwells() -> None:
     assert budgets([little, light], {"a": 0.15}, 0.8, rules).shares["a"] == pytest.approx(0.15)
     both = budgets([heavy, replace(light, floor=0.6)], {}, 0.8, rules)
     assert both.shares["b"] == pytest.approx(0.6), "floors come before what is safe"
+
+
+def test_a_tenant_just_below_a_usable_share_is_completed_though_that_is_a_small_move() -> None:
+    """After there was a little less to share, 0.23 is 0.2289, which its plan uses as 0.17."""
+    rules = SharingRules(largest_step=0.1, hysteresis=0.02, dwell_s=60.0)
+    gate = BudgetLimits("gate", 0.3, 0.05, 0.2289, usable=GRID)
+    streets = BudgetLimits("streets", 0.3, 0.1, 0.3711)
+    wish = {"gate": 0.23, "streets": 0.37}
+    assert budgets([gate, streets], wish, 0.6, rules).shares == pytest.approx({"gate": 0.23, "streets": 0.37})
+    safe = replace(gate, safe=0.23)
+    assert budgets([safe, streets], {}, 0.6, rules).shares["gate"] == pytest.approx(0.23)
+    rests = replace(safe, moved_ago_s=10.0)
+    assert budgets([rests, streets], wish, 0.6, rules).shares["gate"] == pytest.approx(0.2289)
+    any_share = replace(safe, usable=())
+    assert budgets([any_share, streets], wish, 0.6, rules).shares["gate"] == pytest.approx(0.2289), "a small move"
+    other = BudgetLimits("other", 0.3, 0.05, 0.1705, usable=GRID)
+    taken = budgets([gate, other], {"gate": 0.23, "other": 0.1}, 0.3994, rules).shares
+    assert taken == pytest.approx({"gate": 0.2289, "other": 0.1705}), "the other one would lose a usable share"
+
+
+def test_others_give_back_at_once_what_a_tenant_lacks_of_a_usable_share() -> None:
+    rules = SharingRules(hysteresis=0.02, dwell_s=60.0)
+    gate = BudgetLimits("gate", 0.3, 0.05, 0.2289, safe=0.23, usable=GRID)
+    streets = BudgetLimits("streets", 0.3, 0.1, 0.3711)
+    assert reclaimed([gate], [streets], rules) == pytest.approx([0.0011])
+    assert reclaimed([replace(gate, usable=())], [streets], rules) == [0.0]
+    assert reclaimed([replace(gate, moved_ago_s=10.0)], [streets], rules) == [0.0]
+    assert reclaimed([gate], [replace(streets, entitlement=0.4)], rules) == [0.0], "theirs by right"
