@@ -83,7 +83,7 @@ class Turn:
     def make_clips(self) -> None:
         """A step of each camera's clips."""
         for maker in self.makers.values():
-            for done in maker.step(time.time()):
+            for done in maker.step():
                 assert isinstance(done, ClipMade), done
                 self.late.append(time.time() - self.ends[done.number])
                 self.clip_seconds += done.seconds

@@ -289,7 +289,7 @@ class Appliance:
             state,
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note,
-                partial(_camera_gone, alarms, counts, clips), journal.tally.forget,
+                partial(_camera_gone, alarms, counts, clips), journal.tally.forget, clips.masks_changed,
             ),
             live,
             TeacherLabels(data, store, runtime),

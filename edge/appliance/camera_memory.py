@@ -18,3 +18,10 @@ def forget(store: Store, data: Path, camera: str, labels_too: bool) -> None:
     if labels_too:
         for part in ("exemplars", "kept-out"):
             shutil.rmtree(data / part / camera, ignore_errors=True)
+
+
+def forget_pictures(data: Path, camera: str) -> None:
+    """Delete the pictures that a camera learns from, with their labels: they show what is to be hidden now. Blocking;
+    the camera's worker must not be there."""
+    for part in ("pictures", "exemplars", "kept-out"):
+        shutil.rmtree(data / part / camera, ignore_errors=True)

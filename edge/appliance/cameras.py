@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from edge.appliance.access_control import AccessControl
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest, StateOfCamera
 from edge.appliance.answers.read import read
-from edge.appliance.camera_memory import forget
+from edge.appliance.camera_memory import forget, forget_pictures
 from edge.appliance.live import LivePictures
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
@@ -34,7 +34,7 @@ _FIRST_MODEL = "first model"
 
 class Cameras:
     """Implements `CamerasService`. `note` journals, `camera_gone(camera, words)` ends a camera's objects and alarms,
-    `forget_counts(camera)` what was counted of it."""
+    `forget_counts(camera)` what was counted of it, `masks_changed(camera)` the clips of it that are being made."""
 
     def __init__(
         self,
@@ -48,10 +48,12 @@ class Cameras:
         note: JournalNote,
         camera_gone: Callable[[str, str], None],
         forget_counts: Callable[[str], None],
+        masks_changed: Callable[[str], None],
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._access_control, self._teacher, self._live = access_control, teacher, live
         self._note, self._camera_gone, self._forget_counts = note, camera_gone, forget_counts
+        self._masks_changed = masks_changed
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()
@@ -195,7 +197,12 @@ class Cameras:
         if _of_worker(changed) == _of_worker(before):
             self._runtime.camera_workers.settle(changed)
         else:
+            hides_more = any(mask not in before.masks for mask in changed.masks)
+            if hides_more:
+                self._masks_changed(camera)
             await self._runtime.camera_workers.remove(camera)
+            if hides_more:
+                await asyncio.to_thread(forget_pictures, self._data, camera)
             if not changed.enabled:
                 self._camera_gone(camera, "the camera was switched off")
             await self.take_in(changed)

@@ -43,13 +43,20 @@ class ClipFiles:
         """Delete a clip's files, as far as they are there. Raises OSError."""
         drop_clip(clip_path(self._folder, camera, number))
 
-    def sweep(self, kept: Collection[tuple[str, int]]) -> int:
-        """Delete every file that is not of a clip in `kept` (camera, number); returns how many."""
-        names = {path for camera, n in kept for path in self._names(camera, n)}
+    def drop_if_possible(self, camera: str, number: int) -> None:
+        """As `drop`. `sweep` finds what the disk does not let go of now."""
+        with contextlib.suppress(OSError):
+            self.drop(camera, number)
+
+    def sweep(self, named: Collection[tuple[str, int]], before_utc_s: float | None = None) -> int:
+        """Delete every file that is not of a clip in `named` (camera, number), of those last written before
+        `before_utc_s`; returns how many."""
+        names = {path for camera, n in named for path in self._names(camera, n)}
         removed = 0
         for path in (self._folder / "clips").glob("*/*"):
-            if path not in names and path.is_file():
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                old = before_utc_s is None or path.stat().st_mtime < before_utc_s
+                if path not in names and old and path.is_file():
                     path.unlink()
                     removed += 1
         return removed

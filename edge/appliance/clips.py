@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
 #: A clip that nothing was heard of for so long after its end has failed: its worker was ended, or is stuck.
 _PATIENCE_S: Final = 180.0
+#: A file that no record names is deleted when it is so old: the clip may be in the making.
+_STRAY_S: Final = 3600.0
 _MOST_WAITING: Final = 200
 
 
@@ -55,6 +57,15 @@ class ClipRetention:
         return asdict(self) | {"failures": list(self.failures)}
 
 
+@dataclass(frozen=True)
+class _Open:
+    """A clip in the making: the wish, its record, and the monotonic time by which its worker must have answered."""
+
+    asked: ClipAsked
+    record: ClipRecord
+    by_s: float
+
+
 class Clips:
     """Implements `ClipsService`. `cameras()` are those there now, `order` hands a wish to a camera's worker (False: it
     is not there), `note` journals, `complain(code, message, camera)` tells an operator."""
@@ -72,8 +83,9 @@ class Clips:
         self._settings, self._store, self._clock = site.clips, store, clock
         self._cameras, self._order, self._note, self._complain = cameras, order, note, complain
         self._files = ClipFiles(Path(site.data_dir))
-        #: In the making, by number: the wish and its record.
-        self._open: dict[int, tuple[ClipAsked, ClipRecord]] = {}
+        #: In the making, by number; of these, the numbers of those that show what masks hide now.
+        self._open: dict[int, _Open] = {}
+        self._unmasked: set[int] = set()
         self._news: asyncio.Queue[Alarm | ClipMade | ClipFailed] = asyncio.Queue(_MOST_WAITING)
         self._unwritten: dict[int, ClipRecord] = {}
         self._made = self._shared = self._not_taken = self._bytes = 0
@@ -93,7 +105,7 @@ class Clips:
             elif record.state == "kept":
                 kept.append(record)
         self._bytes = sum(r.bytes for r in kept)
-        removed = self._files.sweep({(r.camera, r.id) for r in kept})
+        removed = self._files.sweep(self._store.clip_names())
         if removed:
             log.warning("clips: %d files that no record names were removed", removed)
 
@@ -117,10 +129,9 @@ class Clips:
             await self._of_alarm(news)
         elif news is not None:
             await self._done(news)
-        now = self._clock.utc()
-        for asked, _ in list(self._open.values()):
-            if now > asked.to_utc_s + _PATIENCE_S:
-                await self._done(ClipFailed(asked.number, asked.camera, "no_answer"))
+        now_s = self._clock.monotonic()
+        for late in [o for o in self._open.values() if now_s > o.by_s]:
+            await self._done(ClipFailed(late.asked.number, late.asked.camera, "no_answer"))
         for number, record in list(self._unwritten.items()):
             await asyncio.to_thread(self._store.put_clip, record)
             self._unwritten.pop(number, None)
@@ -139,9 +150,18 @@ class Clips:
 
     def camera_gone(self, camera: str) -> None:
         """The camera was removed or switched off: clips that its worker did not finish have failed."""
-        for asked, _ in self._open.values():
-            if asked.camera == camera:
-                self._put(ClipFailed(asked.number, camera, "camera_off"))
+        for number in self._open_of(camera):
+            self._put(ClipFailed(number, camera, "camera_off"))
+
+    def masks_changed(self, camera: str) -> None:
+        """More of the camera is to be hidden from now on: clips of before that are not written yet are not kept. Call
+        it before the camera's worker is asked to end."""
+        for number in self._open_of(camera):
+            self._unmasked.add(number)
+            self._put(ClipFailed(number, camera, "masks_changed"))
+
+    def _open_of(self, camera: str) -> list[int]:
+        return [number for number, known in self._open.items() if known.asked.camera == camera]
 
     def _put(self, news: Alarm | ClipMade | ClipFailed) -> None:
         try:
@@ -154,16 +174,22 @@ class Clips:
         if camera is None or not self._keeps(camera) or self._files.free_bytes() < LOW_DISK_BYTES:
             self._not_taken += 1
             return
-        shared = joined((asked for asked, _ in self._open.values()), camera.id, alarm.began_utc_s)
+        before, after = camera.settings.clips.span(self._settings)
+        wishes = (known.asked for known in self._open.values())
+        shared = joined(wishes, camera.id, alarm.began_utc_s, before, after)
         if shared is not None:
-            asked, record = self._open[shared.number]
-            record = replace(record, alarms=(*record.alarms, alarm.id))
-            self._open[shared.number] = asked, record
+            known = self._open[shared.number]
+            record = replace(known.record, alarms=(*known.record.alarms, alarm.id))
+            self._open[shared.number] = replace(known, record=record)
             self._shared += 1
             await self._write(record)
             return
-        before, after = camera.settings.clips.span(self._settings)
-        if await self._begin(camera.id, alarm.began_utc_s, before, after, "", (alarm.id,)) is None:
+        try:
+            begun = await self._begin(camera.id, alarm.began_utc_s, before, after, "", (alarm.id,))
+        except MagpieError:  # no database
+            self._not_taken += 1
+            raise
+        if begun is None:
             self._not_taken += 1
 
     def _keeps(self, camera: CameraRuntime) -> bool:
@@ -180,18 +206,29 @@ class Clips:
         number = await asyncio.to_thread(self._store.add_clip, record)
         record, wish = replace(record, id=number), replace(wish, number=number)
         if not self._order(wish):
-            await asyncio.to_thread(self._store.delete_clips, {number})
+            await self._never_begun(record)
             return None
-        self._open[number] = wish, record
+        self._open[number] = _Open(wish, record, self._clock.monotonic() + after_s + _PATIENCE_S)
         return record
 
+    async def _never_begun(self, record: ClipRecord) -> None:
+        try:
+            await asyncio.to_thread(self._store.delete_clips, {record.id})
+        except MagpieError:  # it would be in the making for ever
+            self._unwritten[record.id] = _failed(record, ClipFailed(record.id, record.camera, "camera_off"))
+
     async def _done(self, news: ClipMade | ClipFailed) -> None:
+        if isinstance(news, ClipMade) and news.number in self._unmasked:
+            news = ClipFailed(news.number, news.camera, "masks_changed")
         known = self._open.pop(news.number, None)
-        if known is None:  # given up, or of a camera that is gone: nothing may be left that no record names
+        self._unmasked.discard(news.number)
+        if known is None:
+            # Given up, or of a camera that is gone: nothing may be left that no record names. A failure that is told
+            # after all may be of a clip that is kept.
             if isinstance(news, ClipMade):
-                await asyncio.to_thread(self._files.drop, news.camera, news.number)
+                await asyncio.to_thread(self._files.drop_if_possible, news.camera, news.number)
             return
-        record = known[1]
+        record = known.record
         if isinstance(news, ClipMade):
             self._made += 1
             self._bytes += news.bytes
@@ -201,6 +238,8 @@ class Clips:
             if self._bytes > self._most_bytes:
                 await self.retain()
             return
+        # Its worker may have left some of it, or all, and nothing counts the files of a clip that failed.
+        await asyncio.to_thread(self._files.drop_if_possible, news.camera, news.number)
         self._failed[news.fault] += 1
         await self._write(_failed(record, news))
         self._note("clip.failed", camera=news.camera, data={"clip": news.number, "fault": news.fault})
@@ -225,6 +264,7 @@ class Clips:
     def _retain(self) -> ClipRetention:
         records = [r for r in self._store.every_clip() if r.id not in self._open]
         oldest = self._clock.utc() - self._settings.days * 86_400.0
+        self._files.sweep(self._store.clip_names(), self._clock.utc() - _STRAY_S)
         gone = to_drop([KeptClip(r.id, r.camera, r.at_utc_s, r.bytes) for r in records], oldest, self._most_bytes)
         deleted, freed, failures = set(), 0, []
         for clip in gone:

@@ -54,18 +54,18 @@ def boxes_path(video: Path) -> Path:
 
 def write_clip(path: Path, footage: Footage, boxes: Mapping[str, Any], mask: MaskFrame | None = None) -> ClipFile:
     """Write a clip and, before it, its boxes. With `mask` every picture is decoded, masked by it, and coded anew as
-    H.264. Raises DiskFull, StoreError: nothing is left of either then."""
+    H.264. Raises DiskFull, StoreError, what `mask` raises: nothing is left of either then."""
     with os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write_whole(boxes_path(path), json.dumps(boxes, separators=(",", ":")).encode())
             with _whole(path) as stream:
                 size = _remux(stream, footage) if mask is None else _encode(stream, footage, mask)
+            return ClipFile(_seconds(footage), *size, path.stat().st_size, sha256(path))
         except BaseException:
             with suppress(OSError):
-                boxes_path(path).unlink(missing_ok=True)
+                drop_clip(path)
             raise
-        return ClipFile(_seconds(footage), *size, path.stat().st_size, sha256(path))
 
 
 def sha256(path: Path) -> str:
@@ -78,9 +78,9 @@ def sha256(path: Path) -> str:
 
 
 def drop_clip(path: Path) -> None:
-    """Delete a clip and its boxes, as far as they are there. Raises OSError."""
-    path.unlink(missing_ok=True)
-    boxes_path(path).unlink(missing_ok=True)
+    """Delete a clip and its boxes, as far as they are there, half written too. Raises OSError."""
+    for file in (path, boxes_path(path), *path.parent.glob(f".{path.stem}.*{TEMPORARY}")):
+        file.unlink(missing_ok=True)
 
 
 def _seconds(footage: Footage) -> float:
@@ -133,7 +133,7 @@ def _remux(stream: BinaryIO, footage: Footage) -> tuple[int, int]:
 
 def _encode(stream: BinaryIO, footage: Footage, mask: MaskFrame) -> tuple[int, int]:
     """Decode, mask, and code anew. Raises as `_remux`."""
-    begin, size = footage.first_pts, (0, 0)
+    begin, size, last = footage.first_pts, (0, 0), -1
     decoder = av.CodecContext.create(footage.codec, "r")
     decoder.thread_count = 1
     checked = _Checked(stream)
@@ -152,7 +152,9 @@ def _encode(stream: BinaryIO, footage: Footage, mask: MaskFrame) -> tuple[int, i
                     video.codec_context.time_base, video.codec_context.thread_count = _TIME_BASE, 1
                 if masked.format.name != "yuv420p" or (masked.width, masked.height) != size:
                     masked = masked.reformat(*size, format="yuv420p", threads=1)
-                masked.pts, masked.time_base = (frame.pts or begin) - begin, _TIME_BASE
+                # Cameras also send times that go back; the coder takes none of them.
+                last = max((begin if frame.pts is None else frame.pts) - begin, last + 1)
+                masked.pts, masked.time_base = last, _TIME_BASE
                 masked.pict_type = av.video.frame.PictureType.NONE
                 out.mux(video.encode(masked))
             if video is None:

@@ -82,15 +82,21 @@ class PacketRing:
 
     # -- from the stream
 
-    def begins(self, codec: str, headers: bytes) -> int:
-        """A stream begins; returns its number. Of a codec that cannot be kept nothing is."""
+    def attempt(self) -> int:
+        """A stream is about to be opened, which may take long; returns its number. Those before it are given up."""
         with self._lock:
             self._end("camera_gone")
             self._stream += 1
+            return self._stream
+
+    def begins(self, stream: int, codec: str, headers: bytes) -> None:
+        """The stream was opened. Of a codec that cannot be kept nothing is."""
+        with self._lock:
+            if stream != self._stream:
+                return
             self._codec = codec
             if _can_keep(codec):
                 self._begin(_Stretch(codec, headers, parameter_sets(codec, headers)))
-            return self._stream
 
     def packet(self, stream: int, packet: CodedPacket) -> None:
         """The next packet, in decoding order."""

@@ -13,12 +13,22 @@ CODECS: Final[tuple[Codec, ...]] = ("h264", "hevc")
 ClipState = Literal["making", "kept", "failed"]
 #: Why there is no clip: the ring holds nothing of its time; the camera gave no video that can be kept (another codec,
 #: stills); the disk is full, or refuses; too many are being made; the camera is switched off or its worker is away; the
-#: worker did not answer in time; the appliance was ended meanwhile.
+#: worker did not answer in time; the appliance, or the worker, was ended before it was written; the camera got masks
+#: meanwhile.
 ClipFault = Literal[
-    "not_in_ring", "codec", "disk_full", "not_written", "too_many", "camera_off", "no_answer", "interrupted"
+    "not_in_ring",
+    "codec",
+    "disk_full",
+    "not_written",
+    "too_many",
+    "camera_off",
+    "no_answer",
+    "interrupted",
+    "masks_changed",
 ]
 CLIP_FAULTS: Final[tuple[ClipFault, ...]] = (
     "not_in_ring", "codec", "disk_full", "not_written", "too_many", "camera_off", "no_answer", "interrupted",
+    "masks_changed",
 )  # fmt: skip
 #: Where a clip ends: where it was asked to; where the stream ended; where its coding changed; where the camera's worker
 #: was ended.
@@ -44,8 +54,11 @@ class PacketTap(Protocol):
     """Gets every coded packet of a camera's stream, decoded or not. Thread-safe; a packet of a stream that is not the
     newest is ignored."""
 
-    def begins(self, codec: str, headers: bytes) -> int:
-        """A stream begins; returns its number. `headers`: parameter sets that came outside of it, as byte stream."""
+    def attempt(self) -> int:
+        """A stream is about to be opened; returns its number. It is the newest from now on."""
+
+    def begins(self, stream: int, codec: str, headers: bytes) -> None:
+        """The stream was opened. `headers`: parameter sets that came outside of it, as byte stream."""
 
     def packet(self, stream: int, packet: CodedPacket) -> None:
         """The next packet, in decoding order."""

@@ -280,8 +280,12 @@ class CameraReader:
     # -- reports of attempts --------------------------------------------------------------------------------------
 
     def _on_picture(self, attempt: _Attempt, picture: Picture, at: FrameTime) -> None:
+        """In the attempt's thread, with the picture as it came."""
         now_s = self._clock.monotonic()
+        # Of the whole picture: where masks cover all that moves, the camera is no frozen one.
         blocks = self._blocks(picture, now_s)
+        # Before anybody sees it: what is masked never leaves this thread.
+        picture = attempt.masker.apply(picture)
         with self._lock:
             if attempt.abandoned.is_set() or self._stopping:
                 return
@@ -356,7 +360,7 @@ class _Attempt(threading.Thread):
         self.began_s = self.last_packet_s = self._clock.monotonic()
         self.first_picture_s = self.last_picture_s = 0.0
         self.stall_counted = False
-        self._masker = Masker(reader.source.masks)
+        self.masker = Masker(reader.source.masks)
 
     def run(self) -> None:
         source = self._reader.source
@@ -395,8 +399,7 @@ class _Attempt(threading.Thread):
         self._reader._on_damage(self)
 
     def picture(self, picture: Picture, at: FrameTime) -> None:
-        # Before anybody sees it: what is masked never leaves this thread.
-        self._reader._on_picture(self, self._masker.apply(picture), at)
+        self._reader._on_picture(self, picture, at)
 
 
 def _size(picture: Picture) -> tuple[int, int]:

@@ -87,11 +87,13 @@ class RtspStream:
         self._tapped: TappedStream | None = None
 
     def run(self, sink: Sink) -> None:
+        # Opening may take so long that the next attempt has begun by then: the number tells which is newer.
+        number = 0 if self._tap is None else self._tap.attempt()
         container = self._open()
         try:
             stream = video_stream(container)
             sink.opened(stream.codec_context.name)
-            self._tapped = None if self._tap is None else TappedStream(self._tap, stream)
+            self._tapped = None if self._tap is None else TappedStream(self._tap, number, stream)
             self._read(container, stream, sink)
         except av.error.FFmpegError as error:
             raise self._failure(error, False) from None
@@ -217,10 +219,12 @@ class FileStream:
     def __init__(self, source: CameraSource, clock: Clock, capture: CaptureClock, tap: PacketTap | None = None) -> None:
         self._source, self._clock, self._capture, self._tap = source, clock, capture, tap
         self._tapped: TappedStream | None = None
+        self._number = 0
         self._began_s = clock.monotonic()
 
     def run(self, sink: Sink) -> None:
         self._began_s = start_s = self._clock.monotonic()
+        self._number = 0 if self._tap is None else self._tap.attempt()
         try:
             while sink.wanted():
                 start_s = self._once(start_s, sink)
@@ -268,7 +272,7 @@ class FileStream:
         if self._tap is None:
             return
         if self._tapped is None:
-            self._tapped = TappedStream(self._tap, stream)
+            self._tapped = TappedStream(self._tap, self._number, stream)
         else:
             self._tapped.again(stream, round((start_s - self._began_s) * TICKS))
 

@@ -16,9 +16,10 @@ _TO_BYTE_STREAM: Final = {"h264": "h264_mp4toannexb", "hevc": "hevc_mp4toannexb"
 
 
 class TappedStream:
-    """Hands a stream's packets to the tap. Times are its own where it tells them, else those of arrival."""
+    """Hands a stream's packets to the tap, as those of its `number`. Times are its own where it tells them, else those
+    of arrival."""
 
-    def __init__(self, tap: PacketTap, stream: av.VideoStream) -> None:
+    def __init__(self, tap: PacketTap, number: int, stream: av.VideoStream) -> None:
         codec, headers = stream.codec_context.name, bytes(stream.codec_context.extradata or b"")
         self._filter: BitStreamFilterContext | None = None
         if headers and not headers.startswith(_START) and codec in _TO_BYTE_STREAM:
@@ -26,7 +27,8 @@ class TappedStream:
                 self._filter, headers = BitStreamFilterContext(_TO_BYTE_STREAM[codec], stream), b""
             except (av.error.FFmpegError, ValueError):  # pictures may be had all the same
                 codec = f"{codec} with headers that cannot be read"
-        self._tap, self._number = tap, tap.begins(codec, headers)
+        self._tap, self._number = tap, number
+        tap.begins(number, codec, headers)
         self._last: CodedPacket | None = None
         self._moved_by = 0
 

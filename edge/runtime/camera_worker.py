@@ -208,7 +208,7 @@ class _CameraWorker:
 
     def _make_clips(self, ending: bool = False) -> None:
         if self._clips is not None:
-            for done in self._clips.finish(time.time()) if ending else self._clips.step(time.time()):
+            for done in self._clips.finish() if ending else self._clips.step():
                 self._channel.send(done)
 
     def _send_if(self, message: m.Answered | m.Preview | None) -> None:

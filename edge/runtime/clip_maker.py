@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,15 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from edge.clips.mp4 import clip_path, write_clip
+from edge.clips.rests import Rests
 from edge.clips.ring import Footage, PacketRing
 from edge.core.clips import CODECS, TICKS, ClipAsked, ClipFailed, ClipMade, Cut, RingNow
+from edge.core.clock import Clock, SystemClock
 from edge.core.errors import DiskFull, MagpieError
 from edge.core.vision import Observation
 from edge.ingest.masking import Masker
 from edge.ingest.memory import give_back
 from edge.settings import CameraSettings, ClipSettings
 from scheduler.clips.asking import MOST_AT_ONCE
-from scheduler.clips.cutting import cut, due
+from scheduler.clips.cutting import cut, cut_by, due
 
 log = logging.getLogger("magpie.clips")
 
@@ -33,25 +32,28 @@ Done = ClipMade | ClipFailed
 class ClipMaker:
     """`folder` is the appliance's data folder. Used from the worker's loop only; `ring` is filled by the reader."""
 
-    def __init__(self, camera: CameraSettings, settings: ClipSettings, folder: Path) -> None:
+    def __init__(
+        self, camera: CameraSettings, settings: ClipSettings, folder: Path, clock: Clock | None = None
+    ) -> None:
         self._camera, self._folder = camera, folder
+        self._clock: Clock = clock or SystemClock()
         self._ring_s = settings.ring_s
         self.ring = PacketRing(settings.ring_s, int(settings.ring_mb * 1e6))
-        self._asked: list[ClipAsked] = []
+        #: With the monotonic time by which each is cut.
+        self._asked: list[tuple[ClipAsked, float]] = []
         self._writing: list[tuple[ClipAsked, Future[Done]]] = []
         self._done: list[Done] = []
         self._answers: deque[Observation] = deque(maxlen=_MOST_ANSWERS)
+        self._rests = Rests()
         self._masker = Masker(camera.all_masks()) if camera.masks else None
-        # To code anew takes a core for some seconds: answers go first.
-        lowest = _give_way if camera.masks else None
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="clips", initializer=lowest)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="clips")
 
     def ask(self, asked: ClipAsked) -> None:
         """Make a clip as soon as its end is there; a later `step` returns it, or its failure."""
         if len(self._asked) + len(self._writing) >= MOST_AT_ONCE:
             self._done.append(ClipFailed(asked.number, asked.camera, "too_many"))
         else:
-            self._asked.append(asked)
+            self._asked.append((asked, cut_by(asked, self._clock.utc(), self._clock.monotonic())))
 
     def answered(self, observation: Observation) -> None:
         """An answer, whose boxes belong to the clips of its time."""
@@ -59,27 +61,34 @@ class ClipMaker:
         while self._answers and self._answers[0].utc_s < observation.utc_s - 2 * self._ring_s:
             self._answers.popleft()
 
-    def step(self, now_utc_s: float, cut_short: bool = False) -> list[Done]:
+    def step(self, cut_short: bool = False) -> list[Done]:
         """Cut what can be cut; returns the clips that are made or failed since the last call. `cut_short`: nothing more
         will come."""
         if self._asked:
-            stretches = self.ring.stretches()
-            for asked in [a for a in self._asked if cut_short or due(a, stretches, now_utc_s)]:
-                self._asked.remove(asked)
-                self._cut(asked, cut(asked, stretches, cut_short))
+            stretches, now_s = self.ring.stretches(), self._clock.monotonic()
+            for one in [a for a in self._asked if cut_short or now_s >= a[1] or due(a[0], stretches)]:
+                self._asked.remove(one)
+                self._cut(one[0], cut(one[0], stretches, cut_short))
         for asked, future in [w for w in self._writing if w[1].done()]:
             self._writing.remove((asked, future))
             self._done.append(future.result())
         done, self._done = self._done, []
         return done
 
-    def finish(self, now_utc_s: float, patience_s: float = 2.0) -> list[Done]:
-        """Cut everything that was asked for as it is now, and wait for the files."""
-        done = self.step(now_utc_s, cut_short=True)
+    def finish(self, patience_s: float = 2.0) -> list[Done]:
+        """Cut everything that was asked for as it is now, and wait for the files. Clips that are not written by then
+        have failed."""
+        self._rests.none()
+        done = self.step(cut_short=True)
         ends = time.monotonic() + patience_s
         while self._writing and time.monotonic() < ends:
             wait([w[1] for w in self._writing], max(0.0, ends - time.monotonic()), FIRST_COMPLETED)
-            done += self.step(now_utc_s, cut_short=True)
+            done += self.step(cut_short=True)
+        self._rests.give_up()
+        for asked, future in self._writing:
+            future.cancel()
+            done.append(ClipFailed(asked.number, asked.camera, "interrupted"))
+        self._writing.clear()
         return done
 
     def close(self) -> None:
@@ -130,7 +139,7 @@ class ClipMaker:
         try:
             path = clip_path(self._folder, asked.camera, asked.number)
             mask = self._masker
-            file = write_clip(path, footage, boxes, None if mask is None else mask.frame)
+            file = write_clip(path, footage, boxes, None if mask is None else self._rests.between(mask.frame))
         except DiskFull:
             return ClipFailed(asked.number, asked.camera, "disk_full")
         except MagpieError as error:
@@ -146,9 +155,3 @@ class ClipMaker:
             asked.number, asked.camera, footage.begins_utc_s, file.seconds, codec, file.width, file.height, file.bytes,
             file.sha256, found.missing_before_s, found.missing_after_s, found.end, mask is not None,
         )  # fmt: skip
-
-
-def _give_way() -> None:
-    """This thread comes after all others of the machine, where the system lets threads differ."""
-    with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)

@@ -110,6 +110,13 @@ class ClipsPart(Part):
         return tuple(self.database.unreadable.readable("clip", rows, _clip, lambda row: int(row["id"])))
 
     @retried
+    def clip_names(self) -> frozenset[tuple[str, int]]:
+        """Camera and number of every clip that has not failed, those that cannot be read too."""
+        with self.database.read() as c:
+            rows = c.execute(sa.select(_c.camera, _c.id).where(_c.state != "failed"))
+            return frozenset((str(camera), int(number)) for camera, number in rows)
+
+    @retried
     def delete_clips(self, numbers: Collection[int]) -> int:
         """Delete records; returns how many were there."""
         if not numbers:

@@ -16,9 +16,13 @@ def check_moment(at_utc_s: float, now_utc_s: float, ring_s: float) -> None:
     checks.in_range("at_utc_s", at_utc_s, now_utc_s - ring_s, now_utc_s + 1.0)
 
 
-def joined(open_clips: Iterable[ClipAsked], camera: str, at_utc_s: float) -> ClipAsked | None:
-    """The clip in the making that shows a camera's alarm of `at_utc_s` too; None: it needs one of its own."""
+def joined(
+    open_clips: Iterable[ClipAsked], camera: str, at_utc_s: float, before_s: float, after_s: float
+) -> ClipAsked | None:
+    """The clip in the making that shows a camera's alarm of `at_utc_s` too, with at least half of the seconds wanted
+    before and after it; None: it needs one of its own."""
+    first, last = at_utc_s - before_s / 2, at_utc_s + after_s / 2
     for clip in open_clips:
-        if clip.camera == camera and clip.from_utc_s <= at_utc_s <= clip.to_utc_s:
+        if clip.camera == camera and clip.from_utc_s <= first and last <= clip.to_utc_s:
             return clip
     return None

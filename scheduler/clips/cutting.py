@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 from edge.core.clips import ClipAsked, ClipEnd, Cut, VideoStretch
 
-#: With nothing new so long after its end a clip is cut as things are.
-PATIENCE_S = 2.0
+#: With nothing new so long after its end a clip is cut as things are, in seconds: longer than a picture may be on its
+#: way (edge.ingest.timing.CaptureClock: 5 s behind our clock).
+PATIENCE_S = 6.0
 
 
-def due(asked: ClipAsked, stretches: Sequence[VideoStretch], now_utc_s: float) -> bool:
-    """Whether a clip can be cut now: its end is in the ring, the stretch that it is of has ended, or nothing came for
-    PATIENCE_S after its end."""
-    if now_utc_s >= asked.to_utc_s + PATIENCE_S:
-        return True
+def cut_by(asked: ClipAsked, now_utc_s: float, now_s: float) -> float:
+    """The monotonic time from which a clip is cut as things are. The UTC clock may be set while a clip is in
+    the making."""
+    to_come_s = min(max(0.0, asked.to_utc_s - now_utc_s), asked.to_utc_s - asked.at_utc_s)
+    return now_s + to_come_s + PATIENCE_S
+
+
+def due(asked: ClipAsked, stretches: Sequence[VideoStretch]) -> bool:
+    """Whether nothing more can come of a clip: its end is in the ring, or the stretch that it is of has ended."""
     found = _stretch_of(asked, stretches)
     return found is not None and (found.end_utc_s >= asked.to_utc_s or found.ended is not None)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import sqlalchemy as sa
 
 from edge.appliance import clip_files
+from edge.appliance.camera_memory import forget_pictures
 from edge.appliance.clips import Clips
 from edge.clips.mp4 import boxes_path, clip_path
 from edge.core.alarms import Alarm
@@ -17,6 +20,7 @@ from edge.core.clips import ClipAsked, ClipFailed, ClipMade
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, DiskFull, InvalidValue, NotFound, Unavailable
 from edge.settings import CameraSettings, SiteSettings, parse
+from edge.store import tables as t
 from edge.store.clips import ClipRecord
 from edge.store.store import Store
 
@@ -26,11 +30,20 @@ OFF = {"id": "off", "url": "rtsp://192.0.2.1/o", "classes": ["car"], "clips": {"
 SITE = {"site": "junction", "clips": {"ring_s": 20, "before_s": 5, "after_s": 10, "max_gb": 1e-6, "days": 1}}
 
 
+class SetClock(ManualClock):
+    """A clock whose UTC time is set by so many seconds."""
+
+    set_by_s = 0.0
+
+    def utc(self) -> float:
+        return super().utc() + self.set_by_s
+
+
 class Box:
     """Clips over a real store and folder; `orders` are those that workers got."""
 
     def __init__(self, store: Store, folder: Path) -> None:
-        self.store, self.folder, self.clock = store, folder, ManualClock(0.0)
+        self.store, self.folder, self.clock = store, folder, SetClock(0.0)
         self.orders: list[ClipAsked] = []
         self.there = True
         self.noted: list[tuple[str, dict[str, Any]]] = []
@@ -184,3 +197,89 @@ async def test_what_a_killed_run_left_is_cleared_away(box: Box) -> None:
     assert box.files() == ["1.json", "1.mp4"]
     assert box.clips.one(number).fault == "interrupted"
     assert box.clips.told().bytes == 400
+
+
+async def test_nothing_is_left_of_a_clip_that_failed(box: Box) -> None:
+    wanted = await box.clips.make("north", None, None, None, "ann")
+    kept = await box.clips.make("north", None, None, None, "ann")
+    await box.made(kept.id)
+    folder = box.folder / "clips" / "north"
+    for name in (f"{wanted.id}.mp4", f"{wanted.id}.json", f".{wanted.id}.mp4.part", f".{wanted.id}.json.0a1b.part"):
+        (folder / name).write_bytes(b"x")
+    await box.clips._take(ClipFailed(wanted.id, "north", "interrupted"))
+    assert box.files() == [f"{kept.id}.json", f"{kept.id}.mp4"]
+    await box.clips._take(ClipFailed(kept.id, "north", "camera_off"))
+    assert box.clips.one(kept.id).state == "kept"
+    assert len(box.files()) == 2, "told after it was made"
+
+
+async def test_old_files_that_no_record_names_go_while_it_runs(box: Box) -> None:
+    making = await box.clips.make("north", None, None, None, "ann")
+    kept = await box.clips.make("north", None, None, None, "ann")
+    await box.made(kept.id)
+    folder = box.folder / "clips" / "north"
+    now = box.clock.utc()
+    ages = {f"{making.id}.mp4": 4000.0, f"{kept.id}.mp4": 4000.0, f"{kept.id}.json": 4000.0}
+    for name, age in (ages | {"99.mp4": 4000.0, ".98.mp4.part": 4000.0, "97.mp4": 60.0}).items():
+        (folder / name).touch()
+        os.utime(folder / name, (now - age, now - age))
+    with box.store.database.write() as c:
+        c.execute(sa.update(t.clips).where(t.clips.c.id == kept.id).values(alarms=["no number"]))
+    assert box.store.every_clip() == (box.store.clip(making.id),), "the other's record cannot be read"
+    await box.clips.retain()
+    assert box.files() == sorted([*ages, "97.mp4"])
+
+
+async def test_clips_in_the_making_are_not_kept_when_the_camera_gets_masks(box: Box) -> None:
+    first = await box.clips.make("north", None, None, None, "ann")
+    second = await box.clips.make("north", None, None, None, "ann")
+    box.clips.masks_changed("north")
+    await box.made(first.id)
+    for _ in range(2):
+        await box.clips._take(box.clips._news.get_nowait())
+    await box.made(second.id)
+    assert [box.clips.one(c.id).fault for c in (first, second)] == ["masks_changed"] * 2
+    assert box.files() == []
+    after = await box.clips.make("north", None, None, None, "ann")
+    await box.made(after.id)
+    assert box.clips.one(after.id).state == "kept"
+
+
+async def test_a_clock_that_is_set_back_does_not_keep_a_clip_in_the_making(box: Box) -> None:
+    wanted = await box.clips.make("north", None, None, None, "ann")
+    box.clock.set_by_s = -86_400.0
+    box.clock.advance(185.0)
+    await box.clips._take(None)
+    assert box.clips.one(wanted.id).state == "making"
+    box.clock.advance(10.0)
+    await box.clips._take(None)
+    assert box.clips.one(wanted.id).fault == "no_answer"
+
+
+async def test_without_a_database_alarms_without_a_clip_are_counted(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise Unavailable("the database is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(box.store, "add_clip", refused)
+        with pytest.raises(Unavailable):
+            await box.alarm(1)
+    assert box.clips.told().not_taken == 1
+    box.there = False
+    with monkeypatch.context() as away:
+        away.setattr(box.store, "delete_clips", refused)
+        await box.alarm(2)
+    assert box.clips.told().not_taken == 2
+    (record,) = box.store.every_clip()
+    assert (record.state, record.outcome["fault"]) == ("failed", "camera_off"), "not in the making for ever"
+
+
+def test_what_a_camera_learns_from_goes_with_other_masks(tmp_path: Path) -> None:
+    for part in ("pictures", "exemplars", "kept-out", "alarms"):
+        for camera in ("north", "south"):
+            (tmp_path / part / camera).mkdir(parents=True)
+            (tmp_path / part / camera / "1.jpg").write_bytes(b"x")
+    forget_pictures(tmp_path, "north")
+    left = {p.relative_to(tmp_path).parts[0] for p in tmp_path.glob("*/north/*.jpg")}
+    assert left == {"alarms"}
+    assert len(list(tmp_path.glob("*/south/*.jpg"))) == 4

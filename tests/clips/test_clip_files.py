@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from video_clips import HEIGHT, WIDTH, make_clip, wait_for
 
+from edge.clips import mp4
 from edge.clips.mp4 import boxes_path, clip_path, decode_times, drop_clip, sha256, write_clip
 from edge.clips.ring import Footage, PacketRing
 from edge.core.clips import TICKS, ClipAsked, Cut
@@ -151,3 +152,28 @@ def test_times_of_decoding_fit_any_order_of_pictures() -> None:
         times = decode_times(shown)
         assert times == sorted(set(times))
         assert all(d <= s for d, s in zip(times, shown, strict=True))
+
+
+def test_of_a_clip_whose_name_the_disk_cannot_make_sure_nothing_is_left(
+    footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> None:
+        raise OSError(5, "it cannot be synced")
+
+    monkeypatch.setattr(mp4, "sync_folder", refused)
+    path = clip_path(tmp_path, "gate", 6)
+    with pytest.raises(StoreError):
+        write_clip(path, footage, {})
+    assert list(path.parent.iterdir()) == []
+
+
+def test_times_that_go_back_do_not_end_a_clip_that_is_coded_anew(footage: Footage, tmp_path: Path) -> None:
+    packets = list(footage.packets)
+    back = packets[3]
+    packets[3] = type(back)(packets[1].pts, back.key, back.data, back.arrived_s, back.arrived_utc_s)
+    path = clip_path(tmp_path, "gate", 7)
+    write_clip(path, Footage(footage.codec, footage.headers, tuple(packets), {}), {}, lambda frame: frame)
+    with av.open(str(path)) as container:
+        times = [frame.pts for frame in container.decode(video=0)]
+    assert len(times) == len(packets)
+    assert times == sorted(set(times))

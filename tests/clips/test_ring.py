@@ -20,9 +20,16 @@ def coded(at_s: float, key: bool = False, size: int = 100, sps: bytes = SPS, pts
     return CodedPacket(pts, key, head + b"\x80" * (size - len(head)), at_s, UTC + at_s)
 
 
+def begun(ring: PacketRing, codec: str = "h264") -> int:
+    """A stream that was opened at once."""
+    stream = ring.attempt()
+    ring.begins(stream, codec, b"")
+    return stream
+
+
 def filled(ring: PacketRing, first: int, last: int, size: int = 100, **more: object) -> int:
     """Ten pictures a second, a key frame at each whole second."""
-    stream = ring.begins("h264", b"")
+    stream = begun(ring)
     for n in range(first * 10, last * 10):
         ring.packet(stream, coded(n / 10, n % 10 == 0, size, **more))  # type: ignore[arg-type]
     return stream
@@ -49,7 +56,7 @@ def test_bytes_are_bounded_and_what_gives_way_is_counted() -> None:
     assert ring.now().shortened > 0
     (held,) = ring.stretches()
     assert held.keys_utc_s[0] >= UTC + 25.0
-    stream = ring.begins("h264", b"")
+    stream = begun(ring)
     ring.packet(stream, coded(40.0, True))
     for n in range(60):  # a picture group larger than the ring
         ring.packet(stream, coded(40.1 + n / 10))
@@ -85,13 +92,26 @@ def test_each_connection_and_each_leap_of_time_is_a_stretch_of_its_own() -> None
     assert ring.now().begun_anew == 0
 
 
+def test_a_connection_that_was_given_up_takes_nothing_over_when_it_opens_late() -> None:
+    ring = PacketRing(60.0, 10**6)
+    late = ring.attempt()
+    live = filled(ring, 0, 3)
+    ring.begins(late, "mpeg4", b"")
+    ring.packet(late, coded(3.0, True))
+    ring.ends(late)
+    ring.packet(live, coded(3.1, True))
+    (held,) = ring.stretches()
+    assert (held.ended, held.end_utc_s) == (None, UTC + 3.1)
+    assert (ring.now().codec, ring.now().packets_lost) == ("h264", 0)
+
+
 def test_packets_before_a_key_frame_and_other_codecs_are_not_kept() -> None:
     ring = PacketRing(20.0, 10**6)
-    stream = ring.begins("h264", b"")
+    stream = begun(ring)
     ring.packet(stream, coded(0.0))
     assert ring.stretches() == ()
     assert ring.now().packets_lost == 1
-    other = ring.begins("mpeg4", b"")
+    other = begun(ring, "mpeg4")
     ring.packet(other, coded(1.0, True))
     assert ring.stretches() == ()
     assert ring.now().codec == "mpeg4"

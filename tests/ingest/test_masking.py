@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from edge.clips.mp4 import write_clip
 from edge.clips.ring import PacketRing
 from edge.core.clips import Cut
+from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue
 from edge.core.masks import Mask
 from edge.detectors.pictures import jpeg_bytes
 from edge.ingest.convert import Converter
 from edge.ingest.masking import Masker, covered_pixels
-from edge.ingest.reader import CameraReader
+from edge.ingest.reader import CameraReader, _Attempt
 from edge.ingest.source import CameraSource
 from edge.ingest.tap import TappedStream
+from edge.ingest.timing import FrameTime
 
 MASKS = (
     Mask("door", ((0.11, 0.22), (0.37, 0.2), (0.41, 0.63), (0.2, 0.71))),
@@ -159,7 +161,7 @@ def test_clips_are_coded_anew_without_what_is_covered(videos: tuple[Path, Path],
         ring = PacketRing(60.0, 10**7)
         with av.open(str(video)) as container:
             stream = container.streams.video[0]
-            tapped = TappedStream(ring, stream)
+            tapped = TappedStream(ring, ring.attempt(), stream)
             for packet in container.demux(stream):
                 if packet.size:
                     at_s = float(packet.pts * packet.time_base)
@@ -177,3 +179,23 @@ def test_clips_are_coded_anew_without_what_is_covered(videos: tuple[Path, Path],
                 assert shown.to_ndarray(format="gray")[inside()].mean() < 24, "black, but for what coding adds"
         written.append(path.read_bytes())
     assert written[0] == written[1], "not one byte of the file depends on what is covered"
+
+
+def test_a_camera_whose_masks_cover_all_that_moves_is_live() -> None:
+    clock = ManualClock()
+    whole = (Mask("all", ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))),)
+    reader = CameraReader(CameraSource("gate", "rtsp://192.0.2.1/g", stall_timeout_s=1.0, masks=whole), clock=clock)
+    attempt = _Attempt(reader)
+
+    def show(level: int) -> str:
+        clock.advance(0.5)
+        grey = np.full((HEIGHT, WIDTH, 3), level, np.uint8)
+        frame = av.VideoFrame.from_ndarray(grey, format="rgb24").reformat(format="yuv420p")
+        attempt.picture(frame, FrameTime(clock.monotonic(), clock.utc(), 0.0))
+        return reader.status().state
+
+    assert {show(60 + 20 * n) for n in range(8)} == {"live"}
+    assert [show(90) for _ in range(4)][-1] == "stalled", "one that is frozen is still found"
+    raw = reader.latest()
+    assert raw is not None
+    assert reader.convert(raw).picture.max() <= 2, "what is looked at for that is given to nobody"

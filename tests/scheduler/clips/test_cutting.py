@@ -6,8 +6,9 @@ import pytest
 
 from edge.core.clips import ClipAsked, Cut, VideoStretch, check_span
 from edge.core.errors import InvalidValue
+from edge.ingest.timing import CaptureClock
 from scheduler.clips.asking import check_moment, joined
-from scheduler.clips.cutting import PATIENCE_S, cut, due
+from scheduler.clips.cutting import PATIENCE_S, cut, cut_by, due
 from scheduler.clips.keeping import KeptClip, to_drop
 
 ASKED = ClipAsked(1, "north", 100.0, 95.0, 110.0)
@@ -24,7 +25,7 @@ def test_a_clip_begins_at_the_last_key_frame_before_it() -> None:
 def test_a_clip_ends_where_its_stretch_ends_and_says_so(ended: str) -> None:
     gone = VideoStretch(3, (94.0, 96.0), 104.0, ended)  # type: ignore[arg-type]
     back = VideoStretch(4, (106.0,), 111.0)
-    assert due(ASKED, [gone], 104.1), "nothing more comes of it"
+    assert due(ASKED, [gone]), "nothing more comes of it"
     assert cut(ASKED, [gone, back]) == Cut(3, 0, 110.0, 0.0, 6.0, ended)  # type: ignore[arg-type]
 
 
@@ -37,16 +38,24 @@ def test_a_moment_without_video_takes_the_stretch_with_most_of_the_clip() -> Non
     assert cut(ASKED, []) is None
 
 
-def test_a_stream_that_stands_still_ends_the_clip_after_a_while() -> None:
+def test_a_stream_that_stands_still_ends_the_clip() -> None:
     still = VideoStretch(3, (94.0,), 104.0)
-    assert not due(ASKED, [still], 109.0)
-    assert not due(ASKED, [], 110.0)
-    assert due(ASKED, [still], 110.0 + PATIENCE_S)
+    assert not due(ASKED, [still])
+    assert not due(ASKED, [])
     found, ended = cut(ASKED, [still]), cut(ASKED, [still], cut_short=True)
     assert found is not None
     assert ended is not None
     assert (found.end, ended.end) == ("camera_gone", "cut_short")
-    assert due(ASKED, [LIVE], 110.5)
+    assert due(ASKED, [LIVE])
+
+
+def test_patience_outlasts_pictures_that_are_on_their_way_and_clocks_that_are_set() -> None:
+    arrived = 100.0 + 0.9 * PATIENCE_S
+    assert CaptureClock().frame(arrived, arrived, 100.0).delay_s == 0.0, "so late no camera is taken at its word"
+    assert cut_by(ASKED, 100.0, 7.0) == 17.0 + PATIENCE_S
+    assert cut_by(ASKED, 108.0, 7.0) == 9.0 + PATIENCE_S
+    assert cut_by(ASKED, 500.0, 7.0) == 7.0 + PATIENCE_S
+    assert cut_by(ASKED, -3500.0, 7.0) == 17.0 + PATIENCE_S, "the clock was set back by an hour since the alarm"
 
 
 @pytest.mark.parametrize(
@@ -78,9 +87,12 @@ def test_moments_that_the_ring_cannot_hold() -> None:
 
 
 def test_an_alarm_shares_a_clip_that_shows_it() -> None:
-    assert joined([ASKED], "north", 109.0) == ASKED
-    assert joined([ASKED], "north", 110.5) is None
-    assert joined([ASKED], "south", 100.0) is None
+    wanted = {"before_s": 5.0, "after_s": 10.0}
+    assert joined([ASKED], "north", 105.0, **wanted) == ASKED
+    assert joined([ASKED], "north", 105.5, **wanted) is None, "less than half of what comes after it would be seen"
+    assert joined([ASKED], "north", 97.5, **wanted) == ASKED
+    assert joined([ASKED], "north", 97.0, **wanted) is None
+    assert joined([ASKED], "south", 100.0, **wanted) is None
 
 
 def test_old_clips_go_then_the_oldest_but_never_the_newest() -> None:

@@ -415,7 +415,7 @@ export type ClipAnswer = {
   missing_after_s: number | null;
   end: "whole" | "camera_gone" | "coding_changed" | "cut_short" | null;
   masked: boolean;
-  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | null;
+  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | "masks_changed" | null;
   had_from_utc_s: number | null;
   had_to_utc_s: number | null;
 };

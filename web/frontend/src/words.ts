@@ -79,7 +79,8 @@ export const CLIP_FAULTS: Record<string, string> = {
   too_many: "too many were being made",
   camera_off: "the camera was switched off or removed",
   no_answer: "the camera's worker did not finish it",
-  interrupted: "the appliance was ended meanwhile",
+  interrupted: "the appliance, or the camera's worker, was ended meanwhile",
+  masks_changed: "the camera got masks while it was made",
 };
 
 function alarm(data: Data): string {
