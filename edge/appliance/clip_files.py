@@ -44,7 +44,7 @@ class ClipFiles:
         drop_clip(clip_path(self._folder, camera, number))
 
     def drop_if_possible(self, camera: str, number: int) -> None:
-        """As `drop`; what the disk does not let go of is left to `sweep`."""
+        """As `drop`. `sweep` finds what the disk does not let go of now."""
         with contextlib.suppress(OSError):
             self.drop(camera, number)
 

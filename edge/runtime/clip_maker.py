@@ -76,8 +76,8 @@ class ClipMaker:
         return done
 
     def finish(self, patience_s: float = 2.0) -> list[Done]:
-        """Cut everything that was asked for as it is now, and wait for the files; what is not written by then is given
-        up."""
+        """Cut everything that was asked for as it is now, and wait for the files. Clips that are not written by then
+        have failed."""
         self._rests.none()
         done = self.step(cut_short=True)
         ends = time.monotonic() + patience_s

@@ -118,7 +118,7 @@ def test_a_coding_that_changes_on_the_way_begins_another_stretch(server: RtspSer
 
 
 @pytest.fixture(scope="module")
-def footage(folder: Path) -> Footage:
+def footage(folder: Path, server: RtspServer) -> Footage:
     ring = PacketRing(20.0, 10**7)
     with CameraReader(CameraSource("gate", str(folder / "a.mp4")), tap=ring):
         return footage_of(ring, 0.5, [])[0]
