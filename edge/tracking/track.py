@@ -244,7 +244,7 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
 
 
 def _recent(trail: tuple[SeenAt, ...]) -> tuple[SeenAt, ...]:
-    """Without the oldest: what an object does is seen over a time, however many answers came in it."""
+    """Without the oldest: a way is seen over a time, however many answers came in it."""
     now_s, first = trail[-1].at_s, max(0, len(trail) - _LONGEST_TRAIL)
     while len(trail) - first > _TRAIL and now_s - trail[first + 1].at_s >= _TRAIL_S:
         first += 1
