@@ -190,18 +190,7 @@ class Appliance:
         journal = Journal(buffer, store, clock)
         outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
-        counts = open_counts(
-            site,
-            store,
-            clock,
-            lambda code, message: self.runtime.complaints.add(code, message),
-            # A copy: threads ask, too.
-            lambda: {name: c.settings for name, c in dict(self.runtime.cameras).items()},
-            outputs.deliver,
-            outputs.outbox.flush,
-            lambda: any(r.kind == "unusual" and r.enabled for r in self.services.alarms.rules()),
-            lambda fact: self.services.alarms.fact(fact),
-        )
+        counts = self._counts(outputs)
         clips = self._clips(journal.note)
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
@@ -242,6 +231,21 @@ class Appliance:
         self._parts.push_async_callback(counts.close)
         self._parts.push_async_callback(alarms.close)
         self._offer_services(offer, journal, outputs, alarms, counts, clips)
+
+    def _counts(self, outputs: Outputs) -> ObjectCounts:
+        """Counts, which go to the outputs and to rules."""
+        return open_counts(
+            self.site,
+            self.store,
+            self.clock,
+            lambda code, message: self.runtime.complaints.add(code, message),
+            # A copy: threads ask, too.
+            lambda: {name: c.settings for name, c in dict(self.runtime.cameras).items()},
+            outputs.deliver,
+            outputs.outbox.flush,
+            lambda: any(r.kind == "unusual" and r.enabled for r in self.services.alarms.rules()),
+            lambda fact: self.services.alarms.fact(fact),
+        )
 
     def _clips(self, note: JournalNote) -> Clips:
         """Clips, made by the cameras' workers."""
