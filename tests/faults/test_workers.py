@@ -99,8 +99,9 @@ async def begun(running: Watched) -> str:
     runtime = running.appliance.runtime
 
     def free() -> list[CameraRuntime]:
-        busy = runtime.supervisor.has
-        return [c for c in runtime.cameras.values() if c.closed and c.profiles and not busy(c.trainer)]
+        busy, judged = runtime.supervisor.has, runtime.students.retrainings.running
+        ready = [c for c in runtime.cameras.values() if c.closed and c.profiles]
+        return [c for c in ready if not busy(c.trainer) and c.settings.id not in judged]
 
     await running.until(free, "a window is labelled and profiled, and nothing is retrained")
     camera = free()[0]
@@ -162,6 +163,14 @@ async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_st
     monkeypatch.setattr("edge.runtime.retrainings.training_worker", starved)
     mark = len(running.events)
     camera = await begun(running)
+
+    def started() -> list[int]:
+        """Where its beginning stands: the end of the one before may stand between."""
+        mine = (n for n, e in enumerate(running.events) if n >= mark and e.kind == "retraining.started")
+        return [n for n in mine if running.events[n].data["job"].startswith(f"test-{camera}")]
+
+    await running.until(started, "it begins")
+    mark = started()[0]
     version = running.appliance.runtime.cameras[camera].version.id
     await running.until(lambda: running.of("worker.worker_error", mark), "it says so")
     assert "memory" in running.of("worker.worker_error", mark)[0].data["message"].lower()
