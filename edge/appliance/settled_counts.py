@@ -29,7 +29,7 @@ class SettledCounts:
         self._until_s: dict[str, int] | None = None
 
     def counted(self, start_s: int) -> None:
-        """More was counted in a minute that begins at `start_s`: what was settled of its hour and day is open again."""
+        """Open the hour and the day of a minute that begins at `start_s` again: more was counted in it."""
         if self._until_s is None:
             return
         for step in _STEPS:
