@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedRandom
 from pathlib import Path
 from typing import Final
 
@@ -24,15 +25,23 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True, mode: int =
     Raises:
         OSError: the disk refuses; nothing is left behind.
     """
+    with whole_file(path, durable=durable, mode=mode) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def whole_file(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterator[BufferedRandom]:
+    """A file to write and read that gets its name at the end, otherwise as `write_whole`. Nothing is left behind where
+    the block raises."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
-            stream.write(content)
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "w+b") as stream:
+            yield stream
             if durable:
                 stream.flush()
                 os.fsync(stream.fileno())
         os.replace(part, path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             part.unlink()
         raise

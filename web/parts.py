@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal, Requester
 from edge.core.errors import InvalidValue, InvalidValues, NotFound, NotLoggedIn
+from edge.settings.base import IDENTIFIER_PATTERN
 
 T = TypeVar("T")
 
@@ -125,6 +126,7 @@ Closing = Annotated[asyncio.Event, Depends(_closing)]
 Who = Annotated[str, Depends(who)]
 #: The requester, with role and cameras: every answer that lists or names cameras is limited by `caller.may_see`.
 Caller = Annotated[Principal, Depends(_caller)]
+OfCamera = Annotated[str | None, Query(pattern=IDENTIFIER_PATTERN, description="only of this camera")]
 CameraId = Annotated[str, Path(description="id of a camera", max_length=63, examples=["junction-north"])]
 VersionId = Annotated[
     str,

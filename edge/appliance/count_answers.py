@@ -11,7 +11,7 @@ from edge.appliance.answers.read import read
 from edge.appliance.count_table import formats
 from edge.core.counts import STEP_S, Count, Step, WatchedTime, count_row, totals, watched_part
 from scheduler.counts.comparison import CountComparison, Row
-from scheduler.counts.minutes import ChecksAround, corrected_count, objects_at
+from scheduler.counts.minutes import ChecksAround, corrected_count, objects_by_place
 
 
 def counts_answer(
@@ -35,13 +35,13 @@ def counts_answer(
     for start in range(first, end, length):
         one = seen.get(start, WatchedTime(camera, start))
         counted = by_start.get(start, ())
-        at = objects_at(counted)
+        at = objects_by_place(counted)
         rows = [count_row(c, corrected_count(c, at[c.place], truth, start, start + length)) for c in counted]
         part, rate = watched_part(one, length)
         buckets.append({"start_utc_s": start, "watched": part, "answers_per_s": rate, "counts": rows})
     # Not the sum of the buckets' corrections: all of them lean on the same labels.
     sums = totals(counts, first)
-    at = objects_at(sums)
+    at = objects_by_place(sums)
     whole_rows = [count_row(count, corrected_count(count, at[count.place], whole, first, end)) for count in sums]
     part = sum(w.seconds for w in watched) / (end - first)
     told = {

@@ -9,6 +9,7 @@ from html import escape
 from typing import Final
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountAnswer, CountsAnswer
+from scheduler.counts.comparison import LEAST_WATCHED
 
 _STYLE: Final = """
 body{font:15px/1.45 system-ui,sans-serif;color:#12242b;background:#fff;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -125,7 +126,8 @@ def _bars(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswer) -> 
     """A bar for each hour: objects over lines. Hatched from the top: the part that nobody watched."""
     hours = [sum(c.objects for c in b.counts if c.kind == "line") for b in found.buckets]
     before = [
-        sum(c.before for c in b.counts if c.kind == "line") if b.watched_before >= 0.9 else None for b in beside.buckets
+        None if b.watched_before < LEAST_WATCHED else sum(c.before for c in b.counts if c.kind == "line")
+        for b in beside.buckets
     ]
     most = max(1, *hours, *(n for n in before if n is not None))
     parts = []

@@ -31,7 +31,7 @@ from edge.core.zones import Zone
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention
 from edge.store.store import Store
-from scheduler.counts.checks import CheckIndex
+from scheduler.counts.checks import REACH_S, CheckIndex
 from scheduler.counts.comparison import compare
 from scheduler.counts.minutes import ChecksAround, TotalChecks
 from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked, together
@@ -45,8 +45,6 @@ _WRITE_EVERY_S: Final = 10.0
 _MOST_SAMPLED, _MOST_WAITING = 600, 50_000
 #: An object that was seen longer ago is not taken to be in a frame.
 _SEEN_S: Final = 2.0
-#: Labels from so long before a time and after it say how true its counts are.
-LABELS_AROUND_S: Final = 6 * 3600.0
 #: So long after a frame was sampled it is known what was counted around it.
 _SETTLED_S: Final = AROUND_S + LOOK_S
 #: Buckets of one answer.
@@ -314,13 +312,13 @@ class ObjectCounts:
         """The checks around the buckets that are not settled, and those around the whole time."""
         cluster_s = CLUSTER_S[step]
         if step == "minute":
-            around = first - LABELS_AROUND_S, end + LABELS_AROUND_S
+            around = first - REACH_S[-1], end + REACH_S[-1]
             every = CheckIndex(self._store.count_checks(camera, *around, cluster_s))
             return every, every
         whole = TotalChecks(lambda from_s, to_s: self._store.check_totals(camera, from_s, to_s, cluster_s))
         if not unsettled:
             return whole, whole
-        around = min(unsettled) - LABELS_AROUND_S, max(unsettled) + STEP_S[step] + LABELS_AROUND_S
+        around = min(unsettled) - REACH_S[-1], max(unsettled) + STEP_S[step] + REACH_S[-1]
         return CheckIndex(self._store.count_checks(camera, *around, cluster_s)), whole
 
     def compared(

@@ -12,7 +12,7 @@ from typing import Final
 from edge.core.counts import CLUSTER_S, STEP_S, Step
 from edge.store.store import Store
 from scheduler.counts.checks import REACH_S, CheckIndex
-from scheduler.counts.minutes import corrected_count, objects_at
+from scheduler.counts.minutes import corrected_count, objects_by_place
 
 #: The settings document with the end of the buckets that were settled, by step.
 _SETTLED: Final = "counts/settled"
@@ -52,7 +52,7 @@ class SettledCounts:
             found = self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, CLUSTER_S[step])
             truth = CheckIndex(found)
             counts = self._store.counts(camera, step, start_s, end_s)
-            at = objects_at(counts)
+            at = objects_by_place(counts)
             made = [
                 replace(c, settled=True, corrected=corrected_count(c, at[c.place], truth, start_s, end_s))
                 for c in counts

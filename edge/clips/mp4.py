@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,12 +18,11 @@ import av.error
 from edge.clips.ring import Footage
 from edge.core.clips import TICKS
 from edge.core.errors import StoreError
-from edge.files import TEMPORARY, os_errors, sync_folder, write_whole
+from edge.files import TEMPORARY, os_errors, whole_file, write_whole
 
 _TIME_BASE: Final = Fraction(1, TICKS)
 #: Sample entries that keep the parameter sets in the header, as browsers want them.
 _TAGS: Final = {"h264": "avc1", "hevc": "hvc1"}
-_CHUNK: Final = 1 << 20
 #: Of clips that are coded anew: quick, and good enough to recognise what the camera showed.
 _ENCODING: Final = {"preset": "veryfast", "crf": "23", "bf": "0"}
 
@@ -59,7 +57,7 @@ def write_clip(path: Path, footage: Footage, boxes: Mapping[str, Any], mask: Mas
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write_whole(boxes_path(path), json.dumps(boxes, separators=(",", ":")).encode())
-            with _whole(path) as stream:
+            with whole_file(path) as stream:
                 size = _remux(stream, footage) if mask is None else _encode(stream, footage, mask)
             return ClipFile(_seconds(footage), *size, path.stat().st_size, sha256(path))
         except BaseException:
@@ -70,11 +68,8 @@ def write_clip(path: Path, footage: Footage, boxes: Mapping[str, Any], mask: Mas
 
 def sha256(path: Path) -> str:
     """The file's hash, in hexadecimal digits. Raises OSError."""
-    found = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def drop_clip(path: Path) -> None:
@@ -85,23 +80,6 @@ def drop_clip(path: Path) -> None:
 
 def _seconds(footage: Footage) -> float:
     return round((max(p.pts for p in footage.packets) - footage.first_pts) / TICKS, 3)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that gets its name when it lies on the disk; nothing is left of one that fails."""
-    part = path.with_name(f".{path.name}{TEMPORARY}")
-    try:
-        with part.open("w+b") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, path)
-        sync_folder(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
 
 
 def _remux(stream: BinaryIO, footage: Footage) -> tuple[int, int]:

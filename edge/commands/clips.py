@@ -15,7 +15,7 @@ from rich.table import Table
 
 from edge.commands.remote import Remote
 from edge.core.errors import Conflict, MagpieError, StoreError
-from edge.files import TEMPORARY, os_errors
+from edge.files import os_errors, whole_file
 from edge.ingest.secrets import resolve_secret
 
 _COLUMNS: Final = ("clip", "camera", "moment", "state", "seconds", "codec", "MB", "alarms", "asked by")
@@ -87,19 +87,9 @@ def _get(remote: Remote, number: int, output: Path | None) -> None:
     if clip["state"] != "kept":
         raise MagpieError(f"clip {number} has no video: it is {clip['state']}")
     path = output or Path(f"{clip['camera']}-{number}.mp4")
-    part, found = path.with_name(f".{path.name}{TEMPORARY}"), hashlib.sha256()
-    try:
-        with os_errors(path), part.open("wb") as stream:
-
-            def write(some: bytes) -> None:
-                found.update(some)
-                stream.write(some)
-
-            remote.fetch(f"/clips/{number}/download", write)
-        if found.hexdigest() != clip["sha256"]:
+    with os_errors(path), whole_file(path) as stream:
+        remote.fetch(f"/clips/{number}/download", stream.write)
+        stream.seek(0)
+        if hashlib.file_digest(stream, "sha256").hexdigest() != clip["sha256"]:
             raise StoreError(f"clip {number} is damaged: its SHA-256 is not {clip['sha256']}")
-        with os_errors(path):
-            part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
     Console().print(f"{path}: {path.stat().st_size} bytes, SHA-256 {clip['sha256']}")

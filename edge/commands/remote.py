@@ -7,7 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.secrecy import without_credentials
@@ -15,6 +15,7 @@ from edge.ingest.secrets import Secret
 
 _PATIENCE_S = 120.0
 _LARGEST, _PART = 64 << 20, 1 << 20
+Read = TypeVar("Read")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -36,11 +37,10 @@ class Remote:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON, None for an empty one. Raises NotFound, MagpieError (refused: its words), Unavailable."""
-        found: list[bytes] = []
         data = None if body is None else json.dumps(body).encode()
-        self._send(method, path, data, lambda response: found.append(response.read(_LARGEST)))
+        raw = self._send(method, path, data, lambda response: bytes(response.read(_LARGEST)))
         try:
-            return json.loads(found[0]) if found[0] else None
+            return json.loads(raw) if raw else None
         except ValueError as error:
             where = without_credentials(self._base + path)
             raise Unavailable(f"{where}: no appliance answers: {error}") from None
@@ -56,14 +56,14 @@ class Remote:
 
     def content(self, path: str) -> bytes:
         """A file of the appliance as a whole. Raises as `ask`, MagpieError for a very large one."""
-        found: list[bytes] = []
-        self._send("GET", path, None, lambda response: found.append(response.read(_LARGEST + 1)))
-        if len(found[0]) > _LARGEST:
+        found = self._send("GET", path, None, lambda response: bytes(response.read(_LARGEST + 1)))
+        if len(found) > _LARGEST:
             where = without_credentials(self._base + path)
             raise MagpieError(f"{where}: the answer has more than {_LARGEST >> 20} MiB")
-        return found[0]
+        return found
 
-    def _send(self, method: str, path: str, data: bytes | None, read: Callable[[Any], None]) -> None:
+    def _send(self, method: str, path: str, data: bytes | None, read: Callable[[Any], Read]) -> Read:
+        """Give the response to `read`, and return its result."""
         headers = {"content-type": "application/json"}
         if self._token:
             headers["authorization"] = f"Bearer {self._token.reveal()}"
@@ -71,7 +71,7 @@ class Remote:
         where = without_credentials(self._base + path)
         try:
             with self._opener.open(request, timeout=_PATIENCE_S) as response:
-                read(response)
+                return read(response)
         except urllib.error.HTTPError as error:
             words = _words(error, where)
             raise (NotFound(words) if error.code == 404 else MagpieError(words)) from None

@@ -39,6 +39,23 @@ def box_iou(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float6
     return out
 
 
+def best_pairs(overlap: NDArray[np.float64], least: float) -> list[tuple[int, int]]:
+    """Pairs (row, column) that overlap by `least` or more, each row and each column once, the best first; of equal ones
+    the first row, then the first column. `overlap` (N, M), `least` above 0."""
+    out: list[tuple[int, int]] = []
+    rows: set[int] = set()
+    columns: set[int] = set()
+    for place in np.argsort(-overlap, axis=None, kind="stable"):
+        row, column = divmod(int(place), overlap.shape[1])
+        if overlap[row, column] < least:
+            break
+        if row not in rows and column not in columns:
+            rows.add(row)
+            columns.add(column)
+            out.append((row, column))
+    return out
+
+
 def match(answer: Detections, labels: Detections, iou: float) -> NDArray[np.int64]:
     """Which golden object each answer stands for, (N,): its index, or -1.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from edge.core.accuracy import best_pairs
 from edge.core.application_sources import AttributeValue, DescribedObject
 from edge.core.zones import Box
 from edge.tracking import boxes as bx
@@ -59,16 +60,7 @@ def matched(boxes: Sequence[Box], described: Iterable[DescribedObject]) -> dict[
     if not boxes or not said:
         return {}
     overlaps = bx.iou(np.array(boxes, np.float64), np.array([s.box for s in said], np.float64))
-    out: dict[int, DescribedObject] = {}
-    taken: set[int] = set()
-    for place in np.argsort(-overlaps, axis=None, kind="stable"):
-        n, other = divmod(int(place), len(said))
-        if overlaps[n, other] < _SAME:
-            break
-        if n not in out and other not in taken:
-            out[n] = said[other]
-            taken.add(other)
-    return out
+    return {n: said[other] for n, other in best_pairs(overlaps, _SAME)}
 
 
 def with_description(known: Attributes, said: DescribedObject) -> Attributes:

@@ -92,6 +92,10 @@ class Course:
     trail: tuple[SeenAt, ...] = ()
     ahead: Ahead | None = None
 
+    def at(self, at_s: float) -> Ahead | None:
+        """Where it is expected at `at_s`, where the flow says it."""
+        return self.ahead if self.ahead is not None and self.ahead.at_s == at_s else None
+
 
 @dataclass(frozen=True)
 class Anchor:
@@ -146,17 +150,17 @@ class Track:
     def expected(self, at_s: float) -> mo.Motion:
         """Where it is at `at_s`; one that stands does not go on."""
         passed = at_s - self.seen_s
-        if self.course.ahead is not None and self.course.ahead.at_s == at_s:
-            return self.course.ahead.motion
+        ahead = self.course.at(at_s)
+        if ahead is not None:
+            return ahead.motion
         if self.still:
             return replace(self.motion, velocity=(0.0, 0.0)).after(min(passed, _STANDS_S), self.size)
         return self.motion.after(passed, self.size)
 
     def predicted(self, at_s: float) -> Box:
         """Its box at `at_s`."""
-        larger = (
-            1.0 if self.course.ahead is None or self.course.ahead.at_s != at_s else math.exp(self.course.ahead.growth)
-        )
+        ahead = self.course.at(at_s)
+        larger = 1.0 if ahead is None else math.exp(ahead.growth)
         (x, y), (w, h) = self.expected(at_s).centre, (larger * side for side in self.sides)
         return x - w / 2, y - h / 2, x + w / 2, y + h / 2
 

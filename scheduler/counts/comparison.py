@@ -9,7 +9,7 @@ from typing import Final
 
 from edge.core.counts import Count, Place, WatchedTime, watched_part
 
-#: A bucket of which less was watched, now or before, is compared with nothing.
+#: A bucket of which less was watched says nothing: neither about itself, nor about what is usual.
 LEAST_WATCHED: Final = 0.9
 
 #: A place and a class.

@@ -58,7 +58,7 @@ class TotalChecks:
         return own, every
 
 
-def objects_at(counts: Iterable[Count]) -> Mapping[Place, int]:
+def objects_by_place(counts: Iterable[Count]) -> Counter[Place]:
     """Objects of all classes by place."""
     found: Counter[Place] = Counter()
     for count in counts:
@@ -84,16 +84,17 @@ def counted_minute(
     for count in counts:
         at[count.place].append(count)
     part, rate = watched_part(watched, MINUTE_S)
-    objects = objects_at(counts)
+    objects = objects_by_place(counts)
     return CountedMinute(
         watched.camera, first, part, rate,
         tuple((c, corrected_count(c, objects[c.place], truth, first, end)) for c in counts),
-        tuple(_all_classes(place, at.get(place, ()), truth, first, end) for place in places),
+        tuple(_all_classes(place, objects[place], at.get(place, ()), truth, first, end) for place in places),
     )  # fmt: skip
 
 
-def _all_classes(place: Place, counts: Sequence[Count], truth: ChecksAround, first_s: int, end_s: int) -> PlaceCount:
-    objects = sum(c.objects for c in counts)
+def _all_classes(
+    place: Place, objects: int, counts: Sequence[Count], truth: ChecksAround, first_s: int, end_s: int
+) -> PlaceCount:
     every = truth.around(checked_place(place), "", first_s, end_s)[1]
     # Of each class: they need not have been there at the same moment.
     most = max((c.most for c in counts), default=0)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from edge.core.accuracy import box_iou
+from edge.core.accuracy import best_pairs, box_iou
 from edge.core.counts import CountCheck, Place
 from edge.core.zones import Box, Zone, foot_point
 
@@ -93,18 +93,5 @@ def as_checks(camera: str, frames: Sequence[FrameChecks]) -> tuple[CountCheck, .
 def _paired(followed: Sequence[NamedBox], labels: Sequence[NamedBox]) -> list[tuple[int, int]]:
     """Pairs of the same class that overlap, each once, the best first."""
     overlap = box_iou(np.array([f.box for f in followed]), np.array([t.box for t in labels]))
-    overlaps = sorted(
-        (-float(overlap[a, b]), a, b)
-        for a, mine in enumerate(followed)
-        for b, theirs in enumerate(labels)
-        if mine.class_name == theirs.class_name and overlap[a, b] >= _SAME
-    )
-    used_a: set[int] = set()
-    used_b: set[int] = set()
-    out = []
-    for _, a, b in overlaps:
-        if a not in used_a and b not in used_b:
-            used_a.add(a)
-            used_b.add(b)
-            out.append((a, b))
-    return out
+    same = [[mine.class_name == theirs.class_name for theirs in labels] for mine in followed]
+    return best_pairs(np.where(np.array(same, bool).reshape(overlap.shape), overlap, 0.0), _SAME)

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from edge.core.accuracy import box_iou
+from edge.core.accuracy import best_pairs, box_iou
 from edge.core.counts import Counted, CountLine, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
@@ -141,19 +141,8 @@ def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Pas
 
 def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int, Passer]:
     """Place of a label -> the object that it shows, each once, the best fit first, whatever their classes."""
-    out: dict[int, Passer] = {}
-    if not passers or not labels:
-        return out
     overlap = box_iou(np.array([p.box for p in passers]), np.array([label.box for label in labels]))
-    taken: set[int] = set()
-    for place in np.argsort(-overlap, axis=None, kind="stable"):
-        a, b = divmod(int(place), len(labels))
-        if overlap[a, b] < _SAME:
-            break
-        if a not in taken and b not in out:
-            taken.add(a)
-            out[b] = passers[a]
-    return out
+    return {b: passers[a] for a, b in best_pairs(overlap, _SAME)}
 
 
 def _usual(box: Box, ways: np.ndarray) -> Point:

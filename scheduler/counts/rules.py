@@ -18,13 +18,12 @@ from typing import Final
 from edge.core.alarms import CountedHour
 from edge.core.counts import Place
 from edge.core.tracks import TrackedObject
+from scheduler.counts.comparison import LEAST_WATCHED
 from scheduler.counts.minutes import MINUTE_S, SETTLED_S
 
 HOUR_S: Final = 3600
 #: Past weeks that are looked at, and how many of them must have been watched to say what is usual.
 MOST_WEEKS, LEAST_WEEKS = 8, 4
-#: Of an hour less was watched: it says nothing, neither about itself nor about what is usual.
-LEAST_WATCHED: Final = 0.9
 #: The median absolute deviation of a normal distribution is so much smaller than its standard deviation.
 _NORMAL: Final = 1.4826
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from video_clips import HEIGHT, WIDTH, make_clip, wait_for
 
-from edge.clips import mp4
+from edge import files
 from edge.clips.mp4 import boxes_path, clip_path, decode_times, drop_clip, sha256, write_clip
 from edge.clips.ring import Footage, PacketRing
 from edge.core.clips import TICKS, ClipAsked, Cut
@@ -157,10 +157,14 @@ def test_times_of_decoding_fit_any_order_of_pictures() -> None:
 def test_of_a_clip_whose_name_the_disk_cannot_make_sure_nothing_is_left(
     footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: Path) -> None:
-        raise OSError(5, "it cannot be synced")
+    synced: list[Path] = []
 
-    monkeypatch.setattr(mp4, "sync_folder", refused)
+    def refused(folder: Path) -> None:
+        synced.append(folder)
+        if len(synced) > 1:  # after that of the boxes: the video has its name
+            raise OSError(5, "it cannot be synced")
+
+    monkeypatch.setattr(files, "sync_folder", refused)
     path = clip_path(tmp_path, "gate", 6)
     with pytest.raises(StoreError):
         write_clip(path, footage, {})

@@ -12,9 +12,10 @@ from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.core.access import Principal
 from edge.core.errors import NotFound
 from edge.settings import RuleSettings
+from edge.settings.base import IDENTIFIER_PATTERN
 from web import limits
 from web.examples import alarms as examples
-from web.parts import Body, Caller, Service, Who, example, seen, takes
+from web.parts import Body, Caller, OfCamera, Service, Who, example, seen, takes
 from web.rest_router import JPEG, rest_router
 from web.roles import EVERY_OPERATOR, VIEWER, Row
 
@@ -32,8 +33,6 @@ ROLES: Final = {
     "GET /objects/{number}/picture.jpg": VIEWER,
 }
 
-_CAMERA = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-
 
 async def _alarms(service: Service) -> AlarmsService:
     return service.alarms
@@ -44,7 +43,6 @@ RuleId = Annotated[str, Path(description="id of a rule", max_length=63, examples
 Number = Annotated[int, Path(ge=1, le=2**53, description="id of an alarm or an object", examples=[17])]
 Limit = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="only those with a lower id")]
-OfCamera = Annotated[str | None, Query(pattern=_CAMERA, description="only of this camera")]
 Active = Annotated[bool | None, Query(description="only those that go on, or that have ended")]
 
 
@@ -110,7 +108,7 @@ async def list_alarms(
     limit: Limit = 100,
     before: Before = None,
     camera: OfCamera = None,
-    rule: Annotated[str | None, Query(pattern=_CAMERA, description="only of this rule")] = None,
+    rule: Annotated[str | None, Query(pattern=IDENTIFIER_PATTERN, description="only of this rule")] = None,
     active: Active = None,
 ) -> list[AlarmAnswer]:
     """Alarms, newest first. Page on with `before` = the last id. To somebody who may see some cameras only, alarms of

@@ -13,9 +13,10 @@ from edge.appliance.answers.clips import ClipAnswer, ClipBoxes
 from edge.appliance.clips_service import ClipsService
 from edge.core.access import Principal
 from edge.core.errors import InvalidValue, InvalidValues, NotFound
+from edge.settings.base import IDENTIFIER_PATTERN
 from web import limits
 from web.examples import clips as examples
-from web.parts import Body, Caller, Service, Who, example, seen
+from web.parts import Body, Caller, OfCamera, Service, Who, example, seen
 from web.rest_router import rest_router
 from web.roles import VIEWER, Row
 
@@ -30,7 +31,6 @@ ROLES: Final = {
     "GET /clips/{clip}/boxes": VIEWER,
 }
 
-_CAMERA: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 _SECONDS: Final = ("before_s", "after_s", "at_utc_s")
 _MP4: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "MP4", "content": {"video/mp4": {"schema": {"type": "string", "format": "binary"}}}},
@@ -41,7 +41,7 @@ _ASKED: Final[dict[str, Any]] = {
     "required": ["camera"],
     "additionalProperties": False,
     "properties": {
-        "camera": {"type": "string", "pattern": _CAMERA},
+        "camera": {"type": "string", "pattern": IDENTIFIER_PATTERN},
         "before_s": {"type": "number", "minimum": 0, "description": "empty: the camera's"},
         "after_s": {"type": "number", "minimum": 0, "description": "empty: the camera's"},
         "at_utc_s": {"type": "number", "description": "the moment; empty: now"},
@@ -63,7 +63,7 @@ async def list_clips(
     caller: Caller,
     limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only those with a lower id")] = None,
-    camera: Annotated[str | None, Query(pattern=_CAMERA, description="only of this camera")] = None,
+    camera: OfCamera = None,
 ) -> list[ClipAnswer]:
     """Clips, newest first. Page on with `before` = the last id. To somebody who may see some cameras only, clips of
     these are shown."""
