@@ -37,7 +37,7 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 	@bash .ci/system-packages
 
 # Tests that measure shares have the machine to themselves at the end. Before them three things run side by side: the
-# browser's tests and then injected faults, the whole appliances, which all mostly wait, and at the lowest priority, three
+# browser's tests and then injected faults, the whole appliances, which all mostly wait, and at the lowest priority, two
 # at once, all others: each with one thread, for processes of two threads would get in each other's way.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance clips commands \
@@ -51,7 +51,7 @@ test test-searches test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
-	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -n 3 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
+	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
 	{ bad=0; $(BIN)/python -m pytest tests/browser || bad=1; $(BIN)/python -m pytest tests/faults || bad=1; exit $$bad; } \
 	  > $$said/browser 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
