@@ -26,6 +26,7 @@ from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.clips_service import ClipsService
 from edge.appliance.counts_service import CountsService
+from edge.appliance.discovery_service import DiscoveryService
 from edge.appliance.fleet import FleetService
 from edge.appliance.fleet_jobs import FleetJobsService
 from edge.appliance.model_files import ModelFilesService
@@ -219,6 +220,9 @@ class ApplianceService(Protocol):
 
     @property
     def cameras(self) -> CamerasService: ...
+
+    @property
+    def discovery(self) -> DiscoveryService: ...
 
     @property
     def live(self) -> LiveService: ...

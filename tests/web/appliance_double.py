@@ -13,6 +13,7 @@ import numpy as np
 from alarms_double import DictAlarms
 from clips_double import DictClips
 from counts_double import DictCounts
+from discovery_double import OneDiscovery
 from events_double import DictEvents
 from fleet_double import DictAllBoxes, DictFleet, DictFleetJobs
 from model_files_double import TupleModelFiles
@@ -107,6 +108,7 @@ class DictAppliance:
         self._events = itertools.count(1)
         self.state = DictState(self)
         self.cameras = DictCameras(self)
+        self.discovery = OneDiscovery()
         self.live = DictLive(self)
         self.labelled = DictLabelled(self)
         self.retraining = DictRetraining(self)
