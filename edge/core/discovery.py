@@ -26,7 +26,8 @@ PROPOSALS: tuple[Verdict, ...] = ("proposed", "nearest")
 @dataclass(frozen=True)
 class MediaProfile:
     """A stream that a device offers. `codec` "h264", "h265" or the device's own word in small letters, "" where the
-    profile has no encoder; `width`, `height` in pixels; `fps` and `bitrate_kbps` at most, 0: not said. `url` has no credentials in it, "" where `address_fault` says why."""
+    profile has no encoder; `width`, `height` in pixels; `fps` and `bitrate_kbps` at most, 0: not said. `url` has no
+    credentials in it, "" where `address_fault` says why."""
 
     token: str
     name: str

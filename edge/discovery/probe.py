@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -60,9 +61,7 @@ async def listen(own: Sequence[Interface], seconds: float, port: int = WS_DISCOV
     try:
         for interface in own:
             try:
-                opened = await loop.create_datagram_endpoint(
-                    lambda i=interface: _Ear(heard, i), sock=_socket(interface)
-                )
+                opened = await loop.create_datagram_endpoint(partial(_Ear, heard, interface), sock=_socket(interface))
             except OSError:
                 continue
             transports.append(opened[0])
