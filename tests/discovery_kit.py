@@ -61,7 +61,7 @@ class Stream:
 STREAMS = (
     Stream("main", "H265", 3840, 2160, 25, 8192),
     Stream("sub", "H264", 704, 576, 15, 512),
-    Stream("third", "H264", 320, 180, 10, 128),
+    Stream("third", "H264", 256, 144, 10, 128),
 )
 
 
