@@ -20,7 +20,6 @@ from edge.appliance.cameras import Cameras
 from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.counts_opened import open_counts
-from edge.appliance.discovery import Discovery
 from edge.appliance.fleet import Fleet
 from edge.appliance.fleet_jobs import FleetJobs
 from edge.appliance.housekeeping import Housekeeping
@@ -101,7 +100,6 @@ class Services:
     fleet: Fleet
     all_boxes: AllBoxes
     fleet_jobs: FleetJobs
-    discovery: Discovery
 
 
 def _camera_gone(alarms: Alarms, counts: ObjectCounts, clips: Clips, camera: str, words: str) -> None:
@@ -315,7 +313,6 @@ class Appliance:
             fleet,
             AllBoxes(me, answers, live, agent, fleet.status),
             fleet_jobs,
-            Discovery(site, self.access_control, self._memory_limit()),
         )  # fmt: skip
 
     def _own_agent(self) -> OwnAgent | None:

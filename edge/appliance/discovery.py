@@ -1,4 +1,4 @@
-"""The search for cameras: who answers, and which of its streams is proposed."""
+"""The search for cameras: devices that answer, with the stream of each that is proposed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edge.settings import CameraSearch, SiteSettings, parse
 from scheduler.substreams import judge
 
 
-class Discovery:
+class CameraDiscovery:
     """Implements `DiscoveryService`: one search at a time. `memory_limit` bytes may be used to read the site's
     student."""
 

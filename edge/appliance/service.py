@@ -78,6 +78,9 @@ class StateService(Protocol):
 class CamerasService(Protocol):
     """Cameras, their settings and their state."""
 
+    @property
+    def discovery(self) -> DiscoveryService: ...
+
     def all(self) -> list[CameraAnswer]:
         """Every camera."""
 
@@ -220,9 +223,6 @@ class ApplianceService(Protocol):
 
     @property
     def cameras(self) -> CamerasService: ...
-
-    @property
-    def discovery(self) -> DiscoveryService: ...
 
     @property
     def live(self) -> LiveService: ...

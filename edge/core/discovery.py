@@ -1,4 +1,4 @@
-"""Cameras that answer a search of the network: what they say of themselves, and what of it is good for a camera."""
+"""Cameras that answer a search of the network, and the streams that they offer."""
 
 from __future__ import annotations
 

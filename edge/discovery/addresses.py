@@ -72,7 +72,7 @@ def interfaces(network: str = "") -> tuple[Interface, ...]:
             wanted = ipaddress.IPv4Network(network, strict=False)
         except ValueError:
             raise InvalidValue("network", network, "an IPv4 network such as 10.0.0.0/24") from None
-    found = sorted(_own(), key=lambda i: (i.is_loopback, i))
+    found = sorted(own_interfaces(), key=lambda i: (i.is_loopback, i))
     chosen = tuple(i for i in found if wanted is None or i.ip in wanted)
     if wanted is not None and not chosen:
         own = ", ".join(sorted({str(i.network) for i in found}))
@@ -80,7 +80,8 @@ def interfaces(network: str = "") -> tuple[Interface, ...]:
     return chosen
 
 
-def _own() -> set[Interface]:
+def own_interfaces() -> set[Interface]:
+    """This machine's IPv4 addresses with their networks."""
     found = set()
     for addresses in psutil.net_if_addrs().values():
         for one in addresses:

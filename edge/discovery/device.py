@@ -52,7 +52,7 @@ async def ask(order: DeviceOrder, device_s: float, answer_s: float) -> FoundDevi
     found = FoundDevice(shown(order.service), order.name, order.hardware)
     try:
         async with asyncio.timeout(device_s):
-            return await _Asked(order, found, answer_s).all()
+            return await _Conversation(order, found, answer_s).all()
     except _Fault as error:
         return replace(found, fault=error.fault, elsewhere=error.elsewhere)
     except TimeoutError:
@@ -76,7 +76,7 @@ def _fault(error: OnvifError) -> DeviceFault:
     return "unreachable" if isinstance(cause, httpx.ConnectError) else "unreadable"
 
 
-class _Asked:
+class _Conversation:
     """One conversation with a device."""
 
     def __init__(self, order: DeviceOrder, found: FoundDevice, answer_s: float) -> None:

@@ -35,7 +35,7 @@ _WEB: Final = ("http", "https")
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """An answer to a probe. `service`: the address at `sender` of its device service, "" where all that it gives are of
     another host, `elsewhere`."""
 
@@ -50,13 +50,13 @@ class Answer:
 class Heard:
     """Each device once."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ProbeAnswer, ...]
     losses: SearchLosses
 
 
 async def listen(own: Sequence[Interface], seconds: float, port: int = WS_DISCOVERY_PORT) -> Heard:
     """Probe on every address of `own` and listen for so many seconds. A network that cannot be probed is left out."""
-    loop, heard = asyncio.get_running_loop(), _Hearing()
+    loop, heard = asyncio.get_running_loop(), Hearing()
     transports: list[asyncio.DatagramTransport] = []
     try:
         for interface in own:
@@ -89,19 +89,21 @@ def _socket(interface: Interface) -> socket.socket:
     return made
 
 
-class _Hearing:
-    """What was heard on all networks."""
+class Hearing:
+    """The answers that came on all networks, and those that were not used."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, str], Answer] = {}
+        self._answers: dict[tuple[str, str], ProbeAnswer] = {}
         self._by_sender: Counter[str] = Counter()
         self._read = self._outside = self._unreadable = self._over = 0
 
     def all(self) -> Heard:
+        """Until now."""
         answers = tuple(sorted(self._answers.values(), key=lambda a: (a.sender, a.service)))
         return Heard(answers, SearchLosses(self._outside, self._unreadable, self._over))
 
     def take(self, data: bytes, sender: str, interface: Interface) -> None:
+        """An answer that came from the address `sender` to that of `interface`."""
         if ipaddress.ip_address(sender) not in interface.network:
             self._outside += 1
             return
@@ -119,7 +121,7 @@ class _Hearing:
             except InvalidValue:  # an address that is none
                 self._unreadable += 1
 
-    def _keep(self, answer: Answer) -> None:
+    def _keep(self, answer: ProbeAnswer) -> None:
         key = (answer.sender, answer.service or answer.elsewhere)
         of_one = sum(sender == answer.sender for sender, _ in self._answers)
         if key not in self._answers and of_one >= _MOST_OF_ONE:
@@ -129,7 +131,7 @@ class _Hearing:
 
 
 class _Ear(asyncio.DatagramProtocol):
-    def __init__(self, heard: _Hearing, interface: Interface) -> None:
+    def __init__(self, heard: Hearing, interface: Interface) -> None:
         self._heard, self._interface = heard, interface
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
@@ -139,10 +141,10 @@ class _Ear(asyncio.DatagramProtocol):
         """A network that takes no multicast: no answers come of it."""
 
 
-def _answer(match: DiscoveredDevice, sender: str) -> Answer:
+def _answer(match: DiscoveredDevice, sender: str) -> ProbeAnswer:
     name, hardware = words(unquote(match.name)), words(unquote(match.hardware))
     hosts = {x: host_of(x, _WEB) for x in match.xaddrs}
     own = [x for x, host in hosts.items() if same_host(host, {sender}) and "@" not in x]
     if any(hosts.values()) and not own:
-        return Answer(sender, "", words(next(h for h in hosts.values() if h)), name, hardware)
-    return Answer(sender, service_of(own[0] if own else sender), "", name, hardware)
+        return ProbeAnswer(sender, "", words(next(h for h in hosts.values() if h)), name, hardware)
+    return ProbeAnswer(sender, service_of(own[0] if own else sender), "", name, hardware)

@@ -1,4 +1,4 @@
-"""A search of the network: who answers a probe, and what each of them offers."""
+"""A search of the network: devices that answer a probe, and the streams of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onveef.wsdiscovery import WS_DISCOVERY_PORT
 from edge.core.discovery import FoundDevice, SearchLosses, SearchOrder, SearchResult
 from edge.discovery.addresses import Interface, interfaces, service_of, shown
 from edge.discovery.device import DeviceOrder, ask
-from edge.discovery.probe import Answer, listen
+from edge.discovery.probe import ProbeAnswer, listen
 
 _MOST_DEVICES: Final = 256
 
@@ -53,7 +53,7 @@ async def search(
     return SearchResult(tuple(sorted(devices, key=lambda d: d.address)), losses)
 
 
-def _elsewhere(answer: Answer) -> FoundDevice:
+def _elsewhere(answer: ProbeAnswer) -> FoundDevice:
     return FoundDevice(answer.sender, answer.name, answer.hardware, "elsewhere", answer.elsewhere)
 
 

@@ -1,4 +1,4 @@
-"""What is looked at before XML of a device is read: its size, its depth, whether it is XML at all."""
+"""Checks of XML that a device sent, before it is read: its size, its depth, whether it is XML at all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ _MOST_ELEMENTS: Final = 20_000
 
 
 def fault_of(text: str | bytes) -> Literal["unreadable", "too_large"] | None:
-    """None: it can be read. The library looks for an element in all that is below another, for each of these: what is
-    nested a thousand times would take it hours. Entities are refused by its parser, so a bomb of them is
-    `unreadable`."""
+    """None: it can be read. Within each element the library searches all that is below it, which takes hours where
+    thousands are nested. Its parser refuses entities, so a bomb of them is `unreadable`."""
     root = parse_xml(text)
     if root is None:
         return "unreadable"

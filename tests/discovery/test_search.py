@@ -10,7 +10,7 @@ from discovery_kit import BOMB, Device, answering, match, served
 from edge.core.discovery import SearchOrder
 from edge.discovery import addresses
 from edge.discovery.addresses import interfaces
-from edge.discovery.probe import listen
+from edge.discovery.probe import Hearing, listen
 from edge.discovery.search import SearchTimes, search
 
 QUICK = SearchTimes(listen_s=0.3, answer_s=1.0, device_s=3.0, all_s=5.0)
@@ -55,16 +55,14 @@ async def test_answers_from_outside_the_network_are_counted() -> None:
     with answering([match("http://127.0.0.1/x")]) as port:
         inside = await listen(elsewhere, 0.2, port)
     assert len(inside.answers) == 1
-    from edge.discovery.probe import _Hearing
-
-    heard = _Hearing()
+    heard = Hearing()
     heard.take(match("http://192.0.2.5/x"), "192.0.2.5", LOOPBACK[0])
     assert heard.all().answers == ()
     assert heard.all().losses.outside == 1
 
 
 def test_a_network_is_one_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "_own", lambda: {LOOPBACK[0], ipaddress.IPv4Interface("10.1.2.3/24")})
+    monkeypatch.setattr(addresses, "own_interfaces", lambda: {LOOPBACK[0], ipaddress.IPv4Interface("10.1.2.3/24")})
     assert [str(i.ip) for i in interfaces()] == ["10.1.2.3", "127.0.0.1"]
     assert [str(i.ip) for i in interfaces("10.1.2.0/24")] == ["10.1.2.3"]
     assert [str(i.ip) for i in interfaces("127.0.0.0/8")] == ["127.0.0.1"]

@@ -108,7 +108,6 @@ class DictAppliance:
         self._events = itertools.count(1)
         self.state = DictState(self)
         self.cameras = DictCameras(self)
-        self.discovery = OneDiscovery()
         self.live = DictLive(self)
         self.labelled = DictLabelled(self)
         self.retraining = DictRetraining(self)
@@ -116,11 +115,9 @@ class DictAppliance:
         self.models = DictModels(self)
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
-        self.fleet = DictFleet()
+        self.fleet, self.fleet_jobs = DictFleet(), DictFleetJobs()
         self.all_boxes = DictAllBoxes(jpeg(1))
-        self.fleet_jobs = DictFleetJobs()
-        self.events = DictEvents(self)
-        self.secrets = DictSecrets(self)
+        self.events, self.secrets = DictEvents(self), DictSecrets(self)
         for camera in cameras:
             self.put(parse(CameraSettings, settings(camera)))
 
@@ -325,7 +322,7 @@ class DictCameras:
     """Implements `CamerasService`."""
 
     def __init__(self, box: DictAppliance) -> None:
-        self.box = box
+        self.box, self.discovery = box, OneDiscovery()
 
     def all(self) -> list[CameraAnswer]:
         return [self.one(c) for c in self.box.kept]

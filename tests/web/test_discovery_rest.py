@@ -16,7 +16,7 @@ from appliance_double import DictAppliance
 from discovery_kit import Device, served
 
 from edge.appliance.access_control import AccessControl
-from edge.appliance.discovery import Discovery
+from edge.appliance.discovery import CameraDiscovery
 from edge.core.clock import SystemClock
 from edge.core.errors import Conflict
 from edge.discovery import addresses
@@ -37,22 +37,28 @@ async def test_who_may_search_and_that_it_is_recorded(tmp_path: Path, sqlite_tem
         bad = await client.post("/discovery", json={"addresses": [""], "fps": 0, "password": "x"}, headers=admin)
     assert bad.status_code == 422
     assert {p["path"] for p in bad.json()["error"]["problems"]} == {"addresses[0]", "fps", "password"}
-    assert [a.username for a in box.discovery.asked] == ["viewer"]
+    assert [a.username for a in box.cameras.discovery.asked] == ["viewer"]
     with contextlib.closing(Store(None, tmp_path)) as store:
         recorded = [(r.subject, r.action) for r in store.audit(limit=5)]
     assert [a for a in recorded if a[1] == "searched for cameras"], recorded
 
 
 @pytest.fixture
-def discovery(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Discovery:
-    monkeypatch.setattr(addresses, "_own", lambda: {ipaddress.IPv4Interface("127.0.0.1/8")})
+def access(tmp_path: Path, sqlite_template: Path) -> AccessControl:
     shutil.copy(sqlite_template, tmp_path / "magpie.db")
-    store = Store(None, tmp_path)
-    return Discovery(SiteSettings(site="yard"), AccessControl(store, tmp_path, AccessSettings(), SystemClock()), 2**31)
+    return AccessControl(Store(None, tmp_path), tmp_path, AccessSettings(), SystemClock())
 
 
-async def test_the_service_asks_a_device_with_a_kept_password(discovery: Discovery) -> None:
-    discovery._access_control.put_secret("cameras", "s3cret-pa55", "test")
+@pytest.fixture
+def discovery(access: AccessControl, monkeypatch: pytest.MonkeyPatch) -> CameraDiscovery:
+    monkeypatch.setattr(addresses, "own_interfaces", lambda: {ipaddress.IPv4Interface("127.0.0.1/8")})
+    return CameraDiscovery(SiteSettings(site="yard"), access, 2**31)
+
+
+async def test_the_service_asks_a_device_with_a_kept_password(
+    discovery: CameraDiscovery, access: AccessControl
+) -> None:
+    access.put_secret("cameras", "s3cret-pa55", "test")
     device = Device(username="viewer", password="s3cret-pa55")
     with served(device):
         asked = {"addresses": [device.address], "username": "viewer", "password_from": "secret:cameras"}
@@ -76,7 +82,7 @@ async def test_the_service_asks_a_device_with_a_kept_password(discovery: Discove
         ({"addresses": ["ftp://camera"]}, "addresses"),
     ],
 )
-async def test_what_cannot_be_asked(discovery: Discovery, asked: dict[str, Any], field: str) -> None:
+async def test_what_cannot_be_asked(discovery: CameraDiscovery, asked: dict[str, Any], field: str) -> None:
     for _ in range(2):  # a search that failed is over
         with pytest.raises(ValueError, match=field):
             await discovery.search(asked)

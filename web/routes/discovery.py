@@ -19,4 +19,4 @@ ROLES: Final = {"POST /discovery": Row("admin", every_camera=True, audit="search
 async def discover_cameras(body: Body, service: Service) -> FoundCameras:
     """Ask the network for ONVIF cameras (WS-Discovery), or given addresses, and each camera for its streams; the one
     that fits a student best is proposed. Nothing is kept. Takes up to 45 s; one search at a time."""
-    return await service.discovery.search(body)
+    return await service.cameras.discovery.search(body)
