@@ -104,7 +104,7 @@ export function CameraSearch({ draft, withSecret, secret, onPick }: Props) {
         {found !== null && <p>{summary(found)}</p>}
       </div>
       {error !== null && <ErrorBox what="The network was not searched" error={error} />}
-      {found?.cameras.map((camera) => <OneFound key={camera.address} camera={camera} onPick={onPick} />)}
+      {found?.cameras.map((camera) => <OneFound key={`${camera.address} ${camera.elsewhere}`} camera={camera} onPick={onPick} />)}
     </section>
   );
 }
