@@ -31,7 +31,7 @@ async def test_a_device_tells_its_streams(newer: bool) -> None:
     assert found.profiles[1].url == "rtsp://127.0.0.1:554/sub?a=1&b=2"
 
 
-async def test_a_password_is_sent_as_a_digest_and_only_where_it_is_asked_for() -> None:
+async def test_a_password_is_sent_as_a_digest_and_not_with_the_first_question() -> None:
     device = Device(username="viewer", password="s3cret-pa55")
     found = await only(device, "viewer", "s3cret-pa55")
     assert found.fault is None
