@@ -41,7 +41,7 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 # at once, all others: each with one thread, for processes of two threads would get in each other's way.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance clips commands \
-	contracts core demo detectors engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
+	contracts core demo detectors discovery engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
 	scheduler serving settings simulation store students tracking training upkeep web)
 ALONE := $(filter-out tests/__pycache__ tests/browser tests/faults tests/clusters tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 

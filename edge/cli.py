@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db": ("db", "create or upgrade the database"),
     "user": ("user", "add and change who may come in; set-up and log-in links; API tokens"),
     "apply": ("apply", "make a running appliance like a site configuration; shows the difference first"),
+    "cameras": ("cameras", "search the network for cameras and list the streams that they offer"),
     "counts": ("counts", "counted objects of a camera over a time, each with how true it is"),
     "clips": ("clips", "clips of cameras: list, make, get"),
     "labels": ("labels", "people's labels into and out of files (COCO, YOLO)"),

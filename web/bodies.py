@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from edge.core.fleet_job_file import MOST_TASKS
 from edge.settings import (
     AdmissionRequest,
+    CameraSearch,
     CameraSettings,
     Identifier,
     MqttSettings,
@@ -94,6 +95,7 @@ def schemas() -> dict[str, Any]:
     found: dict[str, Any] = {}
     models: tuple[type[Settings], ...] = (
         CameraSettings,
+        CameraSearch,
         RetrainingSettings,
         RollBack,
         WhatIf,

@@ -13,6 +13,7 @@ from edge.appliance.access_control import AccessControl
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest, StateOfCamera
 from edge.appliance.answers.read import read
 from edge.appliance.camera_memory import forget, forget_pictures
+from edge.appliance.discovery import CameraDiscovery
 from edge.appliance.live import LivePictures
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
@@ -54,6 +55,7 @@ class Cameras:
         self._access_control, self._teacher, self._live = access_control, teacher, live
         self._note, self._camera_gone, self._forget_counts = note, camera_gone, forget_counts
         self._masks_changed = masks_changed
+        self.discovery = CameraDiscovery(site, access_control, self._memory_limit())
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()

@@ -26,6 +26,7 @@ from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.clips_service import ClipsService
 from edge.appliance.counts_service import CountsService
+from edge.appliance.discovery_service import DiscoveryService
 from edge.appliance.fleet import FleetService
 from edge.appliance.fleet_jobs import FleetJobsService
 from edge.appliance.model_files import ModelFilesService
@@ -76,6 +77,9 @@ class StateService(Protocol):
 
 class CamerasService(Protocol):
     """Cameras, their settings and their state."""
+
+    @property
+    def discovery(self) -> DiscoveryService: ...
 
     def all(self) -> list[CameraAnswer]:
         """Every camera."""

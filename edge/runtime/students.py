@@ -13,7 +13,7 @@ from edge.detectors.files import check_file
 from edge.models.descriptions import described
 from edge.runtime.one_off import run_once
 from edge.runtime.process import Channel
-from edge.settings import CameraSettings
+from edge.settings import DRAWN_INPUT, CameraSettings
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,26 @@ def student_of(
     named = settings.student.model or ("" if own else default)
     if not named:
         return settings.drawn_spec(), None
-    path, root = described(named, "student"), f"cameras.{settings.id}.student.model"
-    if needs_torch(path, root):
-        detector = run_once(f"read-{path.stem}", _read, (path, root), str(path), limit_bytes)
-    else:
-        detector = read_detector(path, root=root)
+    detector = _detector(named, f"cameras.{settings.id}.student.model", limit_bytes)
     return published_spec(detector, settings.classes, settings.class_map | settings.student.class_map), detector
+
+
+def input_of(student: str, limit_bytes: int | None = None) -> tuple[int, int]:
+    """Width and height in pixels of a student's usual input; `student` as the site names it, "" for one of our own
+    architectures. Raises MemoryLimitExceeded, and InvalidValue if its description cannot be read."""
+    if student:
+        detector = _detector(student, "student", limit_bytes)
+        return detector.input.width, detector.input.height
+    height, width = DRAWN_INPUT
+    return width, height
+
+
+def _detector(named: str, root: str, limit_bytes: int | None) -> OnnxSpec:
+    path = described(named, "student")
+    if needs_torch(path, root):
+        found: OnnxSpec = run_once(f"read-{path.stem}", _read, (path, root), str(path), limit_bytes)
+        return found
+    return read_detector(path, root=root)
 
 
 def _read(channel: Channel, named: tuple[Path, str]) -> None:

@@ -6,6 +6,7 @@ The same models check the YAML file, REST bodies and stored documents, so a valu
 from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission
 from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
 from edge.settings.cameras import (
+    DRAWN_INPUT,
     CameraRetraining,
     CameraSettings,
     InferenceSettings,
@@ -27,6 +28,7 @@ from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, 
 from edge.settings.parsing import merge, parse
 from edge.settings.retraining import ConfigurationSpace, RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
+from edge.settings.search import CameraSearch
 from edge.settings.serving import GrpcSettings, HttpSettings, ModelDemand, ModelName, ServingPlanning, ServingSettings
 from edge.settings.site import SiteSettings, site_schema
 from edge.settings.site_file import read_site
@@ -36,12 +38,14 @@ from edge.settings.web import AccessSettings, TlsSettings, WebSettings, local_ho
 
 __all__ = [
     "DEFAULT_RULES",
+    "DRAWN_INPUT",
     "FLEET_PORT",
     "AccessSettings",
     "AdmissionCamera",
     "AdmissionRequest",
     "CameraClips",
     "CameraRetraining",
+    "CameraSearch",
     "CameraSettings",
     "ClipSettings",
     "ConfigurationSpace",

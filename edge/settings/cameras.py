@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,6 +23,9 @@ from edge.core.masks import MOST_MASKS, Mask
 from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
 from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
 from edge.settings.clips import CameraClips
+
+#: Height and width in pixels of the usual input of a detector of our own architectures.
+DRAWN_INPUT: Final = (192, 320)
 
 
 class StudentSettings(Settings):
@@ -248,7 +251,7 @@ class CameraSettings(Settings):
         """The specification of a student of our own architectures, with their usual sizes filled in."""
         s = self.student
         if self.task == "detection":
-            architecture, size = s.architecture or "ssdlite_mobilenet_v3", (192, 320)
+            architecture, size = s.architecture or "ssdlite_mobilenet_v3", DRAWN_INPUT
         else:
             architecture, size = s.architecture or "shufflenet_v2", (64, 64)
         size = (s.input_height or size[0], s.input_width or size[1])

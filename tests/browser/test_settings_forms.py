@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from crossroads import HOSTILE, NASTY, PLAIN, Crossroads
+from discovery_kit import Device, Stream, served
 from visits import Visit, Visits
 
 from benchmarks.dashboard_box import good
@@ -57,7 +58,16 @@ async def test_a_camera_is_tried_added_changed_and_removed(visits: Visits, cross
     await page.get_by_role("textbox", name="Address").fill("rtsp://127.0.0.1:9/nothing")
     await press(visit, "Test the connection")
     await page.get_by_role("status").get_by_text("refused").wait_for()
-    await page.get_by_role("textbox", name="Address").fill(like["url"])
+    with served(Device((Stream("main", "H265", 3840, 2160, 25), Stream("sub", url=like["url"])))) as device:
+        await page.get_by_label("Search at").fill(device.address)
+        await press(visit, "Search the network")
+        await page.get_by_text("One camera answered.").wait_for()
+    proposed = page.get_by_role("row").filter(has_text="Proposed")
+    assert "640 × 360" in await proposed.inner_text()
+    assert not await visit.too_wide()
+    await proposed.get_by_role("button", name="Use sub of Heron H-2").click()
+    assert await page.get_by_role("textbox", name="Address").input_value() == like["url"]
+    assert await page.get_by_label("Name", exact=True).input_value() == THIRD, "a name that was typed stays"
     await page.get_by_label("User name").fill(like["username"])
     await page.get_by_text("More", exact=True).click()
     await page.get_by_label("Password reference").fill(like["password_from"])

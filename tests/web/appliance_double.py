@@ -13,6 +13,7 @@ import numpy as np
 from alarms_double import DictAlarms
 from clips_double import DictClips
 from counts_double import DictCounts
+from discovery_double import OneDiscovery
 from events_double import DictEvents
 from fleet_double import DictAllBoxes, DictFleet, DictFleetJobs
 from model_files_double import TupleModelFiles
@@ -114,11 +115,9 @@ class DictAppliance:
         self.models = DictModels(self)
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
-        self.fleet = DictFleet()
+        self.fleet, self.fleet_jobs = DictFleet(), DictFleetJobs()
         self.all_boxes = DictAllBoxes(jpeg(1))
-        self.fleet_jobs = DictFleetJobs()
-        self.events = DictEvents(self)
-        self.secrets = DictSecrets(self)
+        self.events, self.secrets = DictEvents(self), DictSecrets(self)
         for camera in cameras:
             self.put(parse(CameraSettings, settings(camera)))
 
@@ -323,7 +322,7 @@ class DictCameras:
     """Implements `CamerasService`."""
 
     def __init__(self, box: DictAppliance) -> None:
-        self.box = box
+        self.box, self.discovery = box, OneDiscovery()
 
     def all(self) -> list[CameraAnswer]:
         return [self.one(c) for c in self.box.kept]

@@ -1049,6 +1049,43 @@ export type FleetWallCamera = {
   answers_per_s: number;
 };
 
+/** A device that answered. `fault` says why nothing is known of its streams; `elsewhere`: the other host that it
+ * names, which was not asked; `streams_lost`: streams beyond the limit, or that could not be read. */
+export type FoundCamera = {
+  address: string;
+  name: string;
+  hardware: string;
+  fault: "unreachable" | "silent" | "refused" | "elsewhere" | "redirected" | "too_large" | "unreadable" | "no_profiles" | null;
+  elsewhere: string;
+  streams: FoundStream[];
+  streams_lost: number;
+};
+
+/** Devices by address. Of the answers that are not among them `outside` came from another network than asked,
+ * `unreadable` could not be read, `over` are beyond the limits. */
+export type FoundCameras = {
+  cameras: FoundCamera[];
+  need: NeedAnswer;
+  outside: number;
+  unreadable: number;
+  over: number;
+};
+
+/** A stream that a device offers. `codec` "": it has no encoder; `width`, `height` in pixels; `fps` and
+ * `bitrate_kbps` at most, 0 where the device does not say; `url` without credentials, "" where there is none that can
+ * be used. `verdict`: whether it is proposed for a camera, or why not. */
+export type FoundStream = {
+  token: string;
+  name: string;
+  codec: string;
+  width: number;
+  height: number;
+  fps: number;
+  bitrate_kbps: number;
+  url: string;
+  verdict: "proposed" | "nearest" | "dearer" | "no_encoder" | "codec" | "too_small" | "too_slow" | "no_address" | "elsewhere" | "password_in_address";
+};
+
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
  * came too slowly. */
 export type FrontAnswer = {
@@ -1556,6 +1593,13 @@ export type MqttAnswer = {
   discovery_prefix: string;
   queue: QueueSettings;
   state: OutputState;
+};
+
+/** The picture that is wanted: it need not be enlarged to fill `width` x `height` pixels, `fps` times a second. */
+export type NeedAnswer = {
+  width: number;
+  height: number;
+  fps: number;
 };
 
 /** A token that was made; the token itself is told only here. */

@@ -16,6 +16,7 @@ import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { toast } from "../parts/toasts";
 import { href } from "../router";
 import { may, seesAll, whyNot } from "../session";
+import { CameraSearch } from "./camera_search";
 import "../styles/settings.css";
 
 /** A camera's first model is made before the answer comes, and a connection is tried for some ten seconds. */
@@ -189,6 +190,17 @@ export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
   return (
     <>
       {!changeable ? <p class="quiet">{whyNot(isNew ? "admin" : "operator")}</p> : !admin && <p class="quiet">Address and password: {whyNot("admin")}</p>}
+      {isNew && admin && (
+        <CameraSearch
+          draft={form.draft}
+          withSecret={withSecret}
+          secret={password !== ""}
+          onPick={(url, name) => {
+            form.replace({ ...form.draft, url, ...(form.draft["name"] === "" ? { name: name.slice(0, 120) } : {}) });
+            toast(`The address of ${name} is in the form`);
+          }}
+        />
+      )}
       <div class="camera-form">
         <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">
           <SchemaFields

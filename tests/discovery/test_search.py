@@ -1,0 +1,72 @@
+"""A search by multicast on loopback: who answers is asked, what is no answer is counted."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from discovery_kit import BOMB, Device, answering, match, served
+
+from edge.core.discovery import SearchOrder
+from edge.discovery import addresses
+from edge.discovery.addresses import interfaces
+from edge.discovery.probe import Hearing, listen
+from edge.discovery.search import SearchTimes, search
+
+QUICK = SearchTimes(listen_s=0.3, answer_s=1.0, device_s=3.0, all_s=5.0)
+LOOPBACK = (ipaddress.IPv4Interface("127.0.0.1/8"),)
+
+
+async def test_a_camera_finds_itself() -> None:
+    with served(Device()) as device, answering([match(f"http://[fe80::1]/x http://{device.address}/onvif/x")]) as port:
+        result = await search(SearchOrder(), QUICK, LOOPBACK, port)
+    (found,) = result.devices
+    assert (found.address, found.name, found.hardware) == (device.address, "Yard gate", "Heron H-2")
+    assert [p.token for p in found.profiles] == ["main", "sub", "third"]
+    assert device.told.count("GetProfiles") == 1, "each device is asked once, however often it answers"
+
+
+async def test_an_answer_that_names_another_host_is_told_and_nobody_is_asked() -> None:
+    with served(Device()) as device:
+        other = f"http://127.0.0.2:{device.port}/onvif/device_service"
+        with answering([match(other), match("http://user:pa55@127.0.0.1/x", endpoint="urn:uuid:2")]) as port:
+            result = await search(SearchOrder(), QUICK, LOOPBACK, port)
+    assert [(d.fault, d.elsewhere) for d in result.devices] == [("elsewhere", "127.0.0.2"), ("elsewhere", "127.0.0.1")]
+    assert device.told == []
+
+
+async def test_what_is_no_answer_is_counted() -> None:
+    deep = b"<ProbeMatch>" * 2000 + b"</ProbeMatch>" * 2000
+    with answering([b"\xff\xfe", BOMB.encode(), b"<a/>", deep]) as port:
+        heard = await listen(LOOPBACK, 0.3, port)
+    assert heard.answers == ()
+    assert heard.losses.unreadable == 8, "to each of two probes"
+
+
+async def test_ten_thousand_answers_of_one_address_are_bounded_and_counted() -> None:
+    with answering([match(f"http://127.0.0.1:{n}/x", endpoint=f"urn:uuid:{n}") for n in range(1, 5001)]) as port:
+        heard = await listen(LOOPBACK, 0.6, port)
+    assert 0 < len(heard.answers) <= 32
+    assert heard.losses.over > 0
+
+
+async def test_answers_from_outside_the_network_are_counted() -> None:
+    elsewhere = (ipaddress.IPv4Interface("127.0.0.1/32"),)
+    with answering([match("http://127.0.0.1/x")]) as port:
+        inside = await listen(elsewhere, 0.2, port)
+    assert len(inside.answers) == 1
+    heard = Hearing()
+    heard.take(match("http://192.0.2.5/x"), "192.0.2.5", LOOPBACK[0])
+    assert heard.all().answers == ()
+    assert heard.all().losses.outside == 1
+
+
+def test_a_network_is_one_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "own_interfaces", lambda: {LOOPBACK[0], ipaddress.IPv4Interface("10.1.2.3/24")})
+    assert [str(i.ip) for i in interfaces()] == ["10.1.2.3", "127.0.0.1"]
+    assert [str(i.ip) for i in interfaces("10.1.2.0/24")] == ["10.1.2.3"]
+    assert [str(i.ip) for i in interfaces("127.0.0.0/8")] == ["127.0.0.1"]
+    with pytest.raises(ValueError, match=r"10\.1\.2\.0/24, 127\.0\.0\.0/8"):
+        interfaces("192.0.2.0/24")
+    with pytest.raises(ValueError, match="network: got 'yard'"):
+        interfaces("yard")
