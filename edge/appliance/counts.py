@@ -115,8 +115,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `minutes`, `reports`, `facts` and `settled` follow them, `passed` gets every object that is counted; `counted` has the objects counted since the start by
-    camera, place and class, `lost` the records that could not be kept."""
+    `minutes`, `reports`, `facts` and `settled` follow them, `passed` gets every object that is counted; `counted` has
+    the objects counted since the start by camera, place and class, `lost` the records that could not be kept."""
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import date
 from zoneinfo import ZoneInfo
 
@@ -37,7 +38,7 @@ def test_each_object_of_the_day_is_in_the_one_bucket_of_its_time(
     buckets = by_bucket(day, bucket_s, came)
     assert buckets[0].from_utc_s == day.from_utc_s
     assert buckets[-1].to_utc_s == day.to_utc_s
-    assert all(a.to_utc_s == b.from_utc_s for a, b in zip(buckets, buckets[1:], strict=False))
+    assert all(a.to_utc_s == b.from_utc_s for a, b in itertools.pairwise(buckets))
     assert all(0 < b.to_utc_s - b.from_utc_s <= bucket_s for b in buckets)
     for bucket in buckets:
         inside = [c.class_name for c in came if bucket.from_utc_s <= c.began_utc_s < bucket.to_utc_s]
