@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("apply", "make a running appliance like a site configuration; shows the difference first"),
     "counts": ("counts", "counted objects of a camera over a time, each with how true it is"),
     "clips": ("clips", "clips of cameras: list, make, get"),
+    "objects": ("objects", "objects found by camera, class, place, time and stay; a camera's day"),
     "labels": ("labels", "people's labels into and out of files (COCO, YOLO)"),
     "backup": ("backup", "save everything the appliance remembers in one file"),
     "restore": ("restore", "put a back-up in place"),

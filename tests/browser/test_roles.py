@@ -9,7 +9,8 @@ from visits import Visits
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
 
 PAGES = (
-    "#/wall", f"#/camera/{PLAIN}", "#/windows", "#/windows/2", "#/counts", "#/find", f"#/day/{PLAIN}", "#/serving", "#/tenants", "#/fleet",
+    "#/wall", f"#/camera/{PLAIN}", "#/windows", "#/windows/2", "#/counts", "#/serving", "#/tenants", "#/fleet",
+    "#/find", f"#/day/{PLAIN}",
     "#/system", "#/system/alarms", "#/system/journal", "#/system/log", "#/settings/cameras", "#/settings/retraining",
     "#/settings/rules", "#/settings/users", "#/settings/outputs", "#/settings/secrets", "#/settings/audit",
 )  # fmt: skip

@@ -54,7 +54,7 @@ class DictFinder:
             raise InvalidValue("day", day.isoformat(), f"a day up to today, {example.today}")
         span = DaySpan(example.from_utc_s, example.to_utc_s)
         buckets = by_bucket(span, bucket_s, ())
-        counts = {n: {"car": 1 + n % 7, "person": n % 3} for n in range(40, min(100, len(buckets)))}
+        counts = {n: {"car": 1 + n % 7, "person": n % 3} for n in range(len(buckets) // 4, len(buckets) // 2)}
         return replace(
             example, camera=camera, day=example.today if day is None else day.isoformat(), bucket_s=bucket_s,
             hours=by_name(tuple[HourOfDay, ...], hours(span, None)),
