@@ -84,7 +84,10 @@ class FindingPart(Part):
                     rows = rows[:limit]
                     then = FoundAfter(float(rows[-1]["began_utc_s"]), int(rows[-1]["id"]))
                     break
-                end = c.execute(sa.select(inner.c.began_utc_s, inner.c.id).offset(most - 1)).first()
+                ordered = sa.select(inner.c.began_utc_s, inner.c.id).order_by(
+                    inner.c.began_utc_s.desc(), inner.c.id.desc()
+                )
+                end = c.execute(ordered.offset(most - 1).limit(1)).first()
                 then = None if end is None else FoundAfter(float(end[0]), int(end[1]))
                 if then is None:
                     break
@@ -199,15 +202,18 @@ def _within(column: Any, span: DaySpan) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _looked_at(wanted: ObjectSearch, after: FoundAfter | None, cameras: Collection[str] | None) -> sa.Select[Any]:
     """The objects that are looked at, in their order: by what an index can tell."""
+    query: sa.Select[Any]
+    began: sa.Column[Any]
+    number: sa.Column[Any]
     place = ("line", wanted.line) if wanted.line is not None else ("zone", wanted.zone)
     if place[1] is not None:
         began, number = _p.began_utc_s, _p.object
-        query: sa.Select[Any] = sa.select(number.label("id"), began, _p.way).where(
-            _p.kind == place[0], _p.name == place[1]
-        )
+        columns: tuple[Any, ...] = (number.label("id"), began, _p.way)
+        query = sa.select(*columns).where(_p.kind == place[0], _p.name == place[1])
     else:
         began, number = _o.began_utc_s, _o.id
-        query = sa.select(number.label("id"), began)
+        columns = (number.label("id"), began)
+        query = sa.select(*columns)
         named = set(wanted.cameras) if cameras is None else set(cameras) & set(wanted.cameras or cameras)
         if len(named) == 1:
             query = query.where(_o.camera == named.pop())
