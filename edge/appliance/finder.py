@@ -1,4 +1,4 @@
-"""Finds objects, and tells a camera's day: what was recorded, put together."""
+"""Finds objects, and puts the records of a camera's day together."""
 
 from __future__ import annotations
 

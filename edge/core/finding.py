@@ -1,4 +1,4 @@
-"""The search of objects, and a camera's day: what is asked, and what both are made of. Times are UTC epoch seconds."""
+"""Values of the search of objects and of a camera's day. Times are UTC epoch seconds."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _within(column: Any, span: DaySpan) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _looked_at(wanted: ObjectSearch, after: FoundAfter | None, cameras: Collection[str] | None) -> sa.Select[Any]:
-    """The objects that are looked at, in their order: by what an index can tell."""
+    """The objects that are looked at, in their order: chosen by indexed columns."""
     query: sa.Select[Any]
     began: sa.Column[Any]
     number: sa.Column[Any]
@@ -233,7 +233,7 @@ def _way(wanted: ObjectSearch, inner: sa.Subquery) -> tuple[sa.ColumnElement[boo
 
 
 def _conditions(wanted: ObjectSearch, cameras: Collection[str] | None, now: float) -> list[sa.ColumnElement[bool]]:
-    """What only the objects themselves tell."""
+    """Conditions on the objects themselves."""
     found: list[sa.ColumnElement[bool]] = []
     for column, names in ((_o.camera, wanted.cameras), (_o.class_name, wanted.classes)):
         if names:

@@ -115,8 +115,8 @@ def _missing(minutes: Iterable[WatchedTime]) -> list[tuple[float, float]]:
 
 
 def _without(first: float, last: float, told: Iterable[Outage], end_utc_s: float) -> list[tuple[float, float]]:
-    """A time without the outages that are told already. What is left of less than a minute beside one of them belongs
-    to it: minutes are watched whole or not."""
+    """A time without the outages that are told already. A rest of less than a minute beside one of them belongs to
+    it: minutes are watched whole or not."""
     left = [(first, last)]
     for outage in told:
         to = end_utc_s if outage.to_utc_s is None else outage.to_utc_s
