@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cameras": ("cameras", "search the network for cameras and list the streams that they offer"),
     "counts": ("counts", "counted objects of a camera over a time, each with how true it is"),
     "clips": ("clips", "clips of cameras: list, make, get"),
+    "objects": ("objects", "objects found by camera, class, place, time and stay; a camera's day"),
     "labels": ("labels", "people's labels into and out of files (COCO, YOLO)"),
     "backup": ("backup", "save everything the appliance remembers in one file"),
     "restore": ("restore", "put a back-up in place"),

@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from edge.appliance.picture_files import PictureFiles
 from edge.core.alarms import Alarm
+from edge.core.counts import Counted, Place
 from edge.core.errors import InvalidValue, MagpieError
+from edge.core.finding import PlacePassed
 from edge.core.tracks import TrackedObject
 from edge.store.alarms import PictureOwner
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
+
+Key = TypeVar("Key", int, tuple[int, Place])
 
 #: Records that wait for the database; then the oldest give way, and are counted.
 _MOST_WAITING = 5000
@@ -24,13 +28,14 @@ _WRITE_EVERY_S = 1.0
 
 
 class AlarmRecords:
-    """Of each alarm and object the newest record waits, and of each the newest picture. `lost_records` and
-    `lost_pictures` count what could not be kept. `complain(code, message)` tells an operator."""
+    """Of each alarm and object the newest record waits, its places, and of each the newest picture. `lost_records`
+    and `lost_pictures` count what could not be kept. `complain(code, message)` tells an operator."""
 
     def __init__(self, store: Store, files: PictureFiles, complain: Callable[[str, str], None]) -> None:
         self._store, self._files, self._complain = store, files, complain
         self._alarms: dict[int, Alarm] = {}
         self._objects: dict[int, TrackedObject] = {}
+        self._places: dict[tuple[int, Place], float] = {}
         self._pictures: dict[tuple[PictureOwner, int], tuple[str | None, bytes]] = {}
         self.lost_records = self.lost_pictures = 0
         self._writing = asyncio.Lock()
@@ -49,6 +54,11 @@ class AlarmRecords:
     def put_object(self, tracked: TrackedObject) -> None:
         """Have an object written within a second."""
         self._objects[tracked.id] = tracked
+
+    def put_place(self, counted: Counted) -> None:
+        """Have the line or zone that an object was counted at written, with or after the object."""
+        if counted.place.kind != "movement":
+            self._places[counted.object, counted.place] = counted.utc_s
 
     def put_picture(self, kind: PictureOwner, number: int, camera: str | None, jpeg: bytes) -> bool:
         """Have a picture written within a second. Returns False, and counts it as lost, if too many wait."""
@@ -82,19 +92,21 @@ class AlarmRecords:
             alarms, self._alarms = self._alarms, {}
             objects, self._objects = self._objects, {}
             pictures, self._pictures = self._pictures, {}
-            if not (alarms or objects or pictures):
+            places, self._places = self._places, {}
+            if not (alarms or objects or pictures or places):
                 return
             try:
-                refused, not_kept = await asyncio.to_thread(self._write, alarms, objects, pictures)
+                refused, not_kept = await asyncio.to_thread(self._write, alarms, objects, pictures, places)
                 self.lost_records += refused
                 self.lost_pictures += not_kept
             except MagpieError as error:
                 self._complain("alarms_not_written", f"alarms and objects wait for the database: {error}")
                 self._alarms = self._kept_back(alarms, self._alarms)
                 self._objects = self._kept_back(objects, self._objects)
+                self._places = self._kept_back(places, self._places)
                 self.lost_pictures += len(pictures)
 
-    def _kept_back(self, failed: dict[int, Any], newer: dict[int, Any]) -> dict[int, Any]:
+    def _kept_back(self, failed: dict[Key, Any], newer: dict[Key, Any]) -> dict[Key, Any]:
         together = {**failed, **newer}
         surplus = len(together) - _MOST_WAITING
         for number in list(together)[: max(0, surplus)]:
@@ -107,10 +119,13 @@ class AlarmRecords:
         alarms: dict[int, Alarm],
         objects: dict[int, TrackedObject],
         pictures: dict[tuple[PictureOwner, int], tuple[str | None, bytes]],
+        places: dict[tuple[int, Place], float],
     ) -> tuple[int, int]:
         """Returns how many records the database can never take, and how many pictures could not be kept."""
         refused = _put(self._store.put_alarms, list(alarms.values()))
         refused += _put(self._store.put_objects, list(objects.values()))
+        passed = [PlacePassed(number, place, utc_s) for (number, place), utc_s in places.items()]
+        refused += _put(self._store.put_object_places, passed)
         lost = sum(
             not self._write_picture(kind, number, camera, jpeg) for (kind, number), (camera, jpeg) in pictures.items()
         )

@@ -19,6 +19,7 @@ from edge.appliance.alarm_rules import AlarmRules
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.stored import one, paged
 from edge.appliance.deliver import Deliver
+from edge.appliance.finder import Finder
 from edge.appliance.followed_objects import FollowedObjects
 from edge.appliance.picture_files import PictureFiles
 from edge.appliance.picture_requests import PictureRequests
@@ -77,6 +78,7 @@ class Alarms:
         self._rules = AlarmRules(site.rules, store, cameras, note, self._rules_changed)
         self._active = ActiveAlarms(clock, self._rules, self.records, self._pictures, note, deliver, want_clip)
         self._objects = FollowedObjects(clock, self.records, self._pictures, send_live, deliver)
+        self.finder = Finder(store, clock, cameras)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = False
 

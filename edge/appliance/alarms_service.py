@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.finder_service import FinderService
 from edge.settings import RuleSettings
 
 
@@ -69,3 +70,7 @@ class AlarmsService(Protocol):
 
     def object_picture(self, number: int) -> bytes:
         """JPEG. Raises NotFound."""
+
+    @property
+    def finder(self) -> FinderService:
+        """The search of objects, and a camera's day."""

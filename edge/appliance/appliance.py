@@ -245,6 +245,7 @@ class Appliance:
             outputs.outbox.flush,
             lambda: any(r.kind == "unusual" and r.enabled for r in self.services.alarms.rules()),
             lambda fact: self.services.alarms.fact(fact),
+            lambda counted: self.services.alarms.records.put_place(counted),
         )
 
     def _clips(self, note: JournalNote) -> Clips:

@@ -207,6 +207,7 @@ class Cameras:
                 await asyncio.to_thread(forget_pictures, self._data, camera)
             if not changed.enabled:
                 self._camera_gone(camera, "the camera was switched off")
+                self._note("camera.stopped", camera=camera, data={"fault": None, "message": "it was switched off"})
             await self.take_in(changed)
             self._live.ask_workers()
         self._note("camera.changed", camera=camera, data={"by": by, "fields": sorted(patch)})

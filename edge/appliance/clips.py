@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from edge.appliance.answers.clips import ClipAnswer, ClipBoxes, ClipCounts
-from edge.appliance.answers.read import read
+from edge.appliance.answers.clips import ClipAnswer, ClipAroundAnswer, ClipBoxes, ClipCounts
+from edge.appliance.answers.read import by_name, read
 from edge.appliance.answers.stored import one, paged
 from edge.appliance.clip_files import ClipFiles
+from edge.appliance.clip_video import video_now
 from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.core.alarms import Alarm
 from edge.core.clips import CODECS, ClipAsked, ClipFailed, ClipMade, check_span
@@ -26,6 +27,7 @@ from edge.runtime.camera import CameraRuntime
 from edge.settings import SiteSettings
 from edge.store.clips import ClipRecord
 from edge.store.store import Store
+from scheduler.clips.around import clip_around
 from scheduler.clips.asking import check_moment, joined
 from scheduler.clips.keeping import KeptClip, to_drop
 
@@ -301,6 +303,12 @@ class Clips:
     def one(self, clip: int) -> ClipAnswer:
         """See `ClipsService`."""
         return one(self._store.database.unreadable, "clip", ClipAnswer, clip, lambda: self._store.clip(clip))
+
+    def around(self, camera: str, at_utc_s: float) -> ClipAroundAnswer:
+        """See `ClipsService`."""
+        spans, now = self._store.clip_spans(camera, at_utc_s), self._clock.utc()
+        found = clip_around(spans, at_utc_s, now, video_now(self._settings, self._cameras().get(camera)))
+        return by_name(ClipAroundAnswer, found, camera=camera, at_utc_s=at_utc_s)
 
     def video(self, clip: int) -> Path:
         """See `ClipsService`."""

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from edge.appliance.answers.clips import ClipAnswer, ClipBoxes
+from edge.appliance.answers.clips import ClipAnswer, ClipAroundAnswer, ClipBoxes
 
 
 class ClipsService(Protocol):
-    """Part of `edge.appliance.service.ApplianceService`. `all`, `one`, `video` and `boxes` block."""
+    """Part of `edge.appliance.service.ApplianceService`. `all`, `one`, `around`, `video` and `boxes` block."""
 
     def all(
         self, limit: int, before: int | None, camera: str | None, cameras: Collection[str] | None
@@ -19,6 +19,10 @@ class ClipsService(Protocol):
 
     def one(self, clip: int) -> ClipAnswer:
         """One clip. Raises NotFound."""
+
+    def around(self, camera: str, at_utc_s: float) -> ClipAroundAnswer:
+        """The clip that shows a moment of a camera, whether one can be made, or why there is none; of a camera that is
+        not there, too."""
 
     def video(self, clip: int) -> Path:
         """The file of a kept clip. Raises NotFound."""

@@ -115,8 +115,8 @@ class _Waiting:
 
 class ObjectCounts:
     """Implements `CountsService`. `complain(code, message)` tells an operator, `cameras()` are those there now;
-    `minutes`, `reports`, `facts` and `settled` follow them; `counted` has the objects counted since the start by
-    camera, place and class, `lost` the records that could not be kept."""
+    `minutes`, `reports`, `facts` and `settled` follow them, `passed` gets every object that is counted; `counted` has
+    the objects counted since the start by camera, place and class, `lost` the records that could not be kept."""
 
     def __init__(
         self,
@@ -128,8 +128,10 @@ class ObjectCounts:
         reports: DailyReports,
         facts: CountFacts,
         settled: SettledCounts,
+        passed: Callable[[Counted], None] = lambda _: None,
     ) -> None:
         self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
+        self._passed = passed
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
         self._writing = asyncio.Lock()
@@ -171,6 +173,7 @@ class ObjectCounts:
         key = camera, one.place, one.class_name
         self.counted[key] = self.counted.get(key, 0) + 1
         self._facts.counted(camera, one)
+        self._passed(one)
 
     def fact(self, fact: RuntimeFact) -> None:
         """From the runtime: a frame was kept for the teacher, or has its labels."""

@@ -13,7 +13,7 @@ from edge.appliance.daily_report import DailyReports
 from edge.appliance.settled_counts import SettledCounts
 from edge.core.alarms import Fact
 from edge.core.clock import Clock
-from edge.core.counts import CountedMinute, DayReport, Step
+from edge.core.counts import Counted, CountedMinute, DayReport, Step
 from edge.settings import CameraSettings, SiteSettings
 from edge.store.store import Store
 
@@ -28,10 +28,12 @@ def open_counts(
     kept: Callable[[], Awaitable[bool]],
     hours_asked: Callable[[], bool],
     fact: Callable[[Fact], None],
+    passed: Callable[[Counted], None] = lambda _: None,
 ) -> ObjectCounts:
     """The counts of a site. `complain(code, message)` tells an operator, `cameras()` are the settings of those there
     now, asked from threads too; `deliver` takes minutes and reports, and `kept()` is False where what was delivered
-    could not be written. `hours_asked()` says whether a rule looks at hours, and `fact` takes what rules look at."""
+    could not be written. `hours_asked()` says whether a rule looks at hours, `fact` takes what rules look at, and
+    `passed` every object that is counted."""
 
     def count(camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         return counts.of_camera(camera, step, from_utc_s, to_utc_s)
@@ -43,5 +45,5 @@ def open_counts(
         site.daily_report, site.site, Path(site.data_dir), store, cameras, count, compare, deliver, kept
     )
     minutes, facts = CountedMinutes(store, cameras, deliver, kept), CountFacts(store, cameras, hours_asked, fact)
-    counts = ObjectCounts(store, clock, complain, cameras, minutes, reports, facts, SettledCounts(store))
+    counts = ObjectCounts(store, clock, complain, cameras, minutes, reports, facts, SettledCounts(store), passed)
     return counts

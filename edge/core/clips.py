@@ -161,6 +161,41 @@ class RingNow:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
+#: Why no clip shows a moment and none can be made: it is yet to come; the camera's memory of video does not reach back
+#: so far; no video of it is kept in memory (settings); it is switched off, was removed, or its worker is away; its
+#: memory is empty (it gives no video that can be kept, or was just started).
+NoClipReason = Literal["in_future", "too_old", "not_kept", "camera_off", "camera_removed", "camera_away", "no_video"]
+
+
+@dataclass(frozen=True)
+class ClipSpan:
+    """A clip, and the time that it shows; `making`: it is not there yet."""
+
+    number: int
+    from_utc_s: float
+    to_utc_s: float
+    making: bool
+
+
+@dataclass(frozen=True)
+class VideoNow:
+    """The last `held_s` seconds of a camera's video are in memory; `missing`: why none are (None: they are)."""
+
+    held_s: float = 0.0
+    missing: NoClipReason | None = None
+
+
+@dataclass(frozen=True)
+class ClipAround:
+    """The clip of a moment: `kept` or in the `making` (its number is `clip`); one `can_be_made`; or `none`, with the
+    reason. `held_s`: seconds of video in memory."""
+
+    state: Literal["kept", "making", "can_be_made", "none"]
+    clip: int | None = None
+    reason: NoClipReason | None = None
+    held_s: float | None = None
+
+
 def check_span(before_s: float, after_s: float, ring_s: float) -> None:
     """Raises InvalidValue for a clip that is longer than the ring (it says what can be had) or too short."""
     checks.in_range("before_s", before_s, 0.0, ring_s)

@@ -183,7 +183,7 @@ class AlarmsPart(Part):
             query = query.where(_a.camera.in_(sorted(cameras)))
         with self.database.read() as c:
             fetch = _fetch(c, query, _a.id)
-            found = self.database.unreadable.page("alarm", page(limit), before, fetch, _read_alarm, _number)
+            found = self.database.unreadable.page("alarm", page(limit), before, fetch, read_alarm, _number)
         return tuple(found)
 
     @retried
@@ -218,7 +218,7 @@ class AlarmsPart(Part):
             query = query.where(_o.camera.in_(sorted(cameras)))
         with self.database.read() as c:
             fetch = _fetch(c, query, _o.id)
-            found = self.database.unreadable.page("object", page(limit), before, fetch, _read_object, _number)
+            found = self.database.unreadable.page("object", page(limit), before, fetch, read_object, _number)
         return tuple(found)
 
     @retried
@@ -361,19 +361,21 @@ def _number(row: Any) -> int:
 
 
 def _alarm(row: Any) -> Alarm:
-    return made("alarm", row["id"], lambda: _read_alarm(row))
+    return made("alarm", row["id"], lambda: read_alarm(row))
 
 
 def _object(row: Any) -> ObjectRecord:
-    return made("object", row["id"], lambda: _read_object(row))
+    return made("object", row["id"], lambda: read_object(row))
 
 
-def _read_alarm(row: Any) -> Alarm:
+def read_alarm(row: Any) -> Alarm:
+    """A row as an alarm; raises anything for one that is not as it expects (see edge.store.unreadable)."""
     given = dict(row)
     return Alarm(picture=given.pop("picture_bytes") > 0, **given)
 
 
-def _read_object(row: Any) -> ObjectRecord:
+def read_object(row: Any) -> ObjectRecord:
+    """A row as an object; raises as `read_alarm`."""
     given = dict(row)
     attributes = {name: AttributeValue.from_json(value) for name, value in given.pop("attributes").items()}
     return ObjectRecord(

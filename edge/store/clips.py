@@ -76,7 +76,7 @@ class ClipsPart(Part):
             row = c.execute(sa.select(t.clips).where(_c.id == number)).mappings().first()
         if row is None:
             raise NotFound(f"clip {number} does not exist")
-        return _clip(row)
+        return read_clip(row)
 
     @retried
     def clips(
@@ -99,7 +99,9 @@ class ClipsPart(Part):
                 some = query if below is None else query.where(_c.id < below)
                 return c.execute(some.limit(wanted)).mappings().all()
 
-            found = self.database.unreadable.page("clip", page(limit), before, fetch, _clip, lambda row: int(row["id"]))
+            found = self.database.unreadable.page(
+                "clip", page(limit), before, fetch, read_clip, lambda row: int(row["id"])
+            )
         return tuple(found)
 
     @retried
@@ -107,7 +109,7 @@ class ClipsPart(Part):
         """All of them, the oldest first, without those that cannot be read."""
         with self.database.read() as c:
             rows = c.execute(sa.select(t.clips).order_by(_c.id)).mappings().all()
-        return tuple(self.database.unreadable.readable("clip", rows, _clip, lambda row: int(row["id"])))
+        return tuple(self.database.unreadable.readable("clip", rows, read_clip, lambda row: int(row["id"])))
 
     @retried
     def clip_names(self) -> frozenset[tuple[str, int]]:
@@ -125,7 +127,9 @@ class ClipsPart(Part):
             return int(c.execute(sa.delete(t.clips).where(_c.id.in_(sorted(numbers)))).rowcount)
 
 
-def _clip(row: Any) -> ClipRecord:
+def read_clip(row: Any) -> ClipRecord:
+    """A row as a clip. Raises UnreadableRecord."""
+
     def make() -> ClipRecord:
         return ClipRecord(
             int(row["id"]), str(row["camera"]), row["state"], str(row["asked_by"]), float(row["at_utc_s"]),

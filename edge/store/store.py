@@ -28,6 +28,7 @@ from edge.store.blobs import BlobStore
 from edge.store.clips import ClipsPart
 from edge.store.counts import CountsPart
 from edge.store.database import Database, from_os_error, retried
+from edge.store.finding import FindingPart
 from edge.store.journal import JournalPart
 from edge.store.own_folder import make_own_folder
 from edge.store.retention import RetentionPart
@@ -39,7 +40,9 @@ from edge.store.windows import WindowsPart
 log = logging.getLogger(__name__)
 
 
-class Store(SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart, CountsPart, ClipsPart):
+class Store(
+    SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart, CountsPart, ClipsPart, FindingPart
+):
     """Opens (and upgrades) the database at `url`, by default SQLite in `data_dir`; blobs are in `data_dir`/models.
 
     With `owner` the folder is taken for this process alone (by a lock that dies with it), because an appliance that

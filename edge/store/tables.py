@@ -355,6 +355,7 @@ alarms = sa.Table(
     sa.Column("acknowledged_utc_s", sa.Double),
     sa.Column("picture_bytes", sa.Integer, nullable=False),
     sa.Index("ix_alarms_camera_id", "camera", "id"),
+    sa.Index("ix_alarms_camera_began_utc_s", "camera", "began_utc_s"),
     sa.Index("ix_alarms_rule_id", "rule", "id"),
     sa.Index("ix_alarms_began_utc_s", "began_utc_s"),
     sa.Index("ix_alarms_ended_utc_s", "ended_utc_s"),
@@ -376,8 +377,24 @@ objects = sa.Table(
     sa.Column("picture_bytes", sa.Integer, nullable=False),
     sa.Column("attributes", sa.JSON, nullable=False, server_default="{}"),
     sa.Index("ix_objects_camera_id", "camera", "id"),
-    sa.Index("ix_objects_began_utc_s", "began_utc_s"),
+    # Searches go from the newest to the oldest, by a camera or through all; a day's timeline reads this index only.
+    sa.Index("ix_objects_camera_began_utc_s_id", "camera", "began_utc_s", "id", "class_name"),
+    sa.Index("ix_objects_began_utc_s_id", "began_utc_s", "id"),
     sa.Index("ix_objects_ended_utc_s", "ended_utc_s"),
+)
+
+# The lines that objects crossed, and the zones that they came into. `began_utc_s` is the object's, for searches.
+object_places = sa.Table(
+    "object_places",
+    metadata,
+    sa.Column("object", sa.BigInteger, sa.ForeignKey("objects.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("way", sa.Text, nullable=False),
+    sa.Column("began_utc_s", sa.Double, nullable=False),
+    sa.Column("at_utc_s", sa.Double),  # null: recorded by a version that did not know it
+    sa.PrimaryKeyConstraint("object", "kind", "name", "way"),
+    sa.Index("ix_object_places_kind_name_began_utc_s_object", "kind", "name", "began_utc_s", "object"),
 )
 
 # Messages for brokers and receivers, in the order in which they were made; a row goes when it was delivered.

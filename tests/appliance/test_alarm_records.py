@@ -13,7 +13,9 @@ import pytest
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.picture_files import PictureFiles
 from edge.core.alarms import Alarm
+from edge.core.counts import Counted, Place
 from edge.core.errors import InvalidValue, Unavailable
+from edge.core.finding import PlacePassed
 from edge.core.tracks import TrackedObject
 
 
@@ -24,11 +26,15 @@ class Box:
         self.away = False
         self.alarms: list[int] = []
         self.objects: list[str] = []
+        self.places: list[tuple[int, str, float]] = []
         self.pictures: list[tuple[str, int, int]] = []
         self.complaints: list[str] = []
         self.written = threading.Event()
         self.store = SimpleNamespace(
-            put_alarms=self._put_alarms, put_objects=self._put_objects, set_picture=self._picture
+            put_alarms=self._put_alarms,
+            put_objects=self._put_objects,
+            set_picture=self._picture,
+            put_object_places=self._put_places,
         )
         self.records = AlarmRecords(
             cast(Any, self.store), PictureFiles(folder), lambda code, message: self.complaints.append(code)
@@ -44,6 +50,9 @@ class Box:
 
     def _put_objects(self, objects: list[TrackedObject]) -> None:
         self.objects += [f"{o.id} {o.class_name}" for o in objects]
+
+    def _put_places(self, passed: list[PlacePassed]) -> None:
+        self.places += [(p.object, p.place.name, p.utc_s) for p in passed]
 
     def _picture(self, kind: str, number: int, size: int) -> bool:
         self.pictures.append((kind, number, size))
@@ -83,12 +92,14 @@ async def test_while_the_database_is_away_the_newest_wait(tmp_path: Path) -> Non
     for number in range(5001):
         box.records.put_alarm(_alarm(number))
     box.records.put_picture("alarms", 1, "gate", b"jpeg")
+    box.records.put_place(Counted(Place("line", "gate", "forward"), "car", 7, 1.5))
     await box.records.flush()
     assert box.complaints == ["alarms_not_written"]
     assert (box.records.lost_records, box.records.lost_pictures) == (1, 1)
     box.away = False
     await box.records.flush()
     assert box.alarms == list(range(1, 5001))
+    assert box.places == [(7, "gate", 1.5)]
 
 
 async def test_a_picture_of_what_is_not_kept_is_deleted_and_counted(tmp_path: Path) -> None:

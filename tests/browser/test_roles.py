@@ -10,6 +10,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loo
 
 PAGES = (
     "#/wall", f"#/camera/{PLAIN}", "#/windows", "#/windows/2", "#/counts", "#/serving", "#/tenants", "#/fleet",
+    "#/find", f"#/day/{PLAIN}",
     "#/system", "#/system/alarms", "#/system/journal", "#/system/log", "#/settings/cameras", "#/settings/retraining",
     "#/settings/rules", "#/settings/users", "#/settings/outputs", "#/settings/secrets", "#/settings/audit",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from edge import cli
 from edge.access.records import Records
 from edge.core.clock import SystemClock
 from edge.core.errors import Conflict, InvalidValue, StoreError, Unavailable
+from edge.core.finding import ObjectSearch
 from edge.store import database as db
 from edge.store.database import Database
 from edge.store.store import Store, default_url
@@ -389,10 +390,12 @@ def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) ->
         old.reflect(connection)
         row = {
             "id": 5, "camera": "gate", "class_name": "car", "began_utc_s": 1.0, "score": 0.8, "dwell_s": 2.0,
-            "box": [0.1, 0.2, 0.3, 0.4], "zone_s": {}, "picture_bytes": 0,
+            "box": [0.1, 0.2, 0.3, 0.4], "zone_s": {"drive": 2.0}, "picture_bytes": 0,
         }  # fmt: skip
         connection.execute(old.tables["objects"].insert().values(**row))
     assert db.upgrade(database)[0] == "0007"
     database.close()
     with Store(empty_url, tmp_path / "data") as store:
         assert store.tracked_object(5).attributes == {}
+        found = store.find_objects(ObjectSearch(zone="drive"), 9, None, None, 3.0).objects
+        assert [o.id for o in found] == [5], "schema 0014 takes zones over"

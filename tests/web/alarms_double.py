@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from finder_double import DictFinder
+
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.read import read
 from edge.core.errors import Conflict, InvalidValue, NotFound
@@ -19,6 +21,7 @@ class DictAlarms:
         self._cameras, self.jpeg = cameras, jpeg
         self.kept: dict[str, RuleSettings] = {r.id: r for r in DEFAULT_RULES}
         self.acknowledged: dict[int, str] = {}
+        self.finder = DictFinder(self, cameras)
 
     def _made(self) -> list[AlarmAnswer]:
         out = [

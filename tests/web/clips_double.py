@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edge.appliance.answers.clips import ClipAnswer, ClipBoxes
-from edge.appliance.answers.read import read
-from edge.core.clips import check_span
+from edge.appliance.answers.clips import ClipAnswer, ClipAroundAnswer, ClipBoxes
+from edge.appliance.answers.read import by_name, read
+from edge.core.clips import ClipSpan, NoClipReason, VideoNow, check_span
 from edge.core.errors import NotFound
+from scheduler.clips.around import clip_around
 from web.examples.clips import CLIP, CLIP_BOXES
 
 
@@ -51,6 +52,16 @@ class DictClips:
             if found.id == clip:
                 return found
         raise NotFound(f"clip {clip} does not exist")
+
+    def around(self, camera: str, at_utc_s: float) -> ClipAroundAnswer:
+        spans = [
+            ClipSpan(c.id, c.from_utc_s, c.to_utc_s, c.state == "making")
+            for c in self._every()
+            if c.camera == camera and c.state != "failed"
+        ]
+        missing: NoClipReason | None = None if camera in self._cameras() else "camera_removed"
+        found = clip_around(spans, at_utc_s, self._utc_s, VideoNow(20.0, missing))
+        return by_name(ClipAroundAnswer, found, camera=camera, at_utc_s=at_utc_s)
 
     def video(self, clip: int) -> Path:
         if self.path is None or self.one(clip).state != "kept":

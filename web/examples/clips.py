@@ -42,3 +42,11 @@ CLIP_BOXES: Final[Example] = {
         }
     ],
 }
+CLIP_AROUND: Final[Example] = {
+    "camera": "junction-north",
+    "at_utc_s": AT_UTC_S,
+    "state": "kept",
+    "clip": 7,
+    "reason": None,
+    "held_s": None,
+}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Path, Query
 from starlette.responses import FileResponse
 
-from edge.appliance.answers.clips import ClipAnswer, ClipBoxes
+from edge.appliance.answers.clips import ClipAnswer, ClipAroundAnswer, ClipBoxes
 from edge.appliance.clips_service import ClipsService
 from edge.core.access import Principal
 from edge.core.errors import InvalidValue, InvalidValues, NotFound
@@ -24,6 +24,7 @@ router = rest_router("clips")
 ROLES: Final = {
     "GET /clips": VIEWER,
     "POST /clips": Row("operator", audit="asked for a clip"),
+    "GET /clips/around": VIEWER,
     "GET /clips/{clip}": VIEWER,
     "DELETE /clips/{clip}": Row("operator", audit="deleted"),
     "GET /clips/{clip}/video.mp4": VIEWER,
@@ -95,6 +96,18 @@ async def make_clip(body: Body, service: Clips, caller: Caller, by: Who) -> Clip
     seen(caller, camera)
     made = await service.make(camera, seconds["before_s"], seconds["after_s"], seconds["at_utc_s"], by)
     return limits.whole(caller, made)
+
+
+@router.get("/clips/around", responses=example(examples.CLIP_AROUND))
+async def clip_around(
+    service: Clips,
+    caller: Caller,
+    camera: Annotated[str, Query(pattern=IDENTIFIER_PATTERN, description="of this camera")],
+    at: Annotated[float, Query(ge=0, le=2**40, description="the moment, UTC epoch seconds")],
+) -> ClipAroundAnswer:
+    """The clip that shows a moment: the one that is kept or in the making, whether one can still be made of the video
+    in memory, or why there is none."""
+    return limits.whole(caller, await asyncio.to_thread(service.around, seen(caller, camera), at))
 
 
 @router.get("/clips/{clip}", responses=example(examples.CLIP))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
-from edge.core.clips import ClipEnd, ClipFault, ClipState, Codec
+from edge.core.clips import ClipEnd, ClipFault, ClipState, Codec, NoClipReason
 
 
 @answer
@@ -41,6 +41,19 @@ class ClipAnswer:
     fault: Shown[ClipFault | None] = None
     had_from_utc_s: Shown[float | None] = None
     had_to_utc_s: Shown[float | None] = None
+
+
+@answer
+class ClipAroundAnswer:
+    """The clip that shows a moment of a camera: one that is kept or in the making (`clip` is its id), one that can be
+    made now by POST /clips, or none, with the reason. `held_s`: seconds of the camera's video in memory."""
+
+    camera: OfCamera[str]
+    at_utc_s: Shown[float]
+    state: Shown[Literal["kept", "making", "can_be_made", "none"]]
+    clip: Shown[int | None]
+    reason: Shown[NoClipReason | None]
+    held_s: Shown[float | None]
 
 
 @answer

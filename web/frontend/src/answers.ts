@@ -240,6 +240,13 @@ export type BucketAnswer = {
   counts: CountAnswer[];
 };
 
+/** The objects that came in a time of the day, by class. */
+export type BucketOfDay = {
+  from_utc_s: number;
+  to_utc_s: number;
+  objects: Record<string, number>;
+};
+
 /** The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
  * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1. */
 export type BudgetAnswer = {
@@ -418,6 +425,17 @@ export type ClipAnswer = {
   fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | "masks_changed" | null;
   had_from_utc_s: number | null;
   had_to_utc_s: number | null;
+};
+
+/** The clip that shows a moment of a camera: one that is kept or in the making (`clip` is its id), one that can be
+ * made now by POST /clips, or none, with the reason. `held_s`: seconds of the camera's video in memory. */
+export type ClipAroundAnswer = {
+  camera: string;
+  at_utc_s: number;
+  state: "kept" | "making" | "can_be_made" | "none";
+  clip: number | null;
+  reason: "in_future" | "too_old" | "not_kept" | "camera_off" | "camera_removed" | "camera_away" | "no_video" | null;
+  held_s: number | null;
 };
 
 /** An object that the student saw; `score` 0-1. */
@@ -1071,6 +1089,22 @@ export type FoundCameras = {
   over: number;
 };
 
+/** An object that was found; `camera` is its own. `lines`: those that it crossed, in the order of time. */
+export type FoundObject = {
+  camera: string;
+  object: ObjectAnswer;
+  lines: LineCrossed[];
+};
+
+/** A page of a search, the newest first. `next`: ask again with it as `after` (null: there are no older ones); then
+ * everything that came after `looked_back_to_utc_s` was looked at. A page may be short, or empty, and have a next
+ * one. */
+export type FoundObjects = {
+  found: FoundObject[];
+  next: string | null;
+  looked_back_to_utc_s: number | null;
+};
+
 /** A stream that a device offers. `codec` "": it has no encoder; `width`, `height` in pixels; `fps` and
  * `bitrate_kbps` at most, 0 where the device does not say; `url` without credentials, "" where there is none that can
  * be used. `verdict`: whether it is proposed for a camera, or why not. */
@@ -1116,6 +1150,13 @@ export type GpuletAnswer = {
   share: number;
   duty_cycle_ms: number;
   models: BatchAnswer[];
+};
+
+/** An hour of the day begins: as the box's clock shows it, and how far that is ahead of UTC. */
+export type HourOfDay = {
+  at_utc_s: number;
+  label: string;
+  ahead_s: number;
 };
 
 /** The result of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
@@ -1389,6 +1430,13 @@ export type LentHereAnswer = {
   profiling: boolean;
 };
 
+/** A line that an object crossed, and when. */
+export type LineCrossed = {
+  line: string;
+  way: "forward" | "backward";
+  at_utc_s: number;
+};
+
 /** A line on a camera's picture that objects are counted at. */
 export type LineSettings = {
   /** lower-case name */
@@ -1660,6 +1708,15 @@ export type OptionAnswer = {
   gain_per_gpu_second: number | null;
   chosen: boolean;
   verdict: string;
+};
+
+/** A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one was
+ * told. */
+export type OutageAnswer = {
+  from_utc_s: number;
+  to_utc_s: number | null;
+  cause: "box_off" | "removed" | "stopped" | "refused" | "stalled" | "reconnecting" | "connecting" | "starting" | "not_watched";
+  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
 };
 
 /** Counts of a destination's messages since the start. `up` null: it is switched off. */
@@ -2035,6 +2092,19 @@ export type RetrainingConfigAnswer = {
   data_fraction: number;
   learning_rate: number;
   last_layer_width: number;
+};
+
+/** A retraining of the camera in a window; `ended_utc_s` null: it goes on. `promoted`: its model took over. The
+ * accuracies (0-1) were measured before and after, null: they were not. */
+export type RetrainingOfDay = {
+  window: number;
+  state: "running" | "completed" | "failed" | "stopped" | "interrupted";
+  started_utc_s: number;
+  ended_utc_s: number | null;
+  promoted: boolean;
+  accuracy_before: number | null;
+  accuracy_after: number | null;
+  model_version: string | null;
 };
 
 /** Expected gain and cost of a retraining (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
@@ -2765,6 +2835,28 @@ export type TenantsAnswer = {
   active: boolean;
   capacity: number;
   tenants: TenantAnswer[];
+};
+
+/** A camera's day (2026-11-26) in the box's time zone; `today` is the one of now. `camera_state`: whether it is
+ * switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest;
+ * `cut` names those of which there may be more. Before `known_from_utc_s` (null: all day) no outage is known. */
+export type TimelineAnswer = {
+  camera: string;
+  camera_state: "on" | "off" | "removed";
+  day: string;
+  today: string;
+  now_utc_s: number;
+  from_utc_s: number;
+  to_utc_s: number;
+  hours: HourOfDay[];
+  bucket_s: number;
+  buckets: BucketOfDay[];
+  alarms: AlarmAnswer[];
+  retrainings: RetrainingOfDay[];
+  outages: OutageAnswer[];
+  known_from_utc_s: number | null;
+  clips: ClipAnswer[];
+  cut: ("alarms" | "retrainings" | "clips")[];
 };
 
 /** An API token; `prefix` is how it begins. */

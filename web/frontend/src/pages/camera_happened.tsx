@@ -139,7 +139,12 @@ function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: numbe
   const found = usePaged<ObjectAnswer>(`/objects?camera=${encodeURIComponent(camera.id)}`, PAGE, null, 10);
   return (
     <section class="card" aria-labelledby="camera-objects">
-      <h2 id="camera-objects">Objects</h2>
+      <div class="card-head">
+        <h2 id="camera-objects">Objects</h2>
+        <p>
+          <a href={`${href("find")}?cameras=${encodeURIComponent(camera.id)}`}>Find objects</a>, <a href={href("day", camera.id)}>the day</a>
+        </p>
+      </div>
       {found.rows === null ? (
         found.error === null ? (
           <Loading />

@@ -25,6 +25,8 @@ export interface Page {
 export const PAGES: Page[] = [
   { name: "wall", title: "Cameras", load: () => import("./wall").then((m) => m.WallPage) },
   { name: "camera", under: "wall", load: () => import("./camera").then((m) => m.CameraPage) },
+  { name: "find", title: "Find", load: () => import("./find").then((m) => m.FindPage) },
+  { name: "day", under: "find", load: () => import("./day").then((m) => m.DayPage) },
   { name: "counts", title: "Counts", load: () => import("./counts").then((m) => m.CountsPage) },
   { name: "windows", title: "Windows", load: () => import("./windows").then((m) => m.WindowsPage) },
   { name: "serving", title: "Serving", load: () => import("./serving").then((m) => m.ServingPage) },

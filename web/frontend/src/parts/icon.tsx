@@ -31,6 +31,12 @@ const DRAWN: Record<string, ComponentChildren> = {
       <rect x="8.8" y="8.8" width="5.4" height="4.4" rx="1" />
     </>
   ),
+  find: (
+    <>
+      <circle cx="6.8" cy="6.8" r="4.6" />
+      <path d="M10.2 10.2 L14.2 14.2" />
+    </>
+  ),
   counts: <path d="M3.4 2.5 V13.5 M6.5 2.5 V13.5 M9.6 2.5 V13.5 M12.7 2.5 V13.5 M1.6 11 L14.4 5" />,
   windows: <path d="M2 13.5 V2.5 M2 13.5 H14 M4.6 10.6 L7.4 7 L9.8 8.8 L13.4 4" />,
   serving: <path d="M2 4 H14 M2 8 H14 M2 12 H14 M5 2.6 V5.4 M10.6 6.6 V9.4 M7.4 10.6 V13.4" />,

@@ -1,0 +1,130 @@
+"""The times of a day in which a camera was not watched, from the changes of its stream and the box's starts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from edge.core.camera import CameraFault
+from edge.core.counts import STEP_S, WatchedTime
+from edge.core.finding import BoxStart, DaySpan, Outage, OutageCause, StateChange
+
+#: Of states that follow each other without the camera being live in between, the first here gives the cause.
+_RANK: Final[tuple[OutageCause, ...]] = (
+    "box_off", "removed", "stopped", "refused", "stalled", "reconnecting", "connecting", "starting", "not_watched",
+)  # fmt: skip
+#: A shorter one is none: a camera answers some times a second.
+SHORTEST_S: Final = 1.0
+_MINUTE_S: Final = STEP_S["minute"]
+#: A minute that was watched for less is missing.
+_WATCHED_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """From `at_utc_s` on the camera is not watched, by this cause; None: it is."""
+
+    at_utc_s: float
+    cause: OutageCause | None
+    fault: CameraFault | None = None
+
+
+def outages(
+    day: DaySpan,
+    changes: Sequence[StateChange],
+    starts: Sequence[BoxStart],
+    minutes: Iterable[WatchedTime],
+    now_utc_s: float,
+) -> tuple[Outage, ...]:
+    """The outages of a day up to now, in order; they do not overlap, and each lies in the day. `changes` and `starts`
+    in the order of time, those before the day too: the last of these is the state at its beginning, which is not known
+    without one, and then no outage is told before the first. The first start after the day is wanted, too. `minutes`:
+    the watched ones of a camera that counts; the minutes between them that are missing are outages (of other cameras
+    there are none)."""
+    end = min(day.to_utc_s, now_utc_s)
+    told = [cut for o in _joined(_marks(changes, starts)) if (cut := _inside(o, day, end)) is not None]
+    for first, last in _missing(minutes):
+        told += [
+            cut
+            for gap in _without(first, last, told, end)
+            if (cut := _inside(Outage(*gap, "not_watched"), day, end)) is not None
+        ]
+    return tuple(sorted(told, key=lambda o: o.from_utc_s))
+
+
+def known_from(changes: Sequence[StateChange], starts: Sequence[BoxStart], day: DaySpan) -> float | None:
+    """From when on the camera's state is known; None: it is not, on this day."""
+    first = min([c.at_utc_s for c in changes] + [s.at_utc_s for s in starts], default=None)
+    return first if first is None or first < day.to_utc_s else None
+
+
+def _marks(changes: Iterable[StateChange], starts: Iterable[BoxStart]) -> list[_Mark]:
+    marks = [_Mark(c.at_utc_s, None if c.state == "live" else c.state, c.fault) for c in changes]
+    for start in starts:
+        if start.alive_utc_s is not None and start.alive_utc_s < start.at_utc_s:
+            marks.append(_Mark(start.alive_utc_s, "box_off"))
+        # A camera that is off, or gone, says nothing when the box starts.
+        before = [c.state for c in changes if c.at_utc_s < start.at_utc_s][-1:]
+        stays: OutageCause = "removed" if before == ["removed"] else "stopped" if before == ["stopped"] else "starting"
+        marks.append(_Mark(start.at_utc_s, stays))
+    # Stable, so that the latest of a camera's changes at one instant holds.
+    return sorted(marks, key=lambda m: m.at_utc_s)
+
+
+def _joined(marks: Sequence[_Mark]) -> list[Outage]:
+    found: list[Outage] = []
+    current: Outage | None = None
+    for mark in marks:
+        if mark.cause is None:
+            if current is not None:
+                found.append(replace(current, to_utc_s=mark.at_utc_s))
+            current = None
+        elif current is None:
+            current = Outage(mark.at_utc_s, None, mark.cause, mark.fault)
+        elif (mark.cause == "box_off") != (current.cause == "box_off") and not _of_start(current, mark):
+            # What was wrong with the camera is one thing, that the box was off another.
+            found.append(replace(current, to_utc_s=mark.at_utc_s))
+            current = Outage(mark.at_utc_s, None, mark.cause, mark.fault)
+        else:
+            cause = min(current.cause, mark.cause, key=_RANK.index)
+            current = replace(current, cause=cause, fault=mark.fault or current.fault)
+    return found if current is None else [*found, current]
+
+
+def _of_start(current: Outage, mark: _Mark) -> bool:
+    """Whether a camera is only on its way after the box was off."""
+    return current.cause == "box_off" and mark.cause in ("starting", "connecting")
+
+
+def _inside(outage: Outage, day: DaySpan, end_utc_s: float) -> Outage | None:
+    """The part of an outage in the day; None where there is next to nothing of it."""
+    first = max(outage.from_utc_s, day.from_utc_s)
+    last = end_utc_s if outage.to_utc_s is None else min(outage.to_utc_s, end_utc_s)
+    if last - first < SHORTEST_S:
+        return None
+    goes_on = outage.to_utc_s is None and end_utc_s < day.to_utc_s
+    return replace(outage, from_utc_s=first, to_utc_s=None if goes_on else last)
+
+
+def _missing(minutes: Iterable[WatchedTime]) -> list[tuple[float, float]]:
+    """The gaps between minutes that were watched."""
+    watched = sorted({m.start_s for m in minutes if m.seconds >= _WATCHED_S})
+    return [(a + _MINUTE_S, b) for a, b in itertools.pairwise(watched) if b > a + _MINUTE_S]
+
+
+def _without(first: float, last: float, told: Iterable[Outage], end_utc_s: float) -> list[tuple[float, float]]:
+    """A time without the outages that are told already. A rest of less than a minute beside one of them belongs to
+    it: minutes are watched whole or not."""
+    left = [(first, last)]
+    for outage in told:
+        to = end_utc_s if outage.to_utc_s is None else outage.to_utc_s
+        left = [
+            part
+            for a, b in left
+            for part in (
+                [(a, b)] if to <= a or b <= outage.from_utc_s else [(a, min(b, outage.from_utc_s)), (max(a, to), b)]
+            )
+        ]
+    return [(a, b) for a, b in left if b - a >= _MINUTE_S]

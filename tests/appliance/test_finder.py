@@ -1,0 +1,133 @@
+"""The search of objects and a camera's day, over a real store: what was recorded, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from edge.appliance.alarm_records import AlarmRecords
+from edge.appliance.clip_video import video_now
+from edge.appliance.finder import Finder
+from edge.appliance.picture_files import PictureFiles
+from edge.core.alarms import Alarm
+from edge.core.clips import RingNow, VideoNow
+from edge.core.clock import ManualClock
+from edge.core.counts import Counted, Place
+from edge.core.errors import InvalidValue, NotFound
+from edge.core.finding import ObjectSearch
+from edge.core.tracks import TrackedObject
+from edge.settings import CameraSettings, ClipSettings, parse
+from edge.store.clips import ClipRecord
+from edge.store.store import Store
+
+#: 2026-10-25 00:00 in Berlin, a day of 25 hours.
+MIDNIGHT = 1792879200.0
+NORTH = {"id": "north", "url": "rtsp://192.0.2.1/n", "classes": ["car"]}
+
+
+class Box:
+    """A finder over a real store; it is noon, Berlin."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self.cameras: dict[str, Any] = {}
+        self.switch(True)
+        clock = ManualClock(0.0, MIDNIGHT + 13 * 3600)
+        self.records = AlarmRecords(store, PictureFiles(folder), lambda *_: None)
+        self.finder = Finder(store, clock, lambda: cast(Any, self.cameras), ZoneInfo("Europe/Berlin"))
+
+    def switch(self, on: bool) -> None:
+        self.cameras["north"] = SimpleNamespace(settings=parse(CameraSettings, NORTH | {"enabled": on}))
+
+    def put(self, number: int, after_s: float, kind: str = "car") -> None:
+        began = MIDNIGHT + after_s
+        self.records.put_object(
+            TrackedObject(number, "north", kind, 0.8, (0.1, 0.1, 0.2, 0.2), began, began, 0.0, 3, ended_utc_s=began + 9)
+        )
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    with Store(None, tmp_path) as store:
+        yield Box(store, tmp_path)
+
+
+async def test_objects_are_found_with_the_lines_that_they_crossed(box: Box) -> None:
+    for number in (1, 2, 3):
+        box.put(number, 60.0 * number)
+    box.records.put_place(Counted(Place("line", "gate", "forward"), "car", 2, MIDNIGHT + 121))
+    box.records.put_place(Counted(Place("zone", "drive"), "car", 2, MIDNIGHT + 122))
+    box.records.put_place(Counted(Place("movement", "drive", "road"), "car", 2, MIDNIGHT + 123))
+    await box.records.flush()
+    first = box.finder.objects(ObjectSearch(), 2, None, None)
+    assert [f.object.id for f in first.found] == [3, 2]
+    assert [(x.line, x.way, x.at_utc_s) for x in first.found[1].lines] == [("gate", "forward", MIDNIGHT + 121)]
+    assert (first.next, first.looked_back_to_utc_s) == (f"{MIDNIGHT + 120!r}-2", MIDNIGHT + 120)
+    assert [f.object.id for f in box.finder.objects(ObjectSearch(zone="drive"), 9, None, None).found] == [2]
+
+
+async def test_a_day_of_25_hours_has_its_lanes(box: Box) -> None:
+    box.put(1, 30.0)
+    box.put(2, 24.5 * 3600, "bus")
+    await box.records.flush()
+    began = MIDNIGHT + 700
+    box.store.put_alarms([Alarm(4, "r", "R", "object", "warning", "north", "", "new", began, "a car")])
+    box.store.add_clip(ClipRecord(0, "north", "making", "ann", began, began - 5, began + 10))
+    box.store.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 60)
+    box.store.append("camera.stalled", camera="north", data={"fault": "silent"}, at_utc_s=MIDNIGHT + 900)
+    box.store.append("camera.reconnecting", camera="north", data={"fault": "a new one"}, at_utc_s=MIDNIGHT + 910)
+    box.store.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 960)
+    day = box.finder.timeline("north", None, 3600)
+    assert (day.day, day.today, day.camera_state) == ("2026-10-25", "2026-10-25", "on")
+    assert (len(day.hours), len(day.buckets)) == (25, 25)
+    assert [(n, b.objects) for n, b in enumerate(day.buckets) if b.objects] == [(0, {"car": 1}), (24, {"bus": 1})]
+    assert [a.id for a in day.alarms] == [4]
+    assert [c.at_utc_s for c in day.clips] == [began]
+    assert [(o.from_utc_s - MIDNIGHT, o.to_utc_s, o.cause, o.fault) for o in day.outages] == [
+        (900.0, MIDNIGHT + 960, "stalled", "silent")
+    ]
+    assert day.known_from_utc_s == MIDNIGHT + 60
+    empty = box.finder.timeline("north", date(2026, 3, 29), 600)
+    assert (len(empty.hours), len(empty.buckets), empty.alarms, empty.outages) == (23, 23 * 6, (), ())
+    assert empty.known_from_utc_s is None
+
+
+def test_days_and_cameras_that_are_not_there(box: Box) -> None:
+    with pytest.raises(NotFound, match="west"):
+        box.finder.timeline("west", None, 600)
+    with pytest.raises(InvalidValue, match=r"day.*2026-10-25"):
+        box.finder.timeline("north", date(2026, 10, 26), 600)
+    with pytest.raises(InvalidValue, match="day"):
+        box.finder.timeline("north", date(1, 1, 1), 600)
+    box.switch(False)
+    assert box.finder.timeline("north", None, 600).camera_state == "off"
+    box.store.append("camera.removed", camera="west", at_utc_s=MIDNIGHT + 5)
+    gone = box.finder.timeline("west", None, 600)
+    assert gone.camera_state == "removed"
+    assert [(o.cause, o.to_utc_s) for o in gone.outages] == [("removed", None)]
+
+
+def test_the_video_in_memory_is_told_or_why_there_is_none() -> None:
+    site = parse(ClipSettings, {"ring_s": 20})
+
+    def now(settings: dict[str, Any], ring: RingNow | None, up: bool = True) -> VideoNow:
+        camera = SimpleNamespace(
+            settings=parse(CameraSettings, NORTH | settings), worker_up=up, report=SimpleNamespace(ring=ring)
+        )
+        return video_now(site, cast(Any, camera))
+
+    full = RingNow("h264", 25.0)
+    assert now({}, full) == VideoNow(20.0)
+    assert now({}, RingNow("h264", 7.0)) == VideoNow(7.0)
+    assert now({}, RingNow()).missing == "no_video"
+    assert now({}, None).missing == "no_video"
+    assert now({}, full, up=False).missing == "camera_away"
+    assert now({"enabled": False}, full).missing == "camera_off"
+    assert now({"clips": {"enabled": False}}, full).missing == "not_kept"
+    assert video_now(site, None).missing == "camera_removed"

@@ -1,0 +1,147 @@
+"""The search of objects in the database, its pages, and the records of a camera's day."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from edge.core.alarms import Alarm
+from edge.core.application_sources import AttributeValue
+from edge.core.counts import Place
+from edge.core.finding import BoxStart, DaySpan, FoundAfter, ObjectCame, ObjectSearch, PlacePassed
+from edge.core.tracks import TrackedObject
+from edge.store import finding
+from edge.store.clips import ClipRecord
+from edge.store.store import Store
+
+GATE, BACK, DRIVE = Place("line", "gate", "forward"), Place("line", "gate", "backward"), Place("zone", "drive")
+
+
+def thing(
+    number: int, began: float, camera: str = "north", stay: float | None = 5.0, kind: str = "car"
+) -> TrackedObject:
+    ended = None if stay is None else began + stay
+    return TrackedObject(number, camera, kind, 0.8, (0.1, 0.2, 0.3, 0.4), began, began, 0.0, 3, ended_utc_s=ended)
+
+
+def found(store: Store, limit: int = 50, cameras: Any = None, now: float = 1000.0, **wanted: Any) -> list[int]:
+    """The ids of all pages."""
+    ids: list[int] = []
+    after: FoundAfter | None = None
+    while True:
+        page = store.find_objects(ObjectSearch(**wanted), limit, after, cameras, now)
+        ids += [o.id for o in page.objects]
+        after = page.after
+        if after is None:
+            return ids
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    red = {"colour": AttributeValue("red", 0.9, 2)}
+    store.put_objects(
+        [
+            thing(1, 100.0),
+            replace(thing(2, 200.0, stay=60.0, kind="bus"), attributes=red),
+            thing(3, 200.0, "south"),
+            thing(4, 150.0, stay=None),
+            thing(5, 300.0, "south", stay=30.0, kind="bus"),
+        ]
+    )
+    store.put_object_places(
+        [
+            PlacePassed(1, GATE, 101.0), PlacePassed(1, BACK, 103.0), PlacePassed(2, GATE, 204.0),
+            PlacePassed(3, GATE, 202.0), PlacePassed(3, DRIVE, 203.0), PlacePassed(4, DRIVE, 151.0),
+            PlacePassed(99, GATE, 5.0),
+        ]
+    )  # fmt: skip
+    return store
+
+
+def test_objects_are_found_by_what_is_asked_the_newest_first(filled: Store) -> None:
+    for limit in (1, 2, 50):
+        assert found(filled, limit) == [5, 3, 2, 4, 1]
+        assert found(filled, limit, cameras=("north",)) == [2, 4, 1]
+        assert found(filled, limit, cameras=("north", "south"), classes=("bus",)) == [5, 2]
+        assert found(filled, limit, line="gate") == [3, 2, 1], "once, though it crossed in both directions"
+        assert found(filled, limit, line="gate", way="backward") == [1]
+        assert found(filled, limit, line="gate", zone="drive") == [3]
+        assert found(filled, limit, zone="drive", cameras=("north",)) == [4]
+        assert found(filled, limit, from_utc_s=150.0, to_utc_s=200.0) == [4]
+        assert found(filled, limit, least_s=30.0) == [5, 2, 4], "one that is there has stayed until now"
+        assert found(filled, limit, least_s=10.0, most_s=30.0) == [5]
+        assert found(filled, limit, attribute=("colour", "red")) == [2]
+        assert found(filled, limit, attribute=("colour", "blue")) == []
+    passed = filled.places_passed([1, 3, 4])
+    assert {n: [(p.place.way, p.utc_s) for p in ps] for n, ps in passed.items()} == {
+        1: [("forward", 101.0), ("backward", 103.0)], 3: [("forward", 202.0)],
+    }  # fmt: skip
+
+
+def test_somebody_of_some_cameras_finds_only_theirs(filled: Store) -> None:
+    assert [o.id for o in filled.find_objects(ObjectSearch(), 9, None, {"south"}, 0.0).objects] == [5, 3]
+    assert filled.find_objects(ObjectSearch(cameras=("north",)), 9, None, {"south"}, 0.0).objects == ()
+    assert filled.find_objects(ObjectSearch(line="gate"), 9, None, set(), 0.0).objects == ()
+
+
+def test_a_page_looks_at_so_many_objects_and_goes_on_from_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "LOOKED_AT", 10)
+    store.put_objects([thing(n, float(n), kind="bus" if n in (3, 14) else "car") for n in range(1, 41)])
+    page = store.find_objects(ObjectSearch(classes=("bus",)), 5, None, None, 0.0)
+    assert (page.objects, page.after) == ((), FoundAfter(31.0, 31))
+    assert found(store, 5, classes=("bus",)) == [14, 3]
+    newer = store.find_objects(ObjectSearch(), 5, None, None, 0.0)
+    store.put_objects([thing(41, 41.0)])
+    assert [o.id for o in store.find_objects(ObjectSearch(), 5, newer.after, None, 0.0).objects] == [35, 34, 33, 32, 31]
+
+
+def test_places_go_with_their_object_and_one_that_cannot_be_read_is_left_out(filled: Store) -> None:
+    with filled.database.write() as c:
+        c.execute(sa.text("UPDATE objects SET box = '7' WHERE id = 3"))
+    assert found(filled, 2, line="gate") == [2, 1]
+    filled.retain_alarms(1, 100, 10**9, lambda *_: None)
+    assert found(filled) == [5, 4], "the newest, and one that is there"
+    with filled.database.read() as c:
+        assert c.execute(sa.text("SELECT object FROM object_places")).scalars().all() == [4]
+
+
+def test_a_day_has_what_was_recorded_in_it(filled: Store) -> None:
+    day = DaySpan(150.0, 300.0)
+    assert filled.came("north", day) == (ObjectCame(150.0, "car"), ObjectCame(200.0, "bus"))
+
+    def alarm(number: int, camera: str, began: float, ended: float | None) -> Alarm:
+        return Alarm(number, "r", "R", "object", "warning", camera, "", "new", began, "a car", ended_utc_s=ended)
+
+    filled.put_alarms(
+        [
+            alarm(1, "north", 100.0, 120.0), alarm(2, "north", 101.0, 160.0), alarm(3, "north", 102.0, None),
+            alarm(4, "north", 299.0, None), alarm(5, "north", 300.0, None), alarm(6, "south", 200.0, None),
+        ]
+    )  # fmt: skip
+    assert [a.id for a in filled.alarms_of("north", day)] == [4, 3, 2]
+    clip = ClipRecord(0, "north", "making", "ann", 200.0, 195.0, 210.0)
+    first, second = (
+        filled.add_clip(clip),
+        filled.add_clip(replace(clip, at_utc_s=400.0, from_utc_s=395.0, to_utc_s=410.0)),
+    )
+    filled.put_clip(replace(clip, id=first, state="kept", outcome={"begins_utc_s": 193.0, "seconds": 15.0}))
+    assert [c.id for c in filled.clips_of("north", day)] == [first]
+    spans = filled.clip_spans("north", 250.0)
+    assert [(s.number, s.from_utc_s, s.to_utc_s, s.making) for s in spans] == [
+        (first, 193.0, 208.0, False), (second, 395.0, 410.0, True),
+    ]  # fmt: skip
+    assert filled.retrainings_of("north", day) == ()
+    for at, kind in (
+        (50.0, "appliance.started"),
+        (170.0, "plan"),
+        (180.0, "appliance.started"),
+        (400.0, "appliance.started"),
+    ):
+        filled.append(kind, at_utc_s=at)
+    filled.append("appliance.started", at_utc_s=500.0)
+    assert filled.box_starts(day) == (BoxStart(50.0, None), BoxStart(180.0, 170.0), BoxStart(400.0, 180.0))
+    assert filled.has_traces("south")
+    assert not filled.has_traces("west")

@@ -1,0 +1,287 @@
+/** Objects by camera, class, place, time and stay, as pictures; each leads to its clip. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { FoundObject, FoundObjects } from "../answers";
+import type { CameraRecord, Me } from "../api";
+import { ask, pictureUrl } from "../api";
+import { duration, moment, percent } from "../format";
+import { useAsked } from "../parts/asking";
+import { MomentClip } from "../parts/moment_clip";
+import { Older } from "../parts/older";
+import { Several } from "../parts/several";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { go, href, useRoute } from "../router";
+import "../styles/find.css";
+import type { PageProps } from "./index";
+
+const PAGE = 40;
+const DAY_S = 86_400;
+const WAYS = { "": "in either direction", forward: "forward", backward: "backward" } as const;
+/** What the address holds; names as REST has them. */
+const FIELDS = ["cameras", "classes", "zone", "line", "way", "from", "to", "least_s", "most_s", "attribute"] as const;
+type Field = (typeof FIELDS)[number];
+type Asked = Partial<Record<Field, string>>;
+
+function askedOf(query: URLSearchParams): Asked {
+  const asked: Asked = {};
+  for (const field of FIELDS) {
+    const value = query.get(field);
+    if (value) asked[field] = value;
+  }
+  return asked;
+}
+
+/** The address of a search. */
+export function searchHref(asked: Asked): string {
+  const query = new URLSearchParams(asked as Record<string, string>).toString();
+  return `${href("find")}${query && `?${query}`}`;
+}
+
+function local(utc_s: string | undefined): string {
+  if (utc_s === undefined || !Number.isFinite(Number(utc_s))) return "";
+  const at = new Date(1000 * Number(utc_s));
+  const two = (n: number): string => String(n).padStart(2, "0");
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+function utc(text: string): string | undefined {
+  const at = new Date(text).getTime() / 1000;
+  return Number.isFinite(at) ? String(at) : undefined;
+}
+
+export function FindPage({ known, me, now_s }: PageProps) {
+  const route = useRoute();
+  const asked = askedOf(route.query);
+  const key = searchHref(asked);
+  const records = useAsked<CameraRecord[]>("/cameras");
+  const cameras = known.overview?.cameras ?? [];
+  const named = (id: string): string => cameras.find((c) => c.id === id)?.name || id;
+  const first = asked.cameras?.split(",")[0] ?? cameras[0]?.id;
+  return (
+    <>
+      <div class="page-head">
+        <h1>Find</h1>
+        <p class="quiet">Each object that was followed, once, the newest first.</p>
+        {first !== undefined && (
+          <p class="tools">
+            <a href={href("day", first)}>A camera's day</a>
+          </p>
+        )}
+      </div>
+      <SearchForm key={key} asked={asked} records={records.value ?? []} named={named} now_s={now_s} />
+      <Results key={`found ${key}`} asked={asked} named={named} me={me} now_s={now_s} />
+    </>
+  );
+}
+
+interface FormProps {
+  asked: Asked;
+  records: CameraRecord[];
+  named: (id: string) => string;
+  now_s: number;
+}
+
+function SearchForm({ asked, records, named, now_s }: FormProps) {
+  const [draft, setDraft] = useState<Asked>(asked);
+  const set = (field: Field, value: string | undefined): void => {
+    const next = { ...draft };
+    if (value) next[field] = value;
+    else delete next[field];
+    if (field === "line" && !value) delete next.way;
+    setDraft(next);
+  };
+  const list = (field: "cameras" | "classes"): string[] => draft[field]?.split(",") ?? [];
+  const chosen = records.filter((r) => list("cameras").length === 0 || list("cameras").includes(r.settings.id));
+  const names = (of: (r: CameraRecord) => readonly string[], also: string | undefined): string[] =>
+    [...new Set([...chosen.flatMap(of), ...(also ? [also] : [])])].sort();
+  const classes = [...new Set([...records.flatMap((r) => r.settings.classes ?? []), ...list("classes")])].sort();
+  const since = (seconds: number): void => setDraft({ ...draft, from: String(Math.floor(now_s - seconds)), to: "" });
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const full = Object.fromEntries(Object.entries(draft).filter(([, value]) => value));
+    go(searchHref(full));
+  };
+  return (
+    <form class="card find-form" aria-label="What is looked for" onSubmit={submit}>
+      <Several label="Cameras" all="all" options={records.map((r) => [r.settings.id, named(r.settings.id)])} chosen={list("cameras")} onChange={(v) => set("cameras", v.join(","))} />
+      <Several label="Classes" all="all" options={classes.map((c) => [c, c])} chosen={list("classes")} onChange={(v) => set("classes", v.join(","))} />
+      <label>
+        Zone
+        <select value={draft.zone ?? ""} onChange={(e) => set("zone", e.currentTarget.value)}>
+          <option value="">any, or none</option>
+          {names((r) => (r.settings.zones ?? []).map((z) => z.name), draft.zone).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Line
+        <select value={draft.line ?? ""} onChange={(e) => set("line", e.currentTarget.value)}>
+          <option value="">any, or none</option>
+          {names((r) => (r.settings.lines ?? []).map((l) => l.name), draft.line).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
+      {draft.line && (
+        <label>
+          Crossed
+          <select value={draft.way ?? ""} onChange={(e) => set("way", e.currentTarget.value)}>
+            {Object.entries(WAYS).map(([way, words]) => (
+              <option key={way} value={way}>
+                {words}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <label>
+        Came from
+        <input type="datetime-local" value={local(draft.from)} onChange={(e) => set("from", utc(e.currentTarget.value))} />
+      </label>
+      <label>
+        Came before
+        <input type="datetime-local" value={local(draft.to)} onChange={(e) => set("to", utc(e.currentTarget.value))} />
+      </label>
+      <label>
+        Stayed at least (s)
+        <input type="number" min="0" step="any" value={draft.least_s ?? ""} onInput={(e) => set("least_s", e.currentTarget.value)} />
+      </label>
+      <label>
+        Stayed at most (s)
+        <input type="number" min="0" step="any" value={draft.most_s ?? ""} onInput={(e) => set("most_s", e.currentTarget.value)} />
+      </label>
+      <label>
+        Attribute
+        <input type="text" placeholder="colour:red" pattern="[^:]+:.+" title="NAME:LABEL, as an application gives it" value={draft.attribute ?? ""} onInput={(e) => set("attribute", e.currentTarget.value)} />
+      </label>
+      <div class="actions">
+        <button type="submit" class="primary">
+          Find
+        </button>
+        <button type="button" onClick={() => since(3600)}>
+          Last hour
+        </button>
+        <button type="button" onClick={() => since(DAY_S)}>
+          Last 24 hours
+        </button>
+        {Object.keys(asked).length > 0 && <a href={href("find")}>Everything</a>}
+      </div>
+      <p class="quiet small">Times are those of this browser.</p>
+    </form>
+  );
+}
+
+interface ResultProps {
+  asked: Asked;
+  named: (id: string) => string;
+  me: Me;
+  now_s: number;
+}
+
+function Results({ asked, named, me, now_s }: ResultProps) {
+  const path = `/objects/search?${new URLSearchParams({ ...(asked as Record<string, string>), limit: String(PAGE) }).toString()}`;
+  const first = useAsked<FoundObjects>(path);
+  const [more, setMore] = useState<FoundObjects[]>([]);
+  const [failure, setFailure] = useState<unknown>(null);
+  const [shown, setShown] = useState<FoundObject | null>(null);
+  const alive = useRef(true);
+  useEffect(() => () => void (alive.current = false), []);
+  if (first.error !== null) return <ErrorBox what="The search was refused, or not answered" error={first.error} onRetry={first.again} />;
+  if (first.value === null) return <Loading what="Looking for objects" />;
+  const pages = [first.value, ...more];
+  const found = pages.flatMap((p) => p.found);
+  const last = pages.at(-1) ?? first.value;
+  const older = async (): Promise<void> => {
+    try {
+      const next = await ask<FoundObjects>(`${path}&after=${encodeURIComponent(last.next ?? "")}`);
+      if (alive.current) setMore([...more, next]);
+      setFailure(null);
+    } catch (error) {
+      setFailure(error);
+    }
+  };
+  return (
+    <section class="card" aria-labelledby="found-title">
+      <h2 id="found-title">Found</h2>
+      {found.length === 0 ? (
+        <Empty title={last.next === null ? "No such object" : "None so far"}>
+          {last.next === null
+            ? "Nothing that is kept is like that. Objects are kept for as long as the settings say (retention)."
+            : "There are older ones that were not looked at yet."}
+        </Empty>
+      ) : (
+        <ul class="found">
+          {found.map((one) => (
+            <li key={one.object.id}>
+              <Result one={one} asked={asked} name={named(one.camera)} now_s={now_s} onShow={() => setShown(one)} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {last.next !== null && last.looked_back_to_utc_s !== null && last.found.length < PAGE && (
+        <p class="quiet">Looked back to {moment(last.looked_back_to_utc_s)}.</p>
+      )}
+      {failure !== null && <ErrorBox what="Older ones could not be loaded" error={failure} />}
+      <Older of={{ older: last.next === null ? null : older }} words="Look further back" />
+      {shown && (
+        <MomentClip
+          camera={shown.camera}
+          name={named(shown.camera)}
+          at_utc_s={momentOf(shown, asked)}
+          me={me}
+          {...(shown.object.picture && { picture: { url: pictureUrl(`/objects/${shown.object.id}/picture.jpg`), alt: `${shown.object.class} on ${named(shown.camera)}` } })}
+          onClose={() => setShown(null)}
+        />
+      )}
+    </section>
+  );
+}
+
+/** When it crossed the line that was asked for; else when it came. */
+function momentOf(one: FoundObject, asked: Asked): number {
+  const crossed = one.lines.find((l) => l.line === asked.line && (!asked.way || l.way === asked.way));
+  return crossed?.at_utc_s ?? one.object.began_utc_s;
+}
+
+interface OneProps {
+  one: FoundObject;
+  asked: Asked;
+  name: string;
+  now_s: number;
+  onShow: () => void;
+}
+
+function Result({ one, asked, name, now_s, onShow }: OneProps) {
+  const seen = one.object;
+  const [gone, setGone] = useState(false);
+  const stay = (seen.ended_utc_s ?? now_s) - seen.began_utc_s;
+  const attributes = Object.entries(seen.attributes);
+  return (
+    <>
+      <button type="button" class="found-picture" onClick={onShow}>
+        {seen.picture && !gone ? (
+          <img src={pictureUrl(`/objects/${seen.id}/picture.jpg`)} alt="" loading="lazy" onError={() => setGone(true)} />
+        ) : (
+          <span class="quiet">no picture</span>
+        )}
+        <span class="hidden">
+          Clip of this {seen.class} on {name}, {moment(momentOf(one, asked))}
+        </span>
+      </button>
+      <p>
+        <strong>{seen.class}</strong> <span class="quiet">({percent(seen.score)} sure)</span>
+      </p>
+      <p class="small">
+        {name}, {moment(seen.began_utc_s)}
+      </p>
+      <p class="quiet small">
+        {seen.ended_utc_s === null ? `in view for ${duration(Math.max(0, stay))} by now` : `in view for ${duration(stay)}`}
+        {seen.zones.length > 0 && `; in ${seen.zones.join(", ")}`}
+        {one.lines.length > 0 && `; over ${one.lines.map((l) => `${l.line} (${l.way})`).join(", ")}`}
+        {attributes.length > 0 && `; ${attributes.map(([key, a]) => `${key}: ${a.value}`).join(", ")}`}
+      </p>
+    </>
+  );
+}
