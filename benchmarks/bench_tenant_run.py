@@ -5,12 +5,14 @@
 One model takes 1.6 times as long as its table says: the table that the appliance gets has its measured latencies
 divided by that. The load moves from one tenant to the other half-way. Within each half the ways to share have a block
 each, by turns in one run of one appliance, so that all see the same box. What is counted of a block are whole
-retraining windows; until the next one begins, the last block's load goes on and is not counted. Each block begins with
-the cameras' first students, once the retrainings of the window before are judged, so that nobody inherits what
-another's share paid for:
+retraining windows. Each way to share goes on where it stopped, as if it had the box alone: it has its own students (the
+first ones at first), put in force once the retrainings of another's last window are judged, and what was learned of
+tenants is kept. Before its counted windows it has one window to warm up, with the load of the first half: the load
+moves as the counted windows of its second block begin.
 
-learned: shares by what came of them. planned: no tenants, shares by the recorded table alone, as an offline profile
-gives them. watched (--arms): no tenants, shares by the table as live batches correct it, which is how Magpie plans
+learned: shares by what came of them; nothing is known as the first block begins to warm up. planned: no tenants, shares
+by the recorded table alone, as an offline profile gives them; serving plans more for a model that misses its objective,
+as always. watched (--arms): no tenants, shares by the table as live batches correct it, which is how Magpie plans
 without tenants. Reported for each: the utility of the worst tenant with its spread over blocks, whether a tenant was
 below its floor, requests that were lost, and budgets that moved; by window what cameras did, beside their frozen first
 students on the same frames; and what was learned by the end of a block.
@@ -69,8 +71,9 @@ MODELS = {"entrance": "vehicles", "office": "shufflenet"}
 SLOWER = 1.6
 SLO_MS = 250.0
 WINDOW_S, SETTLE_S = 100.0, 30.0
-#: A block's load begins so long before the windows that are counted; a load shorter than LEAST_LOAD_S is not begun.
-LEAD_S, LEAST_LOAD_S = WARM_UP_S + 2.0, 20.0
+#: A block's load begins so long before the windows that are counted; the load before it ends END_S earlier, since its
+#: report and the next process take a while.
+LEAD_S, END_S = WARM_UP_S + 2.0, 5.0
 #: At a boundary retrainings hand over what they have, and it is judged: so long that is waited for, looked at so often.
 JUDGED_S, LOOK_S = 10.0, 0.2
 #: The load: so much of the largest rate that the true table holds in MOST_SHARE, head-room included, wherever the load
@@ -79,6 +82,8 @@ PART, MOST_SHARE = 0.9, 0.6
 #: Budgets move by small steps: the table has shares that are closer than those that are measured by default.
 SHARES = (5, 8, 11, 14, 17, 20, 23, 26, 30, 35, 40, 50, 60, 80, 100)
 ARMS = ("learned", "planned", "watched")
+#: The version in force of each camera.
+Students = dict[str, str]
 HEAVY, LIGHT = 0.75, 0.25
 #: Reached: the worst tenant's utility is so much higher.
 GAIN = 0.1
@@ -193,25 +198,21 @@ def to_boundary(box: Appliance) -> float:
     return state.window_start_s + state.settings.window_s - box.runtime.clock.monotonic()
 
 
-async def until_window(box: Appliance, rates: dict[str, float], seed: int, folder: Path) -> None:
-    """Send these rates, uncounted, until LEAD_S before a window begins."""
-    left = to_boundary(box) - LEAD_S
-    left += WINDOW_S if left < 0 else 0.0
-    ends = time.monotonic() + left
-    if left > LEAD_S + LEAST_LOAD_S:
-        await load(box, rates, left - LEAD_S, None, seed, folder)
-    await asyncio.sleep(max(0.0, ends - time.monotonic()))
-
-
 def earlier(running: Iterable[RunningJob], window: int) -> list[str]:
     """The cameras whose retrainings of a window before `window` are not judged yet; a retraining is on data of the
     window before its own."""
     return sorted(job.camera for job in running if job.window < window - 1)
 
 
-async def first_students(box: Appliance, first: dict[str, str], late: list[str]) -> None:
-    """Put the cameras' first students in force as the next window begins, once what was trained before is judged: it
-    would come into force after them. `late` gets the cameras of which that is not so within JUDGED_S."""
+def in_force(box: Appliance) -> Students:
+    """The students of the cameras now."""
+    return {c.id: box.runtime.camera(c.id).version.id for c in box.services.cameras.all()}
+
+
+async def change_students(box: Appliance, own: dict[str, Students], before: str, name: str, late: list[str]) -> None:
+    """As the next window begins, put the students that the arm `name` has of its `own` in force, and keep those of the
+    arm `before`; once what was trained before is judged, which is still the work of that one. `late` gets the cameras
+    of which that is not so within JUDGED_S."""
     await asyncio.sleep(max(0.0, to_boundary(box)) + LOOK_S)
     ends = time.monotonic() + JUDGED_S
     runtime = box.runtime
@@ -220,9 +221,27 @@ async def first_students(box: Appliance, first: dict[str, str], late: list[str])
             late.extend(left)
             break
         await asyncio.sleep(LOOK_S)
-    for camera, version in first.items():
-        if box.runtime.camera(camera).version.id != version:
-            await box.services.models.roll_back(camera, version, "benchmark", "a block begins")
+    there = in_force(box)
+    own[before] = there
+    for camera, version in own[name].items():
+        if there[camera] != version:
+            await box.services.models.roll_back(camera, version, "benchmark", f"students of {name}")
+
+
+async def warm_up(
+    box: Appliance, folder: Path, rates: dict[str, float], seed: int, own: dict[str, Students], before: str, name: str
+) -> list[str]:
+    """The arm `name` in place of `before`, not counted: until LEAD_S before the end of the next whole window. The
+    cameras whose last retrainings under `before` were late."""
+    late: list[str] = []
+    await arm(box, name, list(own[name]))
+    ends = time.monotonic() + to_boundary(box) + WINDOW_S - LEAD_S
+    await asyncio.gather(
+        load(box, rates, ends - time.monotonic() - END_S, None, seed, folder),
+        change_students(box, own, before, name, late),
+    )
+    await asyncio.sleep(max(0.0, ends - time.monotonic()))
+    return late
 
 
 def knowledge(box: Appliance) -> dict[str, Any]:
@@ -279,20 +298,14 @@ def with_cameras(box: Appliance, found: list[dict[str, Any]]) -> None:
 
 
 async def block(
-    box: Appliance, folder: Path, name: str, rates: dict[str, float], windows: int, seed: int, first: dict[str, str]
+    box: Appliance, folder: Path, name: str, rates: dict[str, float], windows: int, seed: int
 ) -> dict[str, Any]:
-    """One way to share, over so many windows, from LEAD_S before the first of them on."""
-    await arm(box, name, list(first))
+    """The way to share that is in force, over so many windows, from LEAD_S before the first of them on."""
     rows: list[dict[str, Any]] = []
     given: list[float] = []
-    late: list[str] = []
     counted_from = box.runtime.controller.state.window + 1
     moved = len(box.services.events.recent(2000, None, None, "tenants.moved"))
-    report = await during(
-        load(box, rates, windows * WINDOW_S, None, seed, folder),
-        watch(box, rows, given),
-        first_students(box, first, late),
-    )
+    report = await during(load(box, rates, windows * WINDOW_S, None, seed, folder), watch(box, rows, given))
     below, below_plan = (
         sum(s["held"] < s[kind] - 1e-3 for row in rows for s in row.values()) for kind in ("floor", "plan_floor")
     )
@@ -301,7 +314,6 @@ async def block(
         "rates": {m: round(r, 2) for m, r in rates.items()},
         "first_window": counted_from,
         "windows": windows,
-        "late_retrainings": late,
         "utility": {
             tenant: round(min(1.0, (1.0 - m["violation_ratio"]) / SERVED_GOAL), 4)
             for tenant, model in MODELS.items()
@@ -324,17 +336,17 @@ async def blocks(
     box: Appliance, folder: Path, minutes: float, seed: int, rate: float, arms: Sequence[str]
 ) -> list[dict[str, Any]]:
     windows = max(1, round(minutes * 60.0 / (2 * len(arms)) / WINDOW_S))
-    first = {c.id: box.runtime.camera(c.id).version.id for c in box.services.cameras.all()}
+    own, before = {name: in_force(box) for name in ("watched", *arms)}, "watched"
     # Nobody's block is the one in which the first request comes.
-    await arm(box, "watched", list(first))
-    before = parts(rate, True)
-    await load(box, before, SETTLE_S, None, seed, folder)
+    await arm(box, before, list(own[before]))
+    await load(box, parts(rate, True), SETTLE_S, None, seed, folder)
     out: list[dict[str, Any]] = []
     # Forth and back, so that none of them always follows the same.
     for n, name in enumerate((*arms, *reversed(arms))):
-        await until_window(box, before, seed + n, folder)
-        before = parts(rate, n < len(arms))
-        out.append(await block(box, folder, name, before, windows, seed + n, first))
+        late = await warm_up(box, folder, parts(rate, True), seed + n, own, before, name)
+        before = name
+        found = await block(box, folder, name, parts(rate, n < len(arms)), windows, seed + n)
+        out.append(found | {"late_retrainings": late})
         shown = {k: out[-1][k] for k in ("rates", "utility", "plan", "held", "lost", "moves")}
         print(f"{name}: {json.dumps(shown)}", flush=True)
     await asyncio.sleep(WINDOW_S / 2)  # the last window is being measured

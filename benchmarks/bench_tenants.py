@@ -2,13 +2,15 @@
 
     python -m benchmarks.bench_tenants --arena tenant_arena.py --problems FOLDER [--policies a,b] [--seeds 0,1,2]
     python -m benchmarks.bench_tenants --arena tenant_arena.py --own 4 --policies ew,minerva    # our own problems
+    python -m benchmarks.bench_tenants --arena tenant_arena.py --held-out 5,7,9 --policies ew,minerva
 
 The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json) and
 stored references (expected.json). Every policy plays for the objective that it is made for; sw, ew and njc play for
 their own objective. The table has medians over seeds beside the reference; the bars that are missed are
 listed, and the baselines that are better than their reference. Runs that results/tenants.json has already are not
 played again with --keep. With --own N, N problems of each kind of benchmarks.own_tenants are played instead, of which
-no stored reference exists: `ew` is compared with `minerva` there.
+no stored reference exists: `ew` is compared with `minerva` there. Constants are chosen on those; with --held-out the
+problems of these numbers are played, on which no constant was chosen.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,24 +72,27 @@ def main() -> int:
     parser.add_argument("--arena", type=Path, required=True, help="the arena's program")
     parser.add_argument("--problems", type=Path, help="a folder of tenant-problem/1 files")
     parser.add_argument("--own", type=int, default=0, help="so many problems of our own of each kind")
+    parser.add_argument("--held-out", type=_numbers, default=(), help="numbers of problems of our own of each kind")
     parser.add_argument("--policies", default=",".join(SHARING_POLICIES))
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--only", default="", help="names of problems (default: all)")
     parser.add_argument("--keep", action="store_true", help="do not play again what the results have")
     args = parser.parse_args()
-    if args.problems is None and not args.own:
-        parser.error("--problems or --own is needed")
+    if args.problems is None and not args.own and not args.held_out:
+        parser.error("--problems, --own or --held-out is needed")
+    numbers = args.held_out or tuple(range(args.own))
+    part = "held_out" if args.held_out else "own" if args.own else None
     result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    rows: Rows = (result.get("own", {}) if args.own else result).get("plays", {}) if args.keep else {}
+    rows: Rows = (result.get(part, {}) if part else result).get("plays", {}) if args.keep else {}
 
     def write(played: Mapping[str, Any]) -> None:
-        whole = result | ({"own": played} if args.own else played)
+        whole = result | ({part: played} if part else played)
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps({"benchmark": "tenants", **whole}, indent=1) + "\n")
 
     stored: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        problems = _own_problems(Path(folder), args.own) if args.own else _problems(args.problems, args.only)
+        problems = _own_problems(Path(folder), numbers) if numbers else _problems(args.problems, args.only)
         for (name, file, kind), policy in itertools.product(problems, args.policies.split(",")):
             for seed in args.seeds.split(",") if _plays(policy, kind) else ():
                 plays = rows.setdefault(name, {}).setdefault(policy, {})
@@ -98,7 +103,7 @@ def main() -> int:
     if args.problems is not None and (args.problems / "expected.json").exists():
         stored = json.loads((args.problems / "expected.json").read_text())
     medians = {name: {policy: _median(plays) for policy, plays in of.items()} for name, of in rows.items()}
-    missed = list(_missed_own(medians) if args.own else _missed(medians, stored))
+    missed = list(_missed_own(medians) if numbers else _missed(medians, stored))
     write({**_about(), "medians": medians, "missed": missed, "plays": rows})
     _print(medians, stored)
     for line in _above(medians, stored):
@@ -108,10 +113,14 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _own_problems(folder: Path, count: int) -> list[tuple[str, Path, str]]:
-    """Problems of our own, `count` of each kind, as files."""
+def _numbers(given: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in given.split(","))
+
+
+def _own_problems(folder: Path, numbers: Sequence[int]) -> list[tuple[str, Path, str]]:
+    """Problems of our own with these numbers, of each kind, as files."""
     found = []
-    for kind, number in itertools.product(KINDS, range(count)):
+    for number, kind in itertools.product(numbers, KINDS):
         problem = own_problem(kind, number)
         file = folder / f"{problem['name']}.json"
         file.write_text(json.dumps(problem))

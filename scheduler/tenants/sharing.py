@@ -342,9 +342,6 @@ def safe_share(entry: TenantNow, known: LearnedTenant, right: float) -> float:
     """
     if entry.need is None or not entry.tenant.serves or entry.silence is not None:
         return 0.0
-    last = entry.report if entry.report is not None else known.last
-    if last is None:
-        return 0.0  # its first share is by the profile
     enough = _enough(entry, known)
     safe = min(entry.need, right) if enough is None else min(entry.need, right, enough)
     return at_most(entry.usable, safe)

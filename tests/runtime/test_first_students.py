@@ -1,9 +1,12 @@
-"""The benchmark of tenants: a block's first students come into force after all that was trained before it."""
+"""The benchmark of tenants: each way to share has students of its own, which come into force after all that was
+trained under another one is judged."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,22 +31,32 @@ class Box:
             students=SimpleNamespace(retrainings=SimpleNamespace(running=self.running)),
             camera=lambda name: SimpleNamespace(version=SimpleNamespace(id=self.versions[name])),
         )  # fmt: skip
-        self.services = SimpleNamespace(models=SimpleNamespace(roll_back=self.roll_back))
+        self.services = SimpleNamespace(
+            models=SimpleNamespace(roll_back=self.roll_back),
+            cameras=SimpleNamespace(all=lambda: [SimpleNamespace(id=name) for name in self.versions]),
+        )
 
     async def roll_back(self, camera: str, version: str, *_: Any) -> None:
         self.versions[camera] = version
 
 
-async def test_what_was_trained_before_is_judged_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def students(box: Box, late: list[str], own: dict[str, bench.Students]) -> Coroutine[Any, Any, None]:
+    return bench.change_students(box, own, "planned", "learned", late)  # type: ignore[arg-type]
+
+
+async def test_what_was_trained_before_is_judged_first_and_stays_with_its_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "LOOK_S", 0.0)
     box, late = Box(JOB), []  # type: ignore[var-annotated]
-    task = asyncio.ensure_future(bench.first_students(box, {"yard": "first"}, late))  # type: ignore[arg-type]
+    own = {"learned": {"yard": "mine"}, "planned": {"yard": "first"}}
+    task = asyncio.ensure_future(students(box, late, own))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert box.versions == {"yard": "learned"}, "its gate would put another one in force after the first student"
+    assert box.versions == {"yard": "learned"}, "its gate would put another one in force after the arm's own student"
+    box.versions["yard"] = "trained"
     box.running.clear()
     await task
-    assert (box.versions, late) == ({"yard": "first"}, [])
+    assert (box.versions, late) == ({"yard": "mine"}, [])
+    assert own == {"learned": {"yard": "mine"}, "planned": {"yard": "trained"}}
 
 
 async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_told(
@@ -53,5 +66,35 @@ async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_
     monkeypatch.setattr(bench, "JUDGED_S", 0.0)
     for job, told in ((JOB, ["yard"]), (replace(JOB, window=3), [])):
         box, late = Box(job), []  # type: ignore[var-annotated]
-        await bench.first_students(box, {"yard": "first"}, late)  # type: ignore[arg-type]
-        assert (box.versions, late) == ({"yard": "first"}, told)
+        await students(box, late, {"learned": {"yard": "mine"}, "planned": {}})
+        assert (box.versions, late) == ({"yard": "mine"}, told)
+
+
+async def test_every_arm_warms_up_with_the_first_load_and_sees_the_load_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[tuple[Any, ...]] = []
+
+    async def arm(*_: Any) -> None: ...
+
+    async def load(*_: Any) -> None: ...
+
+    async def warm_up(_b: Any, _f: Any, rates: dict[str, float], _s: int, _o: Any, before: str, name: str) -> list[str]:
+        did.append((before, name, rates))
+        return []
+
+    async def block(_b: Any, _f: Any, name: str, rates: dict[str, float], windows: int, _s: int) -> dict[str, Any]:
+        did.append((name, windows, rates))
+        return dict.fromkeys(("rates", "utility", "plan", "held", "lost", "moves"))
+
+    for name, double in (("arm", arm), ("load", load), ("warm_up", warm_up), ("block", block)):
+        monkeypatch.setattr(bench, name, double)
+    monkeypatch.setattr(bench, "WINDOW_S", 0.001)
+    monkeypatch.setattr(bench, "with_cameras", lambda *_: None)
+    found = await bench.blocks(Box(JOB), Path(), 12e-5, 1, 10.0, ("learned", "planned"))  # type: ignore[arg-type]
+    first, second = bench.parts(10.0, True), bench.parts(10.0, False)
+    assert did == [
+        ("watched", "learned", first), ("learned", 2, first),
+        ("learned", "planned", first), ("planned", 2, first),
+        ("planned", "planned", first), ("planned", 2, second),
+        ("planned", "learned", first), ("learned", 2, second),
+    ]  # fmt: skip
+    assert [row["late_retrainings"] for row in found] == [[]] * 4

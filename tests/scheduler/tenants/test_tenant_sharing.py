@@ -199,6 +199,17 @@ def test_the_safe_share_is_the_need_or_less_where_less_was_seen_to_suffice() -> 
     assert safe_share(replace(now, tenant=STREETS), history(less), right=0.3) == 0.0, "cameras have no queue"
 
 
+def test_a_tenant_that_was_never_measured_has_the_need_of_its_first_load_at_once() -> None:
+    def share(known: dict[str, LearnedTenant], utc_s: float, need: float) -> SharingDecision:
+        served = TenantNow(GATE, need=need), TenantNow(STATS, need=0.05)
+        question = SharingQuestion(utc_s, 0.9, (*served, TenantNow(STREETS)), SharingRules(largest_step=0.02))
+        return decide(known, question)
+
+    idle = share({}, 0.0, 0.05)
+    assert idle.shares["gate"].held < 0.25
+    assert share(dict(idle.known), 10.0, 0.28).shares["gate"].held >= 0.28 - 1e-6, "steps would let its queue grow"
+
+
 @pytest.mark.parametrize("policy", ["ew", "sw", "njc", "minerva"])
 def test_nobody_is_put_below_its_need_for_the_good_of_cameras(policy: str) -> None:
     known: dict[str, LearnedTenant] = {}
