@@ -48,8 +48,8 @@ TenantState = Literal["meets", "misses", "unknown"]
 #: `down_s` of the interval, and `lost` open requests failed: nobody knows how it fared, it holds. "kept": no other
 #: share is better by enough. "more": it got `moved`; its `performance` and its `goal`. "less": it gave `moved`;
 #: `performance`, `goal`, and `spare` between them (may be below 0: others gain more). "floor": raised by `raised` to
-#: `floor`, the least that its plan needs. "dwell": it moved `since_s` ago, and moves again after `dwell_s`.
-#: "window": cameras move at boundaries only. "one": it is alone.
+#: `floor`, the least that its plan needs, or its part of that. "dwell": it moved `since_s` ago, and moves again after
+#: `dwell_s`. "window": cameras move at boundaries only. "one": it is alone.
 TenantReasonCode = Literal[
     "entitlement",
     "profiled",

@@ -454,7 +454,8 @@ def _reason(
     if entry.silence is not None:
         return TenantReason("front_down", {"down_s": entry.silence.seconds, "lost": float(entry.silence.lost)})
     if mine.raised > 1e-6:
-        return TenantReason("floor", {"raised": mine.raised, "floor": mine.floor})
+        # Floors that are more than there is are kept in part.
+        return TenantReason("floor", {"raised": mine.raised, "floor": min(mine.floor, mine.held)})
     if abs(mine.moved) > 1e-6:
         sign = 1.0 if mine.moved > 0 else -1.0
         others = tuple(t for t, s in shares.items() if s.moved * sign < -1e-6)

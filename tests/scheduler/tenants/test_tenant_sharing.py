@@ -255,6 +255,15 @@ def test_floors_above_what_others_leave_that_hold_are_kept_by_the_limits(policy:
     assert found.shares["gate"].held == pytest.approx(0.7)
 
 
+def test_a_floor_that_is_kept_in_part_is_told_as_far_as_it_is_kept() -> None:
+    known = {"gate": LearnedTenant(held=0.6), "stats": LearnedTenant(held=0.3)}
+    found = decide(known, asked(10.0, TenantNow(GATE, 0.4, need=0.4), TenantNow(STATS, 0.8, need=0.8)))
+    assert found.lacking == pytest.approx(0.3)
+    assert found.shares["stats"].held == pytest.approx(0.6)
+    assert found.shares["stats"].reason.code == "floor"
+    assert found.shares["stats"].reason.numbers == {"raised": pytest.approx(0.3), "floor": pytest.approx(0.6)}
+
+
 def test_floors_lack_where_all_together_are_more_than_there_is_not_where_cameras_hold_theirs() -> None:
     known = decide({}, asked(0.0, TenantNow(GATE), TenantNow(STATS), TenantNow(STREETS))).known
 

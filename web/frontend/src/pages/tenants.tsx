@@ -243,7 +243,7 @@ export function ShareBar({ tenant, whole }: { tenant: Tenant; whole: number }) {
       <span class="small">
         {percent(tenant.held)}, {percent(tenant.entitlement)}
         <span class="quiet">; at least {percent(tenant.floor)}</span>
-        {tenant.raised_to_floor > 0.0005 && <span class="quiet">, raised to it by {percent(tenant.raised_to_floor, 1)}</span>}
+        {tenant.raised_to_floor > 0.0005 && <span class="quiet">, raised by {percent(tenant.raised_to_floor, 1)}</span>}
       </span>
     </div>
   );
