@@ -202,30 +202,28 @@ def _within(column: Any, span: DaySpan) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _looked_at(wanted: ObjectSearch, after: FoundAfter | None, cameras: Collection[str] | None) -> sa.Select[Any]:
     """The objects that are looked at, in their order: chosen by indexed columns."""
-    query: sa.Select[Any]
     began: sa.Column[Any]
     number: sa.Column[Any]
     place = ("line", wanted.line) if wanted.line is not None else ("zone", wanted.zone)
+    where: list[sa.ColumnElement[bool]] = []
+    more: tuple[Any, ...] = ()
     if place[1] is not None:
-        began, number = _p.began_utc_s, _p.object
-        columns: tuple[Any, ...] = (number.label("id"), began, _p.way)
-        query = sa.select(*columns).where(_p.kind == place[0], _p.name == place[1])
+        began, number, more = _p.began_utc_s, _p.object, (_p.way,)
+        where += [_p.kind == place[0], _p.name == place[1]]
     else:
         began, number = _o.began_utc_s, _o.id
-        columns = (number.label("id"), began)
-        query = sa.select(*columns)
         named = set(wanted.cameras) if cameras is None else set(cameras) & set(wanted.cameras or cameras)
         if len(named) == 1:
-            query = query.where(_o.camera == named.pop())
+            where.append(_o.camera == named.pop())
     if wanted.from_utc_s is not None:
-        query = query.where(began >= wanted.from_utc_s)
+        where.append(began >= wanted.from_utc_s)
     if wanted.to_utc_s is not None:
-        query = query.where(began < wanted.to_utc_s)
+        where.append(began < wanted.to_utc_s)
     if after is not None:
         # The first part lets an index be used, whatever the database makes of the second.
-        last = (began < after.began_utc_s) | (number < after.id)
-        query = query.where(began <= after.began_utc_s, last)
-    return query.order_by(began.desc(), number.desc())
+        where += [began <= after.began_utc_s, (began < after.began_utc_s) | (number < after.id)]
+    columns: tuple[Any, ...] = (number.label("id"), began, *more)
+    return sa.select(*columns).where(*where).order_by(began.desc(), number.desc())
 
 
 def _way(wanted: ObjectSearch, inner: sa.Subquery) -> tuple[sa.ColumnElement[bool], ...]:

@@ -36,7 +36,7 @@ async def test_objects_days_and_clips_are_found(tmp_path: Path, sqlite_template:
             ("colour", "red: dark"),
         )  # fmt: skip
         for path in (
-            "/objects/search?cameras=north,south", "/cameras/north/timeline", "/clips/around?camera=north&at=1790000000"
+            "/objects/search?cameras=north,south", "/cameras/north/timeline", "/cameras/north/clip-around?at=1790000000"
         ):  # fmt: skip
             assert (await client.get(path, headers=other)).status_code == 404, path
         for query, field in (
@@ -58,7 +58,7 @@ async def test_objects_days_and_clips_are_found(tmp_path: Path, sqlite_template:
         assert (await client.get("/cameras/west/timeline", headers=viewer)).status_code == 404
 
         async def around(at_utc_s: float) -> tuple[str, int | None, str | None]:
-            answer = (await client.get(f"/clips/around?camera=south&at={at_utc_s}", headers=other)).json()
+            answer = (await client.get(f"/cameras/south/clip-around?at={at_utc_s}", headers=other)).json()
             return answer["state"], answer["clip"], answer["reason"]
 
         assert await around(1790000000.0) == ("kept", 2, None)

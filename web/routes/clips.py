@@ -16,7 +16,7 @@ from edge.core.errors import InvalidValue, InvalidValues, NotFound
 from edge.settings.base import IDENTIFIER_PATTERN
 from web import limits
 from web.examples import clips as examples
-from web.parts import Body, Caller, OfCamera, Service, Who, example, seen
+from web.parts import Body, Caller, CameraId, OfCamera, Service, Who, example, seen
 from web.rest_router import rest_router
 from web.roles import VIEWER, Row
 
@@ -24,7 +24,7 @@ router = rest_router("clips")
 ROLES: Final = {
     "GET /clips": VIEWER,
     "POST /clips": Row("operator", audit="asked for a clip"),
-    "GET /clips/around": VIEWER,
+    "GET /cameras/{camera}/clip-around": VIEWER,
     "GET /clips/{clip}": VIEWER,
     "DELETE /clips/{clip}": Row("operator", audit="deleted"),
     "GET /clips/{clip}/video.mp4": VIEWER,
@@ -98,11 +98,11 @@ async def make_clip(body: Body, service: Clips, caller: Caller, by: Who) -> Clip
     return limits.whole(caller, made)
 
 
-@router.get("/clips/around", responses=example(examples.CLIP_AROUND))
+@router.get("/cameras/{camera}/clip-around", responses=example(examples.CLIP_AROUND))
 async def clip_around(
+    camera: CameraId,
     service: Clips,
     caller: Caller,
-    camera: Annotated[str, Query(pattern=IDENTIFIER_PATTERN, description="of this camera")],
     at: Annotated[float, Query(ge=0, le=2**40, description="the moment, UTC epoch seconds")],
 ) -> ClipAroundAnswer:
     """The clip that shows a moment: the one that is kept or in the making, whether one can still be made of the video

@@ -58,9 +58,9 @@ async def search_objects(
     after: Annotated[str | None, Query(max_length=60, description="`next` of the page before")] = None,
 ) -> FoundObjects:
     """Objects by camera, class, zone, line, time, stay and attribute, the newest first. Page on with `after` = `next`;
-    what comes meanwhile changes no later page. A page looks at 20,000 objects at most (with `attribute` at 3,000): one
-    that has found fewer than `limit` by then ends there, and has a `next`. To somebody who may see some cameras only,
-    objects of these are shown; another camera is as one that is not there."""
+    objects that come meanwhile change no later page. A page looks at 20,000 objects at most (with `attribute` at
+    3,000): one that has found fewer than `limit` by then ends there, and has a `next`. To somebody who may see
+    some cameras only, objects of these are shown; another camera is as one that is not there."""
     wanted = ObjectSearch(
         tuple(seen(caller, camera) for camera in _names(cameras)), _names(classes), zone, line, way, from_, to, least_s,
         most_s, _attribute(attribute),

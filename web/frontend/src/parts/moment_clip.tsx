@@ -39,7 +39,7 @@ export function MomentClip({ camera, name, at_utc_s, me, picture, onClose }: Pro
   const [asked, setAsked] = useState<number | null>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState("");
-  const found = useAsked<ClipAroundAnswer>(`/clips/around?camera=${encodeURIComponent(camera)}&at=${at_utc_s}`);
+  const found = useAsked<ClipAroundAnswer>(`/cameras/${encodeURIComponent(camera)}/clip-around?at=${at_utc_s}`);
   const number = asked ?? found.value?.clip ?? null;
   const [done, setDone] = useState(false);
   const clip = useAsked<ClipAnswer>(number === null ? null : `/clips/${number}`, null, done ? null : SOON_S);
