@@ -20,6 +20,8 @@ from edge.tracking.track import Track, joined
 
 #: A box is a part of an object seen within so many seconds that it overlaps by so much, or of which so much is common.
 _PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
+#: One that was seen beside another is that other one if it overlaps its place by so much when it is seen no longer.
+_SAME_PLACE = 0.5
 #: Its place may be off by so many sizes, more a second, and part of the way.
 _PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
 #: Logarithm of sizes, more a second; velocity in sizes a second, and of itself.
@@ -40,13 +42,7 @@ def reidentify(
         return list(tracks), []
     known = [n for n, t in enumerate(tracks) if t.object is not None]
     waits = _parts(tracks, ready, known, at_s)
-    pairs = sorted(
-        (_goes_on(tracks[k], tracks[r]), r, k)
-        for r in ready
-        if r not in waits
-        for k in known
-        if tracks[k].seen_s < tracks[r].began_s
-    )
+    pairs = sorted((_unlike(tracks[k], tracks[r], at_s), r, k) for r in ready if r not in waits for k in known)
     heirs: dict[int, int] = {}
     for cost, r, k in pairs:
         if cost < _IS and r not in heirs and k not in heirs.values():
@@ -79,7 +75,21 @@ def _parts(tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], 
         return set()
     boxes, others = np.array([tracks[r].box for r in ready]), np.array([tracks[k].predicted(at_s) for k in there])
     on = (bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)
+    whole = np.array([tracks[k].extent(at_s) for k in there])
+    on |= bx.within(boxes, whole) > _PART_WITHIN
     return {r for n, r in enumerate(ready) if on[n].any()}
+
+
+def _unlike(known: Track, found: Track, at_s: float) -> float:
+    """How unlike it is that `found` is what `known` was."""
+    if known.seen_s < found.began_s:
+        return _goes_on(known, found)
+    if at_s - known.seen_s <= _PART_S:
+        return math.inf
+    # Both were seen at once, as two parts of an object are. One of them is left, and fills its place: parts look
+    # otherwise than the whole, so that looks say nothing.
+    overlap = float(bx.iou(np.array([known.predicted(at_s)]), np.array([found.box]))[0, 0])
+    return 1.0 - overlap if overlap > _SAME_PLACE else math.inf
 
 
 def _goes_on(lost: Track, found: Track) -> float:
