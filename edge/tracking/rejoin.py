@@ -86,10 +86,11 @@ def _unlike(known: Track, found: Track, at_s: float) -> float:
         return _goes_on(known, found)
     if at_s - known.seen_s <= _PART_S:
         return math.inf
-    # Both were seen at once, as two parts of an object are. One of them is left, and fills its place: parts look
-    # otherwise than the whole, so that looks say nothing.
+    # Both were seen at once, as two parts of an object are, and one of them is left. Parts look otherwise than the
+    # whole: looks say nothing.
     overlap = float(bx.iou(np.array([known.predicted(at_s)]), np.array([found.box]))[0, 0])
-    return 1.0 - overlap if overlap > _SAME_PLACE else math.inf
+    other = 0.0 if known.class_name == found.class_name else _OTHER_CLASS
+    return 1.0 - overlap + other if overlap > _SAME_PLACE else math.inf
 
 
 def _goes_on(lost: Track, found: Track) -> float:
