@@ -41,8 +41,9 @@ def reidentify(
     if not ready:
         return list(tracks), []
     known = [n for n, t in enumerate(tracks) if t.object is not None]
-    waits = _parts(tracks, ready, known, at_s)
-    pairs = sorted((_unlike(tracks[k], tracks[r], at_s), r, k) for r in ready if r not in waits for k in known)
+    parts, inside = _parts(tracks, ready, known, at_s)
+    pairs = sorted((_unlike(tracks[k], tracks[r], at_s), r, k) for r in ready if r not in parts for k in known)
+    waits = parts | inside
     heirs: dict[int, int] = {}
     for cost, r, k in pairs:
         if cost < _IS and r not in heirs and k not in heirs.values():
@@ -68,16 +69,18 @@ def confirmed(track: Track, limits: TrackerLimits) -> bool:
     return track.answers >= limits.confirm_answers and lasted and track.evidence >= limits.confirm_score
 
 
-def _parts(tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], at_s: float) -> set[int]:
-    """Of `ready`, those that lie on an object that is there."""
+def _parts(
+    tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], at_s: float
+) -> tuple[set[int], set[int]]:
+    """Of `ready`, those that lie on an object that is there, and those inside the place that one filled lately: these
+    may still be one that vanished."""
     there = [k for k in known if at_s - tracks[k].seen_s <= _PART_S]
     if not there:
-        return set()
+        return set(), set()
     boxes, others = np.array([tracks[r].box for r in ready]), np.array([tracks[k].predicted(at_s) for k in there])
-    on = (bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)
-    whole = np.array([tracks[k].extent(at_s) for k in there])
-    on |= bx.within(boxes, whole) > _PART_WITHIN
-    return {r for n, r in enumerate(ready) if on[n].any()}
+    on = ((bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)).any(1)
+    inside = (bx.within(boxes, np.array([tracks[k].extent(at_s) for k in there])) > _PART_WITHIN).any(1)
+    return {r for n, r in enumerate(ready) if on[n]}, {r for n, r in enumerate(ready) if inside[n]}
 
 
 def _unlike(known: Track, found: Track, at_s: float) -> float:
