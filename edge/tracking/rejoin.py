@@ -78,9 +78,9 @@ def _parts(
     if not there:
         return set(), set()
     boxes, others = np.array([tracks[r].box for r in ready]), np.array([tracks[k].predicted(at_s) for k in there])
-    on = ((bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)).any(1)
-    inside = (bx.within(boxes, np.array([tracks[k].extent(at_s) for k in there])) > _PART_WITHIN).any(1)
-    return {r for n, r in enumerate(ready) if on[n]}, {r for n, r in enumerate(ready) if inside[n]}
+    on = (bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)
+    inside = bx.within(boxes, np.array([tracks[k].extent(at_s) for k in there])) > _PART_WITHIN
+    return {r for n, r in enumerate(ready) if on[n].any()}, {r for n, r in enumerate(ready) if inside[n].any()}
 
 
 def _unlike(known: Track, found: Track, at_s: float) -> float:
