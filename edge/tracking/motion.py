@@ -30,6 +30,13 @@ class Motion:
     between: float
     of_velocity: float
 
+    @property
+    def sure_velocity(self) -> Point:
+        """The part of the velocity that is more than its standard deviation."""
+        speed = math.hypot(*self.velocity)
+        part = max(0.0, 1.0 - math.sqrt(max(0.0, self.of_velocity)) / speed) if speed > 0 else 0.0
+        return part * self.velocity[0], part * self.velocity[1]
+
     def after(self, passed_s: float, size: float) -> Motion:
         """The expectation `passed_s` later for an object of `size`."""
         t = passed_s

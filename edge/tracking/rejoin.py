@@ -20,6 +20,8 @@ from edge.tracking.track import Track, joined
 
 #: A box is a part of an object seen within so many seconds that it overlaps by so much, or of which so much is common.
 _PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
+#: One that was seen beside another is that other one if it overlaps its place by so much when it is seen no longer.
+_SAME_PLACE = 0.5
 #: Its place may be off by so many sizes, more a second, and part of the way.
 _PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
 #: Logarithm of sizes, more a second; velocity in sizes a second, and of itself.
@@ -39,14 +41,9 @@ def reidentify(
     if not ready:
         return list(tracks), []
     known = [n for n, t in enumerate(tracks) if t.object is not None]
-    waits = _parts(tracks, ready, known, at_s)
-    pairs = sorted(
-        (_goes_on(tracks[k], tracks[r]), r, k)
-        for r in ready
-        if r not in waits
-        for k in known
-        if tracks[k].seen_s < tracks[r].began_s
-    )
+    parts, inside = _parts(tracks, ready, known, at_s)
+    pairs = sorted((_unlike(tracks[k], tracks[r], at_s), r, k) for r in ready if r not in parts for k in known)
+    waits = parts | inside
     heirs: dict[int, int] = {}
     for cost, r, k in pairs:
         if cost < _IS and r not in heirs and k not in heirs.values():
@@ -72,14 +69,31 @@ def confirmed(track: Track, limits: TrackerLimits) -> bool:
     return track.answers >= limits.confirm_answers and lasted and track.evidence >= limits.confirm_score
 
 
-def _parts(tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], at_s: float) -> set[int]:
-    """Of `ready`, those that lie on an object that is there."""
+def _parts(
+    tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], at_s: float
+) -> tuple[set[int], set[int]]:
+    """Of `ready`, those that lie on an object that is there, and those inside the place that one filled lately: these
+    may still be one that vanished."""
     there = [k for k in known if at_s - tracks[k].seen_s <= _PART_S]
     if not there:
-        return set()
+        return set(), set()
     boxes, others = np.array([tracks[r].box for r in ready]), np.array([tracks[k].predicted(at_s) for k in there])
     on = (bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)
-    return {r for n, r in enumerate(ready) if on[n].any()}
+    inside = bx.within(boxes, np.array([tracks[k].extent(at_s) for k in there])) > _PART_WITHIN
+    return {r for n, r in enumerate(ready) if on[n].any()}, {r for n, r in enumerate(ready) if inside[n].any()}
+
+
+def _unlike(known: Track, found: Track, at_s: float) -> float:
+    """How unlike it is that `found` is what `known` was."""
+    if known.seen_s < found.began_s:
+        return _goes_on(known, found)
+    if at_s - known.seen_s <= _PART_S:
+        return math.inf
+    # Both were seen at once, as two parts of an object are, and one of them is left. Parts look otherwise than the
+    # whole: looks say nothing.
+    overlap = float(bx.iou(np.array([known.predicted(at_s)]), np.array([found.box]))[0, 0])
+    other = 0.0 if known.class_name == found.class_name else _OTHER_CLASS
+    return 1.0 - overlap + other if overlap > _SAME_PLACE else math.inf
 
 
 def _goes_on(lost: Track, found: Track) -> float:

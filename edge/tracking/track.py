@@ -22,7 +22,9 @@ _KEEP_VOTES, _CLASS_LEAD = 0.9, 1.3
 _NEW_SIDES, _NEW_LOOK = 0.6, 0.3
 #: One that stands is expected as one of which so many seconds nothing was seen, however long it was.
 _STANDS_S = 0.4
-
+#: A box that shows less of an object than those before it makes its extent smaller only by and by: within so many
+#: seconds, or a way of so many sizes, since one that moves away or turns becomes smaller itself.
+_EXTENT_S, _EXTENT_WAY = 5.0, 1.0
 #: Where it was seen last: so many times at least, more of them within so many seconds, and so many at most.
 _TRAIL, _TRAIL_S, _LONGEST_TRAIL = 4, 0.5, 16
 
@@ -87,10 +89,12 @@ class SeenAt:
 
 @dataclass(frozen=True)
 class Course:
-    """Where an object was seen last, a few times, and where it is expected where the flow says it."""
+    """Where an object was seen last, a few times, and where it is expected where the flow says it; `extent`: the
+    picture's part that its boxes filled lately, as of the last of them."""
 
     trail: tuple[SeenAt, ...] = ()
     ahead: Ahead | None = None
+    extent: Box = (0.0, 0.0, 0.0, 0.0)
 
     def at(self, at_s: float) -> Ahead | None:
         """Where it is expected at `at_s`, where the flow says it."""
@@ -164,6 +168,13 @@ class Track:
         (x, y), (w, h) = self.expected(at_s).centre, (larger * side for side in self.sides)
         return x - w / 2, y - h / 2, x + w / 2, y + h / 2
 
+    def extent(self, at_s: float) -> Box:
+        """The part of the picture that it fills at `at_s`, also where the last boxes showed a part of it."""
+        # The middle of a box that shows the whole and a part in turn goes to and fro: only a sure way is one.
+        dx, dy = ((at_s - self.seen_s) * speed for speed in self.motion.sure_velocity)
+        x0, y0, x1, y1 = self.course.extent
+        return x0 + dx, y0 + dy, x1 + dx, y1 + dy
+
     def zones(self) -> tuple[str, ...]:
         """Those it is in."""
         return tuple(sorted(zone for zone, stay in self.stays if not stay.left))
@@ -208,7 +219,7 @@ def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
         look=answer.look,
         anchor=Anchor(answer.box, seen.at_s),
         stays=_stays((), zones_at(zones, answer.box, name), seen.at_s, 0.0),
-        course=Course((SeenAt(seen.at_s, answer.centre, answer.size),)),
+        course=Course((SeenAt(seen.at_s, answer.centre, answer.size),), extent=answer.box),
     )
 
 
@@ -243,8 +254,20 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
         anchor=anchor,
         still=seen.at_s - anchor.since_s >= limits.still_after_s,
         stays=_stays(track.stays, zones_at(zones, answer.box, name), seen.at_s, limits.leave_zone_after_s),
-        course=Course(_recent((*track.course.trail, SeenAt(seen.at_s, answer.centre, answer.size)))),
+        course=Course(
+            _recent((*track.course.trail, SeenAt(seen.at_s, answer.centre, answer.size))),
+            extent=_extent(track, answer.box, seen.at_s),
+        ),
     )
+
+
+def _extent(track: Track, box: Box, at_s: float) -> Box:
+    """All of `box`, and less and less of what the track filled before."""
+    passed = at_s - track.seen_s
+    way = passed * math.hypot(*track.motion.sure_velocity) / track.size
+    kept = math.exp(-passed / _EXTENT_S - way / _EXTENT_WAY)
+    x0, y0, x1, y1 = (new + kept * (old - new) for old, new in zip(track.extent(at_s), box, strict=True))
+    return min(x0, box[0]), min(y0, box[1]), max(x1, box[2]), max(y1, box[3])
 
 
 def _recent(trail: tuple[SeenAt, ...]) -> tuple[SeenAt, ...]:

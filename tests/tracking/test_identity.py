@@ -174,6 +174,40 @@ def test_a_box_beside_a_told_one_is_its_part_until_it_parts() -> None:
     assert camera.told == [1, 2]
 
 
+def strip(left: float, right: float, look: float = 0.5) -> Found:
+    """A box of the same height as others."""
+    return (left, 0.45, right, 0.55), "car", 0.7, look
+
+
+def test_a_part_of_one_that_is_shown_in_parts_for_a_while_is_none_of_its_own() -> None:
+    camera = Camera()
+    for n in range(60):
+        # A pole stands before it: it is shown whole, or both sides of the pole are.
+        parts = n % 10 >= 4
+        camera.answer(n * 0.2, *([strip(0.4, 0.453), strip(0.455, 0.6)] if parts else [strip(0.4, 0.6)]))
+    assert camera.told == [1]
+
+
+def test_two_that_stand_side_by_side_are_two() -> None:
+    camera = Camera()
+    for n in range(60):
+        camera.answer(n * 0.2, strip(0.4, 0.5), *([strip(0.49, 0.6)] if n >= 10 else []))
+    assert camera.told == [1, 2]
+
+
+@pytest.mark.parametrize(("rest", "told"), [(strip(0.44, 0.55, 0.9), [1]), (strip(0.5, 0.6, 0.9), [1, 2])])
+def test_the_rest_of_two_parts_is_the_object_where_it_fills_its_place(rest: Found, told: list[int]) -> None:
+    """Its look changes, since a part looks otherwise than the whole."""
+    camera = Camera(with_looks=True)
+    for n in range(20):
+        camera.answer(n * 0.2, strip(0.44, 0.54, 0.1))
+    for n in range(20, 22):
+        camera.answer(n * 0.2, strip(0.44, 0.54, 0.1), rest if told == [1, 2] else strip(0.48, 0.56, 0.9))
+    for n in range(22, 40):
+        camera.answer(n * 0.2, rest)
+    assert camera.told == told
+
+
 def test_a_box_around_the_whole_picture_is_nothing() -> None:
     camera = Camera()
     for n in range(20):
