@@ -35,7 +35,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -209,39 +209,50 @@ def in_force(box: Appliance) -> Students:
     return {c.id: box.runtime.camera(c.id).version.id for c in box.services.cameras.all()}
 
 
-async def change_students(box: Appliance, own: dict[str, Students], before: str, name: str, late: list[str]) -> None:
+@dataclass
+class Change:
+    """Cameras whose retrainings of the window before were judged late, and those whose retraining of this window had
+    begun from a student of the other way to share."""
+
+    late: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+
+async def change_students(box: Appliance, own: dict[str, Students], before: str, name: str) -> Change:
     """As the next window begins, put the students that the arm `name` has of its `own` in force, and keep those of the
-    arm `before`; once what was trained before is judged, which is still the work of that one. `late` gets the cameras
-    of which that is not so within JUDGED_S."""
+    arm `before`; once what was trained before is judged, which is still the work of that one, or after JUDGED_S."""
+    change = Change()
     await asyncio.sleep(max(0.0, to_boundary(box)) + LOOK_S)
     ends = time.monotonic() + JUDGED_S
     runtime = box.runtime
     while left := earlier(runtime.students.retrainings.running.values(), runtime.controller.state.window):
         if time.monotonic() >= ends:
-            late.extend(left)
+            change.late = left
             break
         await asyncio.sleep(LOOK_S)
     there = in_force(box)
     own[before] = there
-    for camera, version in own[name].items():
-        if there[camera] != version:
-            await box.services.models.roll_back(camera, version, "benchmark", f"students of {name}")
+    others = {camera: version for camera, version in own[name].items() if there[camera] != version}
+    for camera, version in others.items():
+        await box.services.models.roll_back(camera, version, "benchmark", f"students of {name}")
+    window = runtime.controller.state.window
+    begun = {job.camera for job in runtime.students.retrainings.running.values() if job.window == window - 1}
+    change.foreign = sorted(begun & set(others))
+    return change
 
 
 async def warm_up(
     box: Appliance, folder: Path, rates: dict[str, float], seed: int, own: dict[str, Students], before: str, name: str
-) -> list[str]:
-    """The arm `name` in place of `before`, not counted: until LEAD_S before the end of the next whole window. The
-    cameras whose last retrainings under `before` were late."""
-    late: list[str] = []
+) -> Change:
+    """The arm `name` in place of `before`, not counted: until LEAD_S before the end of the next whole window."""
     await arm(box, name, list(own[name]))
     ends = time.monotonic() + to_boundary(box) + WINDOW_S - LEAD_S
-    await asyncio.gather(
+    _, change = await asyncio.gather(
         load(box, rates, ends - time.monotonic() - END_S, None, seed, folder),
-        change_students(box, own, before, name, late),
+        change_students(box, own, before, name),
     )
     await asyncio.sleep(max(0.0, ends - time.monotonic()))
-    return late
+    return change
 
 
 def knowledge(box: Appliance) -> dict[str, Any]:
@@ -343,10 +354,10 @@ async def blocks(
     out: list[dict[str, Any]] = []
     # Forth and back, so that none of them always follows the same.
     for n, name in enumerate((*arms, *reversed(arms))):
-        late = await warm_up(box, folder, parts(rate, True), seed + n, own, before, name)
+        change = await warm_up(box, folder, parts(rate, True), seed + n, own, before, name)
         before = name
         found = await block(box, folder, name, parts(rate, n < len(arms)), windows, seed + n)
-        out.append(found | {"late_retrainings": late})
+        out.append(found | {"late_retrainings": change.late, "foreign_retrainings": change.foreign})
         shown = {k: out[-1][k] for k in ("rates", "utility", "plan", "held", "lost", "moves")}
         print(f"{name}: {json.dumps(shown)}", flush=True)
     await asyncio.sleep(WINDOW_S / 2)  # the last window is being measured
@@ -390,11 +401,20 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return about | {"by_arm": summed(found), "blocks": found}
 
 
+def as_meant(found: Sequence[dict[str, Any]]) -> bool:
+    """Each block followed the one before it after one window of warming up, and nobody's students were mixed."""
+    begins = [b["first_window"] for b in found]
+    each = [b["windows"] + 1 for b in found]
+    one_window = all(later - first == n for first, later, n in zip(begins, begins[1:], each, strict=False))
+    return one_window and not any(b["late_retrainings"] or b["foreign_retrainings"] for b in found)
+
+
 def judged(results: dict[str, Any]) -> dict[str, bool]:
     """The targets, and whether they were reached."""
     learned, planned = (results["by_arm"][name] for name in ("learned", "planned"))
     better = learned["worst_tenant"] - planned["worst_tenant"]
     return {
+        "each way to share had one window to warm up and students of its own": as_meant(results["blocks"]),
         f"the worst tenant gains {100 * GAIN:g} points over shares by the recorded table": better >= GAIN,
         "no tenant was below its floor": learned["below_floor_s"] == 0,
         "no request was lost": learned["lost"] == 0,

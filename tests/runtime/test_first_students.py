@@ -40,22 +40,22 @@ class Box:
         self.versions[camera] = version
 
 
-def students(box: Box, late: list[str], own: dict[str, bench.Students]) -> Coroutine[Any, Any, None]:
-    return bench.change_students(box, own, "planned", "learned", late)  # type: ignore[arg-type]
+def students(box: Box, own: dict[str, bench.Students]) -> Coroutine[Any, Any, bench.Change]:
+    return bench.change_students(box, own, "planned", "learned")  # type: ignore[arg-type]
 
 
 async def test_what_was_trained_before_is_judged_first_and_stays_with_its_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "LOOK_S", 0.0)
-    box, late = Box(JOB), []  # type: ignore[var-annotated]
+    box = Box(JOB)
     own = {"learned": {"yard": "mine"}, "planned": {"yard": "first"}}
-    task = asyncio.ensure_future(students(box, late, own))
+    task = asyncio.ensure_future(students(box, own))
     for _ in range(10):
         await asyncio.sleep(0)
     assert box.versions == {"yard": "learned"}, "its gate would put another one in force after the arm's own student"
     box.versions["yard"] = "trained"
     box.running.clear()
-    await task
-    assert (box.versions, late) == ({"yard": "mine"}, [])
+    assert await task == bench.Change()
+    assert box.versions == {"yard": "mine"}
     assert own == {"learned": {"yard": "mine"}, "planned": {"yard": "trained"}}
 
 
@@ -64,10 +64,21 @@ async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_
 ) -> None:
     monkeypatch.setattr(bench, "LOOK_S", 0.0)
     monkeypatch.setattr(bench, "JUDGED_S", 0.0)
-    for job, told in ((JOB, ["yard"]), (replace(JOB, window=3), [])):
-        box, late = Box(job), []  # type: ignore[var-annotated]
-        await students(box, late, {"learned": {"yard": "mine"}, "planned": {}})
-        assert (box.versions, late) == ({"yard": "mine"}, told)
+    own_work = replace(JOB, window=3)
+    for job, told in ((JOB, bench.Change(late=["yard"])), (own_work, bench.Change(foreign=["yard"]))):
+        box = Box(job)
+        assert await students(box, {"learned": {"yard": "mine"}, "planned": {}}) == told
+        assert box.versions == {"yard": "mine"}
+    same = Box(own_work)
+    assert await students(same, {"learned": {"yard": "learned"}, "planned": {}}) == bench.Change(), "of its own student"
+
+
+def test_a_block_that_begins_late_or_on_others_students_is_told() -> None:
+    good = {"windows": 3, "late_retrainings": [], "foreign_retrainings": []}
+    first, second = good | {"first_window": 2}, good | {"first_window": 6}
+    assert bench.as_meant([first, second])
+    assert not bench.as_meant([first, second | {"first_window": 7}])
+    assert not bench.as_meant([first, second | {"foreign_retrainings": ["yard"]}])
 
 
 async def test_every_arm_warms_up_with_the_first_load_and_sees_the_load_move(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,9 +88,11 @@ async def test_every_arm_warms_up_with_the_first_load_and_sees_the_load_move(mon
 
     async def load(*_: Any) -> None: ...
 
-    async def warm_up(_b: Any, _f: Any, rates: dict[str, float], _s: int, _o: Any, before: str, name: str) -> list[str]:
+    async def warm_up(
+        _b: Any, _f: Any, rates: dict[str, float], _s: int, _o: Any, before: str, name: str
+    ) -> bench.Change:
         did.append((before, name, rates))
-        return []
+        return bench.Change()
 
     async def block(_b: Any, _f: Any, name: str, rates: dict[str, float], windows: int, _s: int) -> dict[str, Any]:
         did.append((name, windows, rates))
@@ -97,4 +110,4 @@ async def test_every_arm_warms_up_with_the_first_load_and_sees_the_load_move(mon
         ("planned", "planned", first), ("planned", 2, second),
         ("planned", "learned", first), ("learned", 2, second),
     ]  # fmt: skip
-    assert [row["late_retrainings"] for row in found] == [[]] * 4
+    assert [(row["late_retrainings"], row["foreign_retrainings"]) for row in found] == [([], [])] * 4
