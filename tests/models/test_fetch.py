@@ -129,8 +129,9 @@ def test_what_broke_off_goes_on_exactly_there(bench: Bench, reset: bool) -> None
     assert bench.troubles() == ["broke_off"] * 2
 
 
+# All cuts together are shorter than the file.
 @settings(max_examples=30)
-@given(st.lists(st.integers(1, 90_000), max_size=5), st.booleans(), st.booleans())
+@given(st.lists(st.integers(1, 59_000), max_size=5), st.booleans(), st.booleans())
 def test_wherever_it_breaks_off_the_file_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], ranges: bool, chunked: bool
 ) -> None:
