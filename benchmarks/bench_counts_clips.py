@@ -4,9 +4,10 @@
 
 benchmarks/clips_counted.json has the path of each vehicle, read off by eye, and two lines for each clip: where a path
 cuts a line is the truth, with the number of the frame. A detector, left as published, answers five times a second; its
-classes are merged. The product's own tracker, counting, checks and correction take the answers; the teacher labels as
-many pictures as a box's: 48 in each window of 75 s. Told for each line and direction: counted by hand, raw, corrected
-with its 90 % interval. Needs the developers' shared data (MAGPIE_SHARED, or the folder `../shared`). Results:
+classes are merged. The product's own tracker, counting, checks and correction take the answers, with the teacher's
+labels of as many pictures as in the demo (48 in each window of 75 s), and with those of each picture: the clips are so
+short that a box has too few. Told for each line and direction: counted by hand, raw, corrected with its 90 % interval.
+Needs the developers' shared data (MAGPIE_SHARED, or the folder `../shared`). Results:
 benchmarks/results/counts_clips.json.
 """
 
@@ -20,6 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ from scheduler.counts.passing import CountingState, crossed_way
 from scheduler.counts.passing import step as count
 from scheduler.counts.recount import AROUND_S, LOOK_S, Way, at_instant, recounted, ways_after
 
-#: Answers from this score on are sure; labels in so many seconds of a window; the part that corrected counts may be off.
+#: Answers from this score on are sure; so many labels in a window of so many seconds; so far may corrected counts be off.
 SURE, LABELS, WINDOW_S, MOST_ERROR = 0.35, 48, 75.0, 0.1
 CLASS = "vehicle"
 
@@ -57,7 +59,7 @@ def by_hand(clip: dict[str, Any], lines: Sequence[CountLine], rate: float) -> li
     for line in lines:
         for thing in clip["objects"]:
             path = thing["path"]
-            for before, after in zip(path, path[1:], strict=False):
+            for before, after in pairwise(path):
                 way = crossed_way(line, (before[1], before[2]), (after[1], after[2]))
                 if way is not None and thing["class"] == CLASS:
                     frame = round(rate * (before[0] + after[0]) / 2)
@@ -68,7 +70,6 @@ def by_hand(clip: dict[str, Any], lines: Sequence[CountLine], rate: float) -> li
 def seen_on(file: Path, detector: Path, teacher: Path) -> tuple[list[Seen], Labels, float]:
     """The answers, the labels by number of the answer, and the clip's frames per second."""
     answer, label = by_teacher(detector, SURE), by_teacher(teacher, SURE)
-    every = WINDOW_S * FPS / LABELS
     seen: list[Seen] = []
     labels: Labels = {}
     for n, (at_s, picture) in enumerate(pictures(file)):
@@ -76,17 +77,24 @@ def seen_on(file: Path, detector: Path, teacher: Path) -> tuple[list[Seen], Labe
         shown = np.asarray(looks(picture, boxes), np.float32) if len(boxes) else None
         given = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(scores, np.float32)
         seen.append(Seen(at_s, at_s, *given, classes, SURE, shown))
-        if n == round(round(n / every) * every):
-            told, _, names = merged(*label(picture))
-            labels[n] = [
-                NamedBox((float(b[0]), float(b[1]), float(b[2]), float(b[3])), name)
-                for b, name in zip(told, names, strict=True)
-            ]
+        told, _, names = merged(*label(picture))
+        labels[n] = [
+            NamedBox((float(b[0]), float(b[1]), float(b[2]), float(b[3])), name)
+            for b, name in zip(told, names, strict=True)
+        ]
     with av.open(str(file)) as clip:
         return seen, labels, float(clip.streams.video[0].average_rate or 25)
 
 
-def counted_on(answers: Sequence[Seen], labels: Labels, lines: Sequence[CountLine]) -> tuple[Counter[Place], CheckIndex]:
+def as_a_box(labels: Labels) -> Labels:
+    """Those that a box would have."""
+    every = WINDOW_S * FPS / LABELS
+    return {n: told for n, told in labels.items() if n == round(round(n / every) * every)}
+
+
+def counted_on(
+    answers: Sequence[Seen], labels: Labels, lines: Sequence[CountLine]
+) -> tuple[Counter[Place], CheckIndex]:
     """Vehicles at each line and direction, and what the labels say of them."""
     state, number, counting = TrackerState("clip"), 1, CountingState()
     seen: list[tuple[float, tuple[TrackedObject, ...]]] = []
@@ -159,13 +167,19 @@ def main() -> int:
         lines = lines_of(clip)
         answers, labels, rate = seen_on(file, args.detector, args.teacher)
         true = by_hand(clip, lines, rate)
-        rows = rows_of(true, *counted_on(answers, labels, lines), lines, answers[-1].utc_s)
-        clips[clip["file"]] = summed(rows) | {"labels": len(labels), "lines": rows, "truth": true}
-        print(clip["file"], json.dumps(summed(rows)), json.dumps(rows))
-    reached = {
-        f"corrected within {MOST_ERROR:.0%} on each clip": all(c["corrected_error"] <= MOST_ERROR for c in clips.values()),
-        "each interval holds": all(c["intervals_hold"] == c["intervals"] and not c["unknown"] for c in clips.values()),
-    }
+        clips[clip["file"]] = {"truth": true}
+        for kind, some in (("as_a_box", as_a_box(labels)), ("each_picture", labels)):
+            rows = rows_of(true, *counted_on(answers, some, lines), lines, answers[-1].utc_s)
+            clips[clip["file"]][kind] = summed(rows) | {"labels": len(some), "lines": rows}
+            print(clip["file"], kind, len(some), json.dumps(summed(rows)), json.dumps(rows))
+    reached = {}
+    for kind in ("as_a_box", "each_picture"):
+        mine = [clip[kind] for clip in clips.values()]
+        known = not any(c["unknown"] for c in mine)
+        near = all(c["corrected_error"] <= MOST_ERROR for c in mine)
+        reached[f"{kind}: corrected within {MOST_ERROR:.0%} on each clip, each interval holds"] = (
+            known and near and all(c["intervals_hold"] == c["intervals"] for c in mine)
+        )
     for words, good in reached.items():
         print(f"{'reached' if good else 'NOT reached'}: {words}")
     about = {"utc": datetime.now(UTC).isoformat(timespec="seconds"), "answers_per_s": FPS, "score": SURE}
