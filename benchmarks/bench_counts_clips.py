@@ -41,7 +41,7 @@ from scheduler.counts.passing import CountingState, crossed_way
 from scheduler.counts.passing import step as count
 from scheduler.counts.recount import AROUND_S, LOOK_S, Way, at_instant, recounted, ways_after
 
-#: Answers from this score on are sure; so many labels in a window of so many seconds; so far may corrected counts be off.
+#: Answers are sure from this score on; labels in a window of so many seconds; so far off may corrected counts be.
 SURE, LABELS, WINDOW_S, MOST_ERROR = 0.35, 48, 75.0, 0.1
 CLASS = "vehicle"
 
