@@ -20,9 +20,9 @@ from edge.tracking.track import Track, joined
 
 #: A box is a part of an object seen within so many seconds that it overlaps by so much, or of which so much is common.
 _PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
-#: One that was seen beside another is that other one if it began on its extent, has moved by less than so many sizes
-#: since, and overlaps its place by so much when it is seen no longer.
-_REST_MOVED, _SAME_PLACE = 0.5, 0.5
+#: One that was seen beside another is that other one if it began as a part of it, has moved by less than so many sizes
+#: since (the half that becomes the whole moves by a quarter), and overlaps its place by so much when it is seen no longer.
+_REST_MOVED, _SAME_PLACE = 0.3, 0.5
 #: Its place may be off by so many sizes, more a second, and part of the way.
 _PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
 #: Logarithm of sizes, more a second; velocity in sizes a second, and of itself.
@@ -106,11 +106,17 @@ def _rest(known: Track, found: Track, at_s: float) -> bool:
     did not come from elsewhere. Parts look otherwise than the whole: looks say nothing, the class does."""
     if known.seen_s < found.began_s or known.class_name != found.class_name:
         return False
-    there = known.extent(found.began_s)
-    on = bx.within(np.array([found.began_box]), np.array([there]))[0, 0] > _PART_WITHIN
-    way = [speed * (at_s - found.began_s) for speed in known.motion.sure_velocity]
-    moved = [found.motion.centre[k] - found.began_at[k] - way[k] for k in range(2)]
-    return bool(on) and math.hypot(*moved) < _REST_MOVED * found.size
+    dx, dy = known.motion.sure_velocity
+    way_s, back_s = at_s - found.began_s, found.began_s - known.seen_s
+    x, y = (now - then for now, then in zip(found.motion.centre, found.began_at, strict=True))
+    if math.hypot(x - way_s * dx, y - way_s * dy) >= _REST_MOVED * found.size:
+        return False
+    began = np.array([found.began_box])
+    if bx.within(began, np.array([known.extent(found.began_s)]))[0, 0] > _PART_WITHIN:
+        return True
+    # The extent of one that stands is known well: a box that begins half beside it is of one that comes.
+    there = np.array([known.box]) + back_s * np.array([dx, dy, dx, dy])
+    return not known.still and bool(bx.iou(began, there)[0, 0] > _PART_OVERLAP)
 
 
 def _goes_on(lost: Track, found: Track) -> float:
