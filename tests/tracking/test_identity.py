@@ -209,7 +209,7 @@ def test_the_rest_of_two_parts_is_the_object_where_it_fills_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("begins", "stops"),
-    [((0.46, 0.56), (0.43, 0.53)), ((0.4685, 0.5085), (0.39, 0.48))],
+    [((0.455, 0.555), (0.43, 0.53)), ((0.4685, 0.5085), (0.39, 0.48))],
     ids=["it began beside it", "it moved since"],
 )
 def test_one_that_stops_before_a_parked_one_and_hides_it_is_another_one(
