@@ -20,8 +20,9 @@ from edge.tracking.track import Track, joined
 
 #: A box is a part of an object seen within so many seconds that it overlaps by so much, or of which so much is common.
 _PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
-#: One that was seen beside another is that other one if it overlaps its place by so much when it is seen no longer.
-_SAME_PLACE = 0.5
+#: One that was seen beside another is that other one if it began as a part of it, has moved by less than so many sizes
+#: since (the half that becomes the whole moves by a quarter), and overlaps its place by so much when it is seen no longer.
+_REST_MOVED, _SAME_PLACE = 0.3, 0.5
 #: Its place may be off by so many sizes, more a second, and part of the way.
 _PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
 #: Logarithm of sizes, more a second; velocity in sizes a second, and of itself.
@@ -42,7 +43,10 @@ def reidentify(
         return list(tracks), []
     known = [n for n, t in enumerate(tracks) if t.object is not None]
     parts, inside = _parts(tracks, ready, known, at_s)
-    pairs = sorted((_unlike(tracks[k], tracks[r], at_s), r, k) for r in ready if r not in parts for k in known)
+    apart = [r for r in ready if r not in parts]
+    lost = [(r, k) for r in apart for k in known if tracks[k].seen_s < tracks[r].began_s]
+    pairs = [(_goes_on(tracks[k], tracks[r]), r, k) for r, k in lost]
+    pairs = sorted([*pairs, *_rests(tracks, apart, known, at_s)])
     waits = parts | inside
     heirs: dict[int, int] = {}
     for cost, r, k in pairs:
@@ -83,17 +87,36 @@ def _parts(
     return {r for n, r in enumerate(ready) if on[n].any()}, {r for n, r in enumerate(ready) if inside[n].any()}
 
 
-def _unlike(known: Track, found: Track, at_s: float) -> float:
-    """How unlike it is that `found` is what `known` was."""
-    if known.seen_s < found.began_s:
-        return _goes_on(known, found)
-    if at_s - known.seen_s <= _PART_S:
-        return math.inf
-    # Both were seen at once, as two parts of an object are, and one of them is left. Parts look otherwise than the
-    # whole: looks say nothing.
-    overlap = float(bx.iou(np.array([known.predicted(at_s)]), np.array([found.box]))[0, 0])
-    other = 0.0 if known.class_name == found.class_name else _OTHER_CLASS
-    return 1.0 - overlap + other if overlap > _SAME_PLACE else math.inf
+def _rests(
+    tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], at_s: float
+) -> Iterator[tuple[float, int, int]]:
+    """Those of `ready` that may be the rest of one of `known` that is hidden: (how unlike it is, ready, known)."""
+    hidden = [k for k in known if at_s - tracks[k].seen_s > _PART_S]
+    if not ready or not hidden:
+        return
+    boxes, others = np.array([tracks[r].box for r in ready]), np.array([tracks[k].predicted(at_s) for k in hidden])
+    overlap = bx.iou(boxes, others)
+    for n, m in np.argwhere(overlap > _SAME_PLACE).tolist():
+        if _rest(tracks[hidden[m]], tracks[ready[n]], at_s):
+            yield 1.0 - float(overlap[n, m]), ready[n], hidden[m]
+
+
+def _rest(known: Track, found: Track, at_s: float) -> bool:
+    """Whether `found` may be what is left of `known`: both were seen at once, as two parts of an object are, and `found`
+    did not come from elsewhere. Parts look otherwise than the whole: looks say nothing, the class does."""
+    if known.seen_s < found.began_s or known.class_name != found.class_name:
+        return False
+    dx, dy = known.motion.sure_velocity
+    way_s, back_s = at_s - found.began_s, found.began_s - known.seen_s
+    x, y = (now - then for now, then in zip(found.motion.centre, found.began_at, strict=True))
+    if math.hypot(x - way_s * dx, y - way_s * dy) >= _REST_MOVED * found.size:
+        return False
+    began = np.array([found.began_box])
+    if bx.within(began, np.array([known.extent(found.began_s)]))[0, 0] > _PART_WITHIN:
+        return True
+    # The extent of one that stands is known well: a box that begins half beside it is of one that comes.
+    there = np.array([known.box]) + back_s * np.array([dx, dy, dx, dy])
+    return not known.still and bool(bx.iou(began, there)[0, 0] > _PART_OVERLAP)
 
 
 def _goes_on(lost: Track, found: Track) -> float:

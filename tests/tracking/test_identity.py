@@ -199,12 +199,42 @@ def test_the_rest_of_two_parts_is_the_object_where_it_fills_its_place() -> None:
     """Its look is another one, since a part looks otherwise than the whole."""
     camera = Camera(with_looks=True)
     for n in range(20):
-        camera.answer(n * 0.2, strip(0.5, 0.6, 0.1))
+        camera.answer(n * 0.2, strip(0.455 if n < 10 else 0.5, 0.6, 0.1))
     for n in range(20, 22):
         camera.answer(n * 0.2, strip(0.5, 0.6, 0.1), strip(0.455, 0.542, 0.9))
     for n in range(22, 40):
         camera.answer(n * 0.2, strip(0.468, 0.575, 0.9))
     assert camera.told == [1]
+
+
+@pytest.mark.parametrize(
+    ("begins", "stops"),
+    [((0.455, 0.555), (0.43, 0.53)), ((0.4685, 0.5085), (0.39, 0.48))],
+    ids=["it began beside it", "it moved since"],
+)
+def test_one_that_stops_before_a_parked_one_and_hides_it_is_another_one(
+    begins: tuple[float, float], stops: tuple[float, float]
+) -> None:
+    camera = Camera(with_looks=True)
+    for n in range(40):
+        camera.answer(n * 0.2, strip(0.4, 0.5, 0.1))
+    for n in range(40, 43):
+        camera.answer(n * 0.2, strip(0.4, 0.5, 0.1), strip(*begins, 0.9))
+    for n in range(43, 60):
+        gone = min(1.0, (n - 42) / 4)
+        left, right = (a + gone * (b - a) for a, b in zip(begins, stops, strict=True))
+        camera.answer(n * 0.2, strip(left, right, 0.9))
+    assert camera.told == [1, 2]
+
+
+def test_a_person_in_the_place_of_a_car_that_is_seen_no_longer_is_another_one() -> None:
+    camera = Camera()
+    for n in range(50):
+        car = [found(0.5)] if n < 25 else []
+        width, height = (0.04, 0.08) if n < 25 else (0.06, 0.09)
+        person: Found = ((0.5 - width / 2, 0.5 - height / 2, 0.5 + width / 2, 0.5 + height / 2), "person", 0.8, 0.5)
+        camera.answer(n * 0.2, *car, *([person] if n >= 20 else []))
+    assert [c.object.class_name for c in camera.changes if c.phase == "new"] == ["car", "person"]
 
 
 def test_a_box_around_the_whole_picture_is_nothing() -> None:
