@@ -56,7 +56,7 @@ def _install(stream: TextIO, level: str, form: LogFormat, worker: str | None) ->
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for chatty in ("uvicorn", "alembic"):
+    for chatty in ("uvicorn", "alembic", "httpx", "httpcore", "onveef"):
         logging.getLogger(chatty).setLevel("WARNING")
 
 

@@ -22,9 +22,10 @@ _ENVELOPE = (
     "<s:Body>{body}</s:Body></s:Envelope>"
 )
 _FAULT = (
-    '<s:Fault><s:Code><s:Value>s:Sender</s:Value><s:Subcode><s:Value xmlns:ter="http://www.onvif.org/ver10/error">'
-    "ter:{code}</s:Value></s:Subcode></s:Code><s:Reason><s:Text>{code}</s:Text></s:Reason></s:Fault>"
+    "<s:Fault><s:Code><s:Value>s:Sender</s:Value>{sub}</s:Code><s:Reason><s:Text>{text}</s:Text></s:Reason></s:Fault>"
 )
+_SUBCODE = '<s:Subcode><s:Value xmlns:ter="http://www.onvif.org/ver10/error">ter:{code}</s:Value></s:Subcode>'
+NONCE = "a0b1c2"
 #: Ten entities of ten, nine times: a thousand million.
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE z [<!ENTITY a0 "0123456789">'
@@ -67,13 +68,24 @@ STREAMS = (
 
 @dataclass
 class Device:
-    """A device at http://127.0.0.1:PORT. `raw` has whole answers by operation in place of its own, `told` what it was
-    asked; `host` it gives as its own."""
+    """A device at http://127.0.0.1:PORT. `raw` has whole answers by operation ("GetProfiles", "media2:GetProfiles") in
+    place of its own, `told` what it was asked; `host` it gives as its own. It offers the newer media service, the older
+    one or `both`, and knows GetCapabilities if it is `old`. A login goes by WS-Security or, `http_digest`, by HTTP; a
+    `refusal` (status) of the former has a fault with a `subcode` or without, in its own `sentence`. The addresses of
+    the streams in `kept_back` are refused, those of the streams in `late` never come."""
 
     streams: tuple[Stream, ...] = STREAMS
     username: str = ""
     password: str = ""
     newer: bool = True
+    both: bool = False
+    old: bool = False
+    http_digest: bool = False
+    refusal: int = 400
+    subcode: bool = True
+    sentence: str = "Please log in first"
+    kept_back: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     raw: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
     silent: bool = False
@@ -86,22 +98,51 @@ class Device:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def answer(self, operation: str, body: str) -> tuple[int, dict[str, str], bytes]:
-        if operation in self.raw:
-            return self.raw[operation]
+    def answer(
+        self, operation: str, body: str, place: str = "", authorization: str = ""
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body; `place` is the last part of the path that was asked."""
+        for name in (f"{place}:{operation}", operation):
+            if name in self.raw:
+                return self.raw[name]
         open_to_all = operation in ("GetServices", "GetCapabilities", "GetSystemDateAndTime")
-        if self.username and not open_to_all and not self._known(body):
-            return 400, {}, _ENVELOPE.format(body=_FAULT.format(code="NotAuthorized")).encode()
+        if self.username and not open_to_all and self.http_digest:
+            if not self._known_by_http(authorization):
+                challenge = f'Digest realm="camera", nonce="{NONCE}", qop="auth", algorithm=MD5'
+                return 401, {"www-authenticate": challenge}, b""
+        elif (self.username and not open_to_all and not self._known(body)) or self._of(self.kept_back, body):
+            return self.refusal, {}, self.fault("NotAuthorized" if self.subcode else "", self.sentence)
+        if self._of(self.late, body):
+            self.ending.wait(30)
         made = {
             "GetServices": self._services,
             "GetSystemDateAndTime": self._time,
             "GetDeviceInformation": self._information,
-            "GetProfiles": lambda _: self._profiles(),
+            "GetProfiles": lambda _: self._profiles(place),
             "GetStreamUri": self._uri,
-        }.get(operation)
-        if made is None:
-            return 500, {}, _ENVELOPE.format(body=_FAULT.format(code="ActionNotSupported")).encode()
-        return 200, {}, _ENVELOPE.format(body=made(body)).encode()
+        } | ({"GetCapabilities": self._capabilities} if self.old else {})
+        if operation not in made:
+            return 500, {}, self.fault("ActionNotSupported", "Optional action not implemented")
+        return 200, {}, _ENVELOPE.format(body=made[operation](body)).encode()
+
+    @staticmethod
+    def fault(code: str, sentence: str) -> bytes:
+        """A SOAP fault; without a subcode if `code` is empty."""
+        sub = _SUBCODE.format(code=code) if code else ""
+        return _ENVELOPE.format(body=_FAULT.format(sub=sub, text=sentence)).encode()
+
+    @staticmethod
+    def _of(tokens: tuple[str, ...], body: str) -> bool:
+        return "GetStreamUri" in body and any(f"ProfileToken>{token}<" in body for token in tokens)
+
+    def _known_by_http(self, authorization: str) -> bool:
+        """RFC 7616 with MD5 and qop auth."""
+        told = dict(re.findall(r'(\w+)="?([^",]*)"?', authorization.removeprefix("Digest ")))
+        if told.get("username") != self.username or told.get("nonce") != NONCE:
+            return False
+        secret = _md5(f"{self.username}:camera:{self.password}")
+        asked = _md5(f"POST:{told['uri']}")
+        return told["response"] == _md5(f"{secret}:{NONCE}:{told['nc']}:{told['cnonce']}:auth:{asked}")
 
     def _known(self, body: str) -> bool:
         found = [
@@ -115,13 +156,20 @@ class Device:
         return user == self.username and abs(late) < timedelta(minutes=5) and base64.b64decode(digest) == made
 
     def _services(self, _: str) -> str:
-        spaces = {"device": "ver10/device", "media2" if self.newer else "media": f"ver{2 if self.newer else 1}0/media"}
+        newer, older = self.newer or self.both, self.both or not self.newer
+        spaces = {"device": "ver10/device"} | ({"media2": "ver20/media"} if newer else {})
+        spaces |= {"media": "ver10/media"} if older else {}
         rows = "".join(
             f"<tds:Service><tds:Namespace>http://www.onvif.org/{space}/wsdl</tds:Namespace>"
             f"<tds:XAddr>http://{self.host}:{self.port}/onvif/{name}</tds:XAddr></tds:Service>"
             for name, space in spaces.items()
         )
         return f"<tds:GetServicesResponse>{rows}</tds:GetServicesResponse>"
+
+    def _capabilities(self, _: str) -> str:
+        media = f"<tt:Media><tt:XAddr>http://{self.host}:{self.port}/onvif/media</tt:XAddr></tt:Media>"
+        parts = f"<tds:Capabilities>{media}</tds:Capabilities>"
+        return f"<tds:GetCapabilitiesResponse>{parts}</tds:GetCapabilitiesResponse>"
 
     def _time(self, _: str) -> str:
         """An hour late: a digest is made by the device's clock."""
@@ -136,9 +184,10 @@ class Device:
         parts = "<tds:Manufacturer>Heron</tds:Manufacturer><tds:Model>H-2</tds:Model>"
         return f"<tds:GetDeviceInformationResponse>{parts}</tds:GetDeviceInformationResponse>"
 
-    def _profiles(self) -> str:
-        tag = "tr2" if self.newer else "trt"
-        rows = "".join(s.xml(self.newer) for s in self.streams)
+    def _profiles(self, place: str) -> str:
+        newer = place == "media2"
+        tag = "tr2" if newer else "trt"
+        rows = "".join(s.xml(newer) for s in self.streams)
         return f"<{tag}:GetProfilesResponse>{rows}</{tag}:GetProfilesResponse>"
 
     def _uri(self, body: str) -> str:
@@ -146,6 +195,10 @@ class Device:
         stream = next(s for s in self.streams if asked is not None and s.token == asked[1])
         url = escape(stream.url or f"rtsp://{self.host}:554/{stream.token}?a=1&b=2")
         return f"<tr2:GetStreamUriResponse><tr2:Uri>{url}</tr2:Uri></tr2:GetStreamUriResponse>"
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode()).hexdigest()
 
 
 @contextmanager
@@ -162,7 +215,8 @@ def served(device: Device) -> Iterator[Device]:
             if device.silent:
                 device.ending.wait(30)
                 return
-            status, headers, answer = device.answer(operation, body)
+            place, login = self.path.rpartition("/")[2], self.headers.get("authorization", "")
+            status, headers, answer = device.answer(operation, body, place, login)
             self.send_response(status)
             for name, value in {"content-type": "application/soap+xml", **headers}.items():
                 self.send_header(name, value)
@@ -203,8 +257,9 @@ def match(*xaddrs: str, name: str = "Yard%20gate", endpoint: str = "urn:uuid:1")
 
 
 @contextmanager
-def answering(answers: list[bytes]) -> Iterator[int]:
-    """Whoever probes the multicast group on loopback gets these answers. Yields the port to probe."""
+def answering(answers: list[bytes], types: str = "dn:NetworkVideoTransmitter tds:Device") -> Iterator[int]:
+    """These answers go to each probe on the multicast group on loopback whose types are all among `types`. Yields the
+    port to probe."""
     ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     ear.bind(("", 0))
     group = socket.inet_aton("239.255.255.250") + socket.inet_aton("127.0.0.1")
@@ -218,7 +273,8 @@ def answering(answers: list[bytes]) -> Iterator[int]:
                 data, sender = ear.recvfrom(65535)
             except TimeoutError:
                 continue
-            if b"discovery/Probe<" in data:
+            wanted = re.search(r"Types>([^<]*)<", data.decode())
+            if b"discovery/Probe<" in data and wanted is not None and set(wanted[1].split()) <= set(types.split()):
                 for answer in answers:
                     ear.sendto(answer, sender)
 

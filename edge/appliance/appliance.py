@@ -315,6 +315,7 @@ class Appliance:
             AllBoxes(me, answers, live, agent, fleet.status),
             fleet_jobs,
         )  # fmt: skip
+        self._parts.callback(self.services.cameras.discovery.close)
 
     def _own_agent(self) -> OwnAgent | None:
         """The agent beside this appliance; None: the site file has no section `fleet`."""

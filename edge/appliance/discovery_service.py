@@ -14,4 +14,4 @@ class DiscoveryService(Protocol):
     async def search(self, asked: Mapping[str, Any]) -> FoundCameras:
         """Search as edge.settings.CameraSearch says; takes up to 45 s. Raises InvalidValues, InvalidValue (no network
         of this machine, no address, a secret that is not there or may not be named), Conflict (a search is
-        running)."""
+        running), Unavailable (the appliance stops)."""

@@ -12,18 +12,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edge.appliance.answers.discovery import FoundCamera, FoundCameras, FoundStream
+from edge.appliance.answers.discovery import FoundCamera, FoundCameras, FoundStream, NeedAnswer
 from edge.appliance.answers.read import plain
-from edge.appliance.discovery import found_cameras
-from edge.core.discovery import PROPOSALS, DeviceFault, StreamNeed, Verdict
+from edge.appliance.discovery import found_cameras, searched
+from edge.appliance.stream_needs import read_need
+from edge.core.discovery import PROPOSALS, DeviceFault, Verdict
 from edge.core.errors import InvalidValue
 from edge.ingest.secrets import Secret, resolve_secret
-from edge.runtime.students import input_of
 from edge.settings import CameraSearch, parse
 
 _FAULTS: Final[dict[DeviceFault, str]] = {
     "unreachable": "nobody answers there",
+    "unknown_name": "this name leads nowhere",
+    "tls": "its TLS cannot be used, or it has none",
     "silent": "no answer in time",
+    "not_asked": "not asked: the time of the search was over",
     "refused": "wants another user name or password",
     "elsewhere": "names another host, which was not asked",
     "redirected": "sends elsewhere, which was not followed",
@@ -36,12 +39,15 @@ _VERDICTS: Final[dict[Verdict, str]] = {
     "nearest": "proposed: nearest to what is wanted",
     "dearer": "good, but dearer",
     "no_encoder": "no video",
+    "no_size": "does not say how large its picture is",
     "codec": "neither H.264 nor H.265",
     "too_small": "picture too small",
     "too_slow": "too few pictures a second",
     "no_address": "gives no RTSP address",
     "elsewhere": "its address is of another host",
     "password_in_address": "a password is in its address",
+    "refused": "its address wants another user name or password",
+    "silent": "its address did not come in time",
 }
 
 
@@ -63,10 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: done, also where nothing was found. Raises InvalidValue(s)."""
+    if args.password_from and not args.user:
+        raise InvalidValue("--password-from", "(not shown)", "only with --user")
     asked = {"addresses": args.address, "network": args.network, "username": args.user, "fps": args.fps}
+    asked["student"] = {"model": args.student}
     wanted = parse(CameraSearch, asked)
-    need = StreamNeed(*input_of(args.student), wanted.fps)
-    found = found_cameras(wanted, _password(args), need)
+    told = read_need(wanted)
+    found = found_cameras(searched(wanted, _password(args)), told)
     if args.json:
         sys.stdout.write(json.dumps(plain(FoundCameras, found), indent=2) + "\n")
     else:
@@ -95,8 +104,7 @@ def _show(found: FoundCameras) -> None:
             table.add_row(*map(Text, (*first, "", "", "", "", "", _why(camera), "")))
     console = Console()
     console.print(table)
-    need = found.need
-    console.print(f"wanted: a picture that fills {need.width} x {need.height}, {need.fps:g} times a second")
+    console.print(Text(_wanted(found.need)))
     lost = {"from another network": found.outside, "unreadable": found.unreadable, "beyond the limits": found.over}
     for words, count in lost.items():
         if count:
@@ -116,3 +124,10 @@ def _cells(stream: FoundStream) -> tuple[str, ...]:
     mark = "* " if stream.verdict in PROPOSALS else ""
     fps, kbps = (f"{n:g}" if n else "" for n in (stream.fps, stream.bitrate_kbps))
     return stream.name or stream.token, stream.codec, size, fps, kbps, mark + _VERDICTS[stream.verdict], stream.url
+
+
+def _wanted(need: NeedAnswer) -> str:
+    size, rate = f"{need.width} x {need.height}", f"{need.fps:g} times a second"
+    if need.fixed:
+        return f"wanted: a picture that fills {size}, {rate}"
+    return f"wanted: a picture that fills an input of its own proportions, as large as {size}, {rate}"

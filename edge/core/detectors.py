@@ -90,6 +90,12 @@ class InputSpec:
     size_order: Literal["wh", "hw"] = "wh"
 
 
+def knows_one_shape(given: InputSpec, output: OutputSpec) -> bool:
+    """Whether a detector is used at its exported input shape only: its layout has no cells that follow from the shape
+    of the input."""
+    return output.kind not in STRIDED or given.layout != "nchw"
+
+
 @dataclass(frozen=True)
 class OnnxSpec:
     """An ONNX detector: file, input, output layout and classes."""

@@ -5,28 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-#: Why nothing more is known of a device: nobody answers there; no answer in time; user name or password wanted or not
-#: accepted; its answers name another host, which is not asked; it sends elsewhere (HTTP 3xx), which is not followed; an
-#: answer is too long or too deep; an answer is none of ONVIF; it has no profile that can be read.
+#: Why nothing more is known of a device: nobody answers there; its name leads nowhere; its TLS cannot be used; no
+#: answer in time; the time of the search was over before it was asked; user name or password wanted or not accepted;
+#: its answers name another host, which is not asked; it sends elsewhere (HTTP 3xx), which is not followed; an answer is
+#: too long or too deep; an answer is none of ONVIF; it has no profile that can be read.
 DeviceFault = Literal[
-    "unreachable", "silent", "refused", "elsewhere", "redirected", "too_large", "unreadable", "no_profiles"
-]
+    "unreachable", "unknown_name", "tls", "silent", "not_asked", "refused", "elsewhere", "redirected", "too_large",
+    "unreadable", "no_profiles",
+]  # fmt: skip
 #: Why a profile's stream cannot be opened: the device gives no RTSP address for it, one of another host, or one with a
-#: password in it.
-AddressFault = Literal["no_address", "elsewhere", "password_in_address"]
-#: What the choice says of a profile. `proposed` meets the need at the least cost; `nearest` is proposed because none
+#: password in it; it wants another login for the address; the address did not come in time.
+AddressFault = Literal["no_address", "elsewhere", "password_in_address", "refused", "silent"]
+#: The choice's word on a profile. `proposed` meets the need at the least cost; `nearest` is proposed because none
 #: meets it; `dearer` meets it at a higher cost. All others name why it cannot be chosen.
 Verdict = Literal[
-    "proposed", "nearest", "dearer", "no_encoder", "codec", "too_small", "too_slow",
-    "no_address", "elsewhere", "password_in_address",
+    "proposed", "nearest", "dearer", "no_encoder", "no_size", "codec", "too_small", "too_slow",
+    "no_address", "elsewhere", "password_in_address", "refused", "silent",
 ]  # fmt: skip
 PROPOSALS: tuple[Verdict, ...] = ("proposed", "nearest")
+#: Whose input a stream is wanted for: that of the student in the camera's own settings, of the site's student, or the
+#: usual one of our own architectures, because the student's could not be read or says nothing of the picture.
+NeedSource = Literal["camera", "site", "usual"]
 
 
 @dataclass(frozen=True)
 class MediaProfile:
     """A stream that a device offers. `codec` "h264", "h265" or the device's own word in small letters, "" where the
-    profile has no encoder; `width`, `height` in pixels; `fps` and `bitrate_kbps` at most, 0: not said. `url` has no
+    profile has no encoder; `width`, `height` in pixels; `fps` and `bitrate_kbps` at most; 0: not said. `url` has no
     credentials in it, "" where `address_fault` says why."""
 
     token: str
@@ -42,9 +47,9 @@ class MediaProfile:
 
 @dataclass(frozen=True)
 class FoundDevice:
-    """A device that answered, or was asked by its address. `address`: its host, with the port where it is not 80;
-    `name`, `hardware` in its own words; `elsewhere`: the other host that it names, where that is its fault;
-    `profiles_lost`: profiles beyond the limit, or that could not be read."""
+    """A device that answered, or was asked by its address. `address`: its host, with the port where it is not the usual
+    one and the path where it is not the usual one; `name`, `hardware` in its own words; `elsewhere`: the other host
+    that it names, where that is its fault; `profiles_lost`: profiles beyond the limit, or that could not be read."""
 
     address: str
     name: str = ""
@@ -87,9 +92,11 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class StreamNeed:
-    """A stream is good enough whose picture is not enlarged to fill an input of `width` x `height` pixels, at `fps`
-    pictures a second or more."""
+    """A stream is good enough whose picture is not enlarged to fill the input of a student, at `fps` pictures a second
+    or more. The input has `width` x `height` pixels if it is `fixed`; otherwise it has the proportions of the picture,
+    at no more pixels than these."""
 
     width: int
     height: int
     fps: float
+    fixed: bool = True

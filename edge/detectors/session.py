@@ -11,12 +11,13 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from edge.core.detectors import STRIDED, InputSpec, OutputSpec
+from edge.core.detectors import STRIDED, InputSpec, OutputSpec, knows_one_shape
 from edge.core.errors import WeightsError
+from edge.core.input_shapes import camera_shape
 from edge.core.vision import Detections
 from edge.detectors.boxes import suppress
 from edge.detectors.decoding import Rows, decode, pair_of
-from edge.detectors.shapes import ResizableGraph, camera_shape
+from edge.detectors.shapes import ResizableGraph
 
 Picture = NDArray[np.uint8]
 #: Input tensor (1, 3, h, w) -> outputs by name.
@@ -51,7 +52,7 @@ class DetectorSession:
         self._threads, self._device = threads, device
         self._content = content
         self.shape = (given.height, given.width)
-        self._fixed = output.kind not in _SHAPED or given.layout != "nchw"
+        self._fixed = knows_one_shape(given, output)
         self._graph = ResizableGraph(content, name)
         inputs = self._graph.inputs()
         self._input = _picture_input(name, given, inputs)

@@ -1,4 +1,4 @@
-"""The input's shape: which one fits a picture at a given cost, and the same graph at another shape.
+"""The same graph at another input shape than it was exported for.
 
 Published detectors are exported for one square input. A picture of another shape then pays for padding, or is squeezed.
 The convolutions do not care; only the constants of `Reshape` nodes do, and those can be distinguished.
@@ -17,24 +17,7 @@ from onnx import numpy_helper, shape_inference
 
 from edge.core.errors import WeightsError
 
-#: Sides of an input are multiples of it: the coarsest stride of the detectors here, or half of it.
-STEP = 32
 _SMALL = 64
-
-
-@functools.cache
-def camera_shape(pixels: int, picture: tuple[int, int], step: int = STEP) -> tuple[int, int]:
-    """(height, width), multiples of `step`, of at most `pixels` pixels in which a picture of shape `picture` (height,
-    width) is shown largest with its proportions kept; among equals the smallest input."""
-    best: tuple[float, int, tuple[int, int]] | None = None
-    for height in range(step, pixels // step + 1, step):
-        width = pixels // height // step * step
-        for wide in range(step, width + 1, step):
-            scale = min(wide / picture[1], height / picture[0])
-            rank = (round(scale, 6), -height * wide, (height, wide))
-            if best is None or rank > best:
-                best = rank
-    return (step, step) if best is None else best[2]
 
 
 def regroup(before: Sequence[int], after: Sequence[int], now: Sequence[int]) -> list[int]:

@@ -6,33 +6,61 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import psutil
 
 from edge.core.errors import InvalidValue
+from edge.discovery.daemon_thread import in_daemon_thread
 
-_SERVICE = "/onvif/device_service"
+_SERVICE: Final = "/onvif/device_service"
+_LONGEST: Final = 1000
+_USUAL_PORTS: Final = {"http": 80, "https": 443}
 Interface = ipaddress.IPv4Interface
 
 
+@dataclass(frozen=True)
+class Host:
+    """A host, looked up once. `addresses`: those that its name led to, IPv4 first; none where it led nowhere."""
+
+    name: str
+    addresses: tuple[str, ...]
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Its name and addresses."""
+        return frozenset({self.name, *self.addresses})
+
+
 def service_of(address: str) -> str:
-    """The address of the device service at `address`: host, host:port or http(s)://host[:port][/path]. Raises
-    InvalidValue."""
+    """The address of the device service at `address`: host, host:port or http(s)://host[:port][/path]; one and the same
+    for each way to write it. Raises InvalidValue."""
+    if len(address) > _LONGEST or any(c.isspace() or not c.isprintable() for c in address):
+        raise InvalidValue("addresses", address, f"an address without spaces, at most {_LONGEST} characters")
+    if address.count(":") > 1 and not any(part in address for part in ("://", "[", "@")):
+        raise InvalidValue("addresses", address, "an IPv6 address in brackets: [fe80::1] or [fe80::1]:8080")
     parts = _split(address if "://" in address else f"http://{address}")
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise InvalidValue("addresses", address, "host, host:port or http://host:port/path, without a user")
-    if any(c.isspace() or not c.isprintable() for c in address):
-        raise InvalidValue("addresses", address, "an address without spaces")
     path = parts.path if parts.path not in ("", "/") else _SERVICE
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    return f"{parts.scheme}://{_netloc(parts)}{path}"
 
 
 def shown(url: str) -> str:
-    """A device's name for people, of the address of its service: its host, with the port where it is not the usual
-    one."""
+    """A device's name for people, of the address of its service: its host, with the port and the path where they are
+    not the usual ones."""
     parts = _split(url)
-    return "" if parts is None else parts.netloc.removesuffix(":80" if parts.scheme == "http" else ":443")
+    if parts is None:
+        return ""
+    return _netloc(parts) + (parts.path if parts.path not in ("", "/", _SERVICE) else "")
+
+
+def _netloc(parts: SplitResult) -> str:
+    host = _plain(parts.hostname or "")
+    host = f"[{host}]" if ":" in host else host
+    return host if parts.port in (None, _USUAL_PORTS.get(parts.scheme)) else f"{host}:{parts.port}"
 
 
 def host_of(url: str, schemes: Collection[str]) -> str:
@@ -48,13 +76,21 @@ def same_host(host: str, known: Collection[str]) -> bool:
     return bool(host) and _plain(host) in known
 
 
-async def names_of(host: str) -> frozenset[str]:
-    """The host itself and the addresses that its name leads to, none if it leads nowhere."""
+async def looked_up(host: str) -> Host:
+    """The host with the addresses that its name leads to. A look-up that takes too long may be left alone: its thread
+    holds nobody up."""
+    name = _plain(host)
+    if _is_address(name):
+        return Host(name, (name,))
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = await asyncio.wrap_future(in_daemon_thread(f"look-up of {name}", lambda: _answers(host)))
     except (OSError, UnicodeError):
-        return frozenset({_plain(host)})
-    return frozenset({_plain(host), *(_plain(str(info[4][0])) for info in found)})
+        return Host(name, ())
+    return Host(name, tuple(dict.fromkeys(sorted(map(_plain, found), key=lambda a: ":" in a))))
+
+
+def _answers(host: str) -> list[str]:
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
 def without_user(url: str) -> str:
@@ -104,3 +140,11 @@ def _plain(host: str) -> str:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
         return host.lower().rstrip(".")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -26,8 +26,9 @@ from edge.core.errors import InvalidValue
 from edge.discovery.addresses import Interface, host_of, same_host, service_of
 from edge.discovery.xml import fault_of, words
 
-#: Multicast may lose a probe.
-_PROBES: Final = 2
+#: The types that are asked for, one a probe: a device answers only if it has all types of a probe. Each twice, since
+#: multicast may lose a probe.
+_PROBES: Final = ("dn:NetworkVideoTransmitter", "tds:Device") * 2
 _MOST_READ: Final = 1024
 #: Of one address: a recorder may answer for several cameras.
 _MOST_OF_ONE: Final = 32
@@ -36,14 +37,15 @@ _WEB: Final = ("http", "https")
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """An answer to a probe. `service`: the address at `sender` of its device service, "" where all that it gives are of
-    another host, `elsewhere`."""
+    """An answer to a probe. `service`: the address at `sender` of its device service, which it `gave` itself or which
+    is the usual one; "" where all that it gives are of another host, `elsewhere`."""
 
     sender: str
     service: str
     elsewhere: str = ""
     name: str = ""
     hardware: str = ""
+    gave: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ async def listen(own: Sequence[Interface], seconds: float, port: int = WS_DISCOV
     """Probe on every address of `own` and listen for so many seconds. A network that cannot be probed is left out."""
     loop, heard = asyncio.get_running_loop(), Hearing()
     transports: list[asyncio.DatagramTransport] = []
+    # In the first half of the time: the last probe can be answered in the second.
+    pause_s = seconds / 2 / len(_PROBES)
     try:
         for interface in own:
             try:
@@ -65,11 +69,12 @@ async def listen(own: Sequence[Interface], seconds: float, port: int = WS_DISCOV
             except OSError:
                 continue
             transports.append(opened[0])
-        for _ in range(_PROBES):
+        for types in _PROBES:
             for transport in transports:
-                probe = build_probe(message_id=f"urn:uuid:{uuid.uuid4()}").encode()
+                probe = build_probe(message_id=f"urn:uuid:{uuid.uuid4()}", types=types).encode()
                 transport.sendto(probe, (WS_DISCOVERY_ADDRESS, port))
-            await asyncio.sleep(seconds / _PROBES)
+            await asyncio.sleep(pause_s)
+        await asyncio.sleep(seconds - pause_s * len(_PROBES))
     finally:
         for transport in transports:
             transport.close()
@@ -108,7 +113,7 @@ class Hearing:
             self._outside += 1
             return
         self._by_sender[sender] += 1
-        if self._read >= _MOST_READ or self._by_sender[sender] > _MOST_OF_ONE * _PROBES:
+        if self._read >= _MOST_READ or self._by_sender[sender] > _MOST_OF_ONE * len(_PROBES):
             self._over += 1
             return
         self._read += 1
@@ -147,4 +152,4 @@ def _answer(match: DiscoveredDevice, sender: str) -> ProbeAnswer:
     own = [x for x, host in hosts.items() if same_host(host, {sender}) and "@" not in x]
     if any(hosts.values()) and not own:
         return ProbeAnswer(sender, "", words(next(h for h in hosts.values() if h)), name, hardware)
-    return ProbeAnswer(sender, service_of(own[0] if own else sender), "", name, hardware)
+    return ProbeAnswer(sender, service_of(own[0] if own else sender), "", name, hardware, bool(own))

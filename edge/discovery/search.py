@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -41,11 +41,12 @@ async def search(
     times = times or SearchTimes()
     if order.addresses:
         losses = SearchLosses()
-        asked = [DeviceOrder(service_of(a), order.username, order.password) for a in dict.fromkeys(order.addresses)]
+        services = dict.fromkeys(map(service_of, order.addresses))
+        asked = [DeviceOrder(s, order.username, order.password) for s in services]
         told: list[FoundDevice] = []
     else:
         heard = await listen(interfaces(order.network) if own is None else own, times.listen_s, port)
-        kept = heard.answers[:_MOST_DEVICES]
+        kept = in_turn(heard.answers)[:_MOST_DEVICES]
         losses = replace(heard.losses, over=heard.losses.over + len(heard.answers) - len(kept))
         told = [_elsewhere(a) for a in kept if not a.service]
         asked = [DeviceOrder(a.service, order.username, order.password, a.name, a.hardware) for a in kept if a.service]
@@ -53,20 +54,33 @@ async def search(
     return SearchResult(tuple(sorted(devices, key=lambda d: d.address)), losses)
 
 
+def in_turn(answers: Sequence[ProbeAnswer]) -> list[ProbeAnswer]:
+    """The answers in the order in which their devices are asked: first those that gave a service at their own address,
+    one of each sender by turns, so that one who answers for many does not keep the others from being asked."""
+    turns: Counter[str] = Counter()
+    ranked = []
+    for answer in sorted(answers, key=lambda a: (not a.service, not a.gave, a.sender, a.service)):
+        ranked.append((not answer.service, not answer.gave, turns[answer.sender], answer))
+        turns[answer.sender] += 1
+    return [r[-1] for r in sorted(ranked, key=lambda r: r[:-1])]
+
+
 def _elsewhere(answer: ProbeAnswer) -> FoundDevice:
     return FoundDevice(answer.sender, answer.name, answer.hardware, "elsewhere", answer.elsewhere)
 
 
 async def _ask_all(orders: Sequence[DeviceOrder], times: SearchTimes) -> list[FoundDevice]:
-    turn = asyncio.Semaphore(times.at_once)
-    found = [FoundDevice(shown(o.service), o.name, o.hardware, "silent") for o in orders]
+    clock = asyncio.get_running_loop().time
+    turn, ends = asyncio.Semaphore(times.at_once), clock() + times.all_s
+    found = [FoundDevice(shown(o.service), o.name, o.hardware, "not_asked") for o in orders]
 
     async def one(number: int) -> None:
         async with turn:
-            found[number] = await ask(orders[number], times.device_s, times.answer_s)
+            left_s = ends - clock()
+            if left_s > 0:
+                found[number] = await ask(orders[number], min(times.device_s, left_s), times.answer_s)
 
-    with contextlib.suppress(TimeoutError):  # who was not asked by then was silent
-        async with asyncio.timeout(times.all_s), asyncio.TaskGroup() as group:
-            for number in range(len(orders)):
-                group.create_task(one(number))
+    async with asyncio.TaskGroup() as group:
+        for number in range(len(orders)):
+            group.create_task(one(number))
     return found

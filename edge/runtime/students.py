@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edge.core.configs import StudentSpec
-from edge.core.detectors import OnnxSpec
+from edge.core.detectors import OnnxSpec, knows_one_shape
 from edge.core.errors import WeightsError
 from edge.detectors.description import needs_torch, published_spec, read_detector
 from edge.detectors.files import check_file
@@ -128,14 +128,24 @@ def student_of(
     return published_spec(detector, settings.classes, settings.class_map | settings.student.class_map), detector
 
 
-def input_of(student: str, limit_bytes: int | None = None) -> tuple[int, int]:
-    """Width and height in pixels of a student's usual input; `student` as the site names it, "" for one of our own
-    architectures. Raises MemoryLimitExceeded, and InvalidValue if its description cannot be read."""
+@dataclass(frozen=True)
+class StudentInput:
+    """A student's usual input in pixels. Not `fixed`: it takes the proportions of the picture at no more pixels."""
+
+    width: int
+    height: int
+    fixed: bool
+
+
+def input_of(student: str, limit_bytes: int | None = None) -> StudentInput:
+    """The usual input of a student as the site names it, "" for one of our own architectures. Raises
+    MemoryLimitExceeded, WeightsError, Unavailable, and InvalidValue if its description cannot be read."""
     if student:
         detector = _detector(student, "student", limit_bytes)
-        return detector.input.width, detector.input.height
+        given = detector.input
+        return StudentInput(given.width, given.height, knows_one_shape(given, detector.output))
     height, width = DRAWN_INPUT
-    return width, height
+    return StudentInput(width, height, True)
 
 
 def _detector(named: str, root: str, limit_bytes: int | None) -> OnnxSpec:

@@ -44,6 +44,15 @@ class StudentSettings(Settings):
     )
 
 
+def check_student(student: StudentSettings, task: Literal["detection", "classification"]) -> None:
+    """Raises FieldProblem if a camera of this task cannot have such a student."""
+    if student.model and task != "detection":
+        raise FieldProblem("student.model", "a published detector needs task detection")
+    allowed = DETECTION_ARCHITECTURES if task == "detection" else CLASSIFICATION_ARCHITECTURES
+    if student.architecture is not None and student.architecture not in allowed:
+        raise FieldProblem("student.architecture", f"one of {', '.join(allowed)} for task {task}")
+
+
 class InferenceSettings(Settings):
     """The space of inference configurations lambda = (frame rate, resolution, region, shape)."""
 
@@ -218,16 +227,12 @@ class CameraSettings(Settings):
         self._check_named("zones", self.zones)
         self._check_named("lines", self.lines)
         self._check_named("masks", self.masks)
-        if self.student.model and self.task != "detection":
-            raise FieldProblem("student.model", "a published detector needs task detection")
+        check_student(self.student, self.task)
         for name in self.student.class_map:
             if name not in self.classes:
                 raise FieldProblem(
                     f"student.class_map.{name}", f"one of the camera's classes {', '.join(self.classes)}"
                 )
-        allowed = DETECTION_ARCHITECTURES if self.task == "detection" else CLASSIFICATION_ARCHITECTURES
-        if self.student.architecture is not None and self.student.architecture not in allowed:
-            raise FieldProblem("student.architecture", f"one of {', '.join(allowed)} for task {self.task}")
         return self
 
     def _check_named(self, field: str, parts: Sequence[ZoneSettings | LineSettings | MaskSettings]) -> None:

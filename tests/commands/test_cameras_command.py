@@ -50,3 +50,5 @@ def test_what_is_wrong_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert "wants another user name or password" in capsys.readouterr().out
     assert cli.main(["cameras", "discover", "--address", "ftp://camera"]) == 1
     assert "addresses: got 'ftp://camera'" in capsys.readouterr().err
+    assert cli.main(["cameras", "discover", "--address", "cam", "--password-from", "env:YARD"]) == 1
+    assert "--password-from: got '(not shown)', allowed: only with --user" in capsys.readouterr().err

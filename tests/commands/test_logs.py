@@ -84,7 +84,8 @@ def test_workers_log_as_the_process_that_started_them() -> None:
     """Through the environment, as a worker inherits it."""
     code = (
         "import os, logging; from edge.logs import log_to_stderr, log_in_worker\n"
-        "log_to_stderr('INFO', 'json'); log_in_worker('camera-north'); logging.getLogger('a').info('hello')"
+        "log_to_stderr('INFO', 'json'); log_in_worker('camera-north'); logging.getLogger('a').info('hello')\n"
+        "for name in ('httpx', 'httpcore.connection', 'onveef'): logging.getLogger(name).info('one more request')"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     entry = json.loads(out.stderr)

@@ -17,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edge.core.detectors import InputSpec, OutputSpec
 from edge.core.errors import WeightsError
+from edge.core.input_shapes import camera_shape
 from edge.detectors.session import DetectorSession
-from edge.detectors.shapes import SHAPES_KEY, ResizableGraph, camera_shape, regroup
+from edge.detectors.shapes import SHAPES_KEY, ResizableGraph, regroup
 
 TINY = {"grid": tiny_grid, "distribution": tiny_distribution}
 

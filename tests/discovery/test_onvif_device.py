@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import logging
+import socket
+import threading
+from typing import Any
 
 import pytest
 from discovery_kit import BOMB, STREAMS, Device, Stream, served
 
 from edge.core.discovery import FoundDevice, SearchOrder
+from edge.discovery import addresses
+from edge.discovery.addresses import service_of, shown
 from edge.discovery.search import SearchTimes, search
 
 QUICK = SearchTimes(listen_s=0.2, answer_s=0.4, device_s=3.0, all_s=5.0)
@@ -31,8 +37,13 @@ async def test_a_device_tells_its_streams(newer: bool) -> None:
     assert found.profiles[1].url == "rtsp://127.0.0.1:554/sub?a=1&b=2"
 
 
-async def test_a_password_is_sent_as_a_digest_and_not_with_the_first_question() -> None:
-    device = Device(username="viewer", password="s3cret-pa55")
+#: Status of a refusal, and whether its fault has ONVIF's code: the sentence of a fault says nothing.
+REFUSALS = [(400, True), (401, False), (403, False)]
+
+
+@pytest.mark.parametrize(("refusal", "subcode"), REFUSALS)
+async def test_a_password_is_sent_as_a_digest_and_not_with_the_first_question(refusal: int, subcode: bool) -> None:
+    device = Device(username="viewer", password="s3cret-pa55", refusal=refusal, subcode=subcode)
     found = await only(device, "viewer", "s3cret-pa55")
     assert found.fault is None
     assert len(found.profiles) == 3
@@ -41,10 +52,27 @@ async def test_a_password_is_sent_as_a_digest_and_not_with_the_first_question() 
     assert "UsernameToken" not in device.bodies[first], "services are open to all"
 
 
+async def test_a_password_goes_by_http_digest_where_that_is_asked_for() -> None:
+    device = Device(username="viewer", password="s3cret-pa55", http_digest=True)
+    found = await only(device, "viewer", "s3cret-pa55")
+    assert (found.fault, len(found.profiles), found.name) == (None, 3, "Heron H-2")
+    assert "s3cret-pa55" not in "".join(device.bodies)
+    assert (await only(device, "viewer", "wrong")).fault == "refused"
+
+
+@pytest.mark.parametrize(("refusal", "subcode"), REFUSALS)
 @pytest.mark.parametrize(("username", "password"), [("", ""), ("viewer", "wrong")])
-async def test_a_device_that_refuses(username: str, password: str) -> None:
-    device = Device(username="viewer", password="right")
+async def test_a_device_that_refuses(username: str, password: str, refusal: int, subcode: bool) -> None:
+    device = Device(username="viewer", password="right", refusal=refusal, subcode=subcode)
     assert (await only(device, username, password)).fault == "refused"
+    assert "GetDeviceInformation" not in device.told
+    assert device.told.count("GetProfiles") <= (4 if refusal == 401 else 2), "few: devices lock a user out"
+
+
+async def test_a_fault_of_another_code_is_no_refusal() -> None:
+    fault = Device.fault("OperationProhibited", "Not while it records")
+    assert (await only(Device(raw={"GetProfiles": (403, {}, fault)}))).fault == "unreadable"
+    assert (await only(Device(raw={"GetProfiles": (403, {}, b"")}))).fault == "refused"
 
 
 async def test_a_device_that_asks_for_the_password_itself_does_not_get_it() -> None:
@@ -122,10 +150,8 @@ async def test_lies_about_streams() -> None:
         Stream("query", url="rtsp://127.0.0.1/live?password=pa55"),
         Stream("good"),
     )
-    endless = await only(Device(streams=streams))
-    assert endless.fault == "unreadable", "a rate without end"
-    found = await only(Device(streams=tuple(s for s in streams if s.token != "endless")))
-    assert found.profiles_lost == 1
+    found = await only(Device(streams=streams))
+    assert found.profiles_lost == 2, "the huge one, and the one without end"
     assert {p.token: p.address_fault for p in found.profiles} == {
         "none": None, "away": "elsewhere", "web": "no_address", "user": None, "query": "password_in_address",
         "good": None,
@@ -146,3 +172,123 @@ async def test_a_thousand_profiles_and_none() -> None:
 async def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(ValueError, match="addresses"):
         await search(SearchOrder((address,)), QUICK)
+
+
+def test_one_address_however_it_is_written() -> None:
+    same = ("cam", "cam:80", "http://cam", "http://CAM/", "http://cam:80/onvif/device_service")
+    assert {service_of(a) for a in same} == {"http://cam/onvif/device_service"}
+    assert service_of("[2001:DB8::1]:8080") == "http://[2001:db8::1]:8080/onvif/device_service"
+    two = [service_of(f"http://cam:8080/{name}") for name in ("left", "right")]
+    assert [shown(s) for s in two] == ["cam:8080/left", "cam:8080/right"]
+    with pytest.raises(ValueError, match="brackets"):
+        service_of("fe80::1")
+
+
+async def test_an_address_that_is_given_twice_is_asked_once() -> None:
+    with served(Device()) as device:
+        result = await search(SearchOrder((device.address, f"http://{device.address}/")), QUICK)
+    assert len(result.devices) == device.told.count("GetProfiles") == 1
+
+
+STRANGE = (401, {"www-authenticate": 'Digest realm="x", nonce="y", qop="auth-int"'}, b"")
+
+
+async def test_a_device_that_the_library_did_not_expect_does_not_end_the_search(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    strange = Device(raw={"GetServices": STRANGE, "GetCapabilities": STRANGE})
+    with caplog.at_level(logging.WARNING), served(strange), served(Device()) as good:
+        result = await search(SearchOrder((strange.address, good.address), "", "viewer", "pa55"), QUICK)
+    faults = {d.address: d.fault for d in result.devices}
+    assert faults == {strange.address: "unreadable", good.address: None}
+    assert f"{strange.address}: answers that cannot be read: NotImplementedError" in caplog.text
+
+
+PAGE = (200, {}, b"<html><p>Log in<br></html>")
+REFUSAL = (400, {}, Device.fault("NotAuthorized", "Please log in first"))
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        (Device(old=True, raw={"GetServices": PAGE}), "Heron H-2"),
+        (Device(old=True, raw={"GetServices": (404, {}, b"")}), "Heron H-2"),
+        (Device(old=True, raw={"GetServices": (500, {}, b"oops")}), "Heron H-2"),
+        (Device(both=True, raw={"media2:GetProfiles": PAGE}), "Heron H-2"),
+        (Device(both=True, raw={"media2:GetProfiles": (200, {}, DEEP)}), "Heron H-2"),
+        (Device(raw={"GetDeviceInformation": PAGE}), ""),
+        (Device(raw={"GetDeviceInformation": REFUSAL}), ""),
+    ],
+)
+async def test_an_answer_that_another_stands_in_for(device: Device, name: str) -> None:
+    found = await only(device)
+    assert (found.fault, found.name) == (None, name)
+    assert [p.url for p in found.profiles] == [f"rtsp://127.0.0.1:554/{s.token}?a=1&b=2" for s in STREAMS]
+
+
+async def test_streams_whose_address_is_refused() -> None:
+    one = await only(Device(kept_back=("sub",)))
+    assert [p.address_fault for p in one.profiles] == [None, "refused", None]
+    device = Device(kept_back=("main", "sub", "third"))
+    everything = await only(device)
+    assert [p.address_fault for p in everything.profiles] == ["refused"] * 3
+    assert device.told.count("GetStreamUri") == 2, "a user is not locked out"
+
+
+@pytest.mark.parametrize("times", [QUICK, SearchTimes(device_s=0.4)], ids=["an answer", "the device"])
+async def test_streams_that_came_are_kept_where_others_do_not_come(times: SearchTimes) -> None:
+    found = await only(Device(late=("sub", "third")), times=times)
+    assert found.fault is None
+    assert [p.address_fault for p in found.profiles] == [None, "silent", "silent"]
+    assert found.profiles[0].url
+
+
+async def test_a_device_that_there_was_no_time_for() -> None:
+    with served(Device(silent=True)) as first, served(Device()) as second:
+        times = SearchTimes(all_s=0.2, at_once=1)
+        result = await search(SearchOrder((first.address, second.address)), times)
+    faults = {d.address: d.fault for d in result.devices}
+    assert faults == {first.address: "silent", second.address: "not_asked"}
+    assert second.told == []
+
+
+async def test_why_nobody_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", nowhere)
+    with served(Device()) as device:
+        result = await search(SearchOrder((f"https://{device.address}", "cam.invalid")), QUICK)
+    assert {d.fault for d in result.devices} == {"tls", "unknown_name"}
+
+
+async def test_a_name_is_looked_up_once_and_another_answer_later_is_not_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [["127.0.0.2", "127.0.0.1"], ["127.0.0.3"]]  # at the first nobody listens
+
+    def resolver(*_: Any, **__: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in answers.pop(0)]
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", resolver)
+    with served(Device(host="cam.example")) as device:
+        result = await search(SearchOrder((f"cam.example:{device.port}",)), QUICK)
+    (found,) = result.devices
+    assert (found.fault, found.profiles[1].url) == (None, "rtsp://cam.example:554/sub?a=1&b=2")
+    assert len(answers) == 1
+    assert all(f"cam.example:{device.port}" in body for body in device.bodies), "the header has the name"
+
+
+async def test_a_resolver_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering = threading.Event()
+
+    def resolver(*_: Any, **__: Any) -> Any:
+        answering.wait(30)
+        return []
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", resolver)
+    try:
+        result = await search(SearchOrder(("cam.example",)), SearchTimes(device_s=0.1))
+    finally:
+        answering.set()
+    assert [d.fault for d in result.devices] == ["silent"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ from appliance_double import DictAppliance
 from discovery_kit import Device, served
 
 from edge.appliance.access_control import AccessControl
+from edge.appliance.answers.discovery import FoundCameras, NeedAnswer
 from edge.appliance.discovery import CameraDiscovery
+from edge.appliance.stream_needs import StreamNeeds
 from edge.core.clock import SystemClock
-from edge.core.errors import Conflict
+from edge.core.errors import Conflict, Unavailable
 from edge.discovery import addresses
-from edge.settings import AccessSettings, SiteSettings
+from edge.settings import AccessSettings, CameraSearch, SiteSettings, parse
 from edge.store.store import Store
 from web.app import create_app
 
@@ -69,20 +73,78 @@ async def test_the_service_asks_a_device_with_a_kept_password(
         found = await running
     (camera,) = found.cameras
     assert [s.verdict for s in camera.streams] == ["dearer", "proposed", "too_small"]
-    assert (found.need.width, found.need.height, found.need.fps) == (320, 192, 5.0)
+    assert found.need == NeedAnswer(width=320, height=192, fps=5.0, fixed=True, source="usual", student="", unread="")
     assert "s3cret-pa55" not in repr(found)
 
 
 @pytest.mark.parametrize(
     ("asked", "field"),
     [
-        ({"password_from": "file:/etc/shadow"}, "password_from"),
-        ({"password_from": "secret:none"}, "password_from"),
+        ({"username": "viewer", "password_from": "file:/etc/shadow"}, "password_from"),
+        ({"username": "viewer", "password_from": "secret:none"}, "password_from"),
+        ({"password_from": "secret:cameras"}, "password_from: got '(not shown)', allowed: empty where no username"),
+        ({"network": "127.0.0.0/8", "addresses": ["127.0.0.1"]}, "network: got '127.0.0.0/8', allowed: empty"),
+        ({"student": {"architecture": "resnet18"}}, "student.architecture"),
+        ({"student": {"model": "yolox_nano"}, "task": "classification"}, "student.model"),
         ({"network": "203.0.113.0/24"}, "network"),
         ({"addresses": ["ftp://camera"]}, "addresses"),
     ],
 )
 async def test_what_cannot_be_asked(discovery: CameraDiscovery, asked: dict[str, Any], field: str) -> None:
     for _ in range(2):  # a search that failed is over
-        with pytest.raises(ValueError, match=field):
+        with pytest.raises(ValueError, match=re.escape(field)):
             await discovery.search(asked)
+
+
+async def until_free(discovery: CameraDiscovery, asked: dict[str, Any]) -> FoundCameras:
+    while True:
+        try:
+            return await discovery.search(asked)
+        except Conflict:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_who_gives_up_does_not_keep_others_from_searching(discovery: CameraDiscovery, turns: int) -> None:
+    with served(Device()) as device:
+        given_up = asyncio.create_task(discovery.search({"addresses": [device.address]}))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        found = await until_free(discovery, {"addresses": [device.address]})
+    assert [c.fault for c in found.cameras] == [None]
+
+
+async def test_a_search_ends_when_the_appliance_stops(discovery: CameraDiscovery) -> None:
+    with served(Device(silent=True)) as device:
+        running = asyncio.create_task(discovery.search({"addresses": [device.address]}))
+        while not device.told:
+            await asyncio.sleep(0.01)
+        discovery.close()
+        with pytest.raises(Unavailable, match="stops"):
+            await running
+    discovery.close()
+
+
+@pytest.mark.parametrize(
+    ("site", "asked", "need"),
+    [
+        ("yolox_nano", {}, (416, 416, False, "site", "yolox_nano")),
+        ("", {"student": {"model": "yolox_nano"}, "shape": "model"}, (416, 416, True, "camera", "yolox_nano")),
+        ("yolox_nano", {"student": {"architecture": "ssdlite_mobilenet_v3", "input_width": 640, "input_height": 352}},
+         (640, 352, True, "camera", "")),
+        ("yolox_nano", {"task": "classification"}, (320, 192, True, "usual", "")),
+        ("/no/such.yaml", {}, (320, 192, True, "usual", "")),
+    ],
+)  # fmt: skip
+def test_whose_input_a_stream_is_wanted_for(site: str, asked: dict[str, Any], need: tuple[Any, ...]) -> None:
+    wanted = parse(CameraSearch, asked | {"fps": 4.0})
+    needs = StreamNeeds(site, 2**31)
+    needs.begin(wanted)
+    told = needs.told(wanted, time.monotonic() + 30)
+    found = told.need
+    assert (found.width, found.height, found.fixed, told.source, told.student) == need
+    assert found.fps == 4.0
+    assert ("/no/such.yaml" in told.unread) == (site == "/no/such.yaml")

@@ -12,6 +12,9 @@ SEARCH: Final[Example] = {
     "username": "viewer",
     "password_from": "secret:cameras",
     "fps": 5.0,
+    "task": "detection",
+    "student": {"model": "yolox_nano"},
+    "shape": "camera",
 }
 _MAIN: Final[Example] = {
     "token": "profile_1",
@@ -56,7 +59,15 @@ FOUND: Final[Example] = {
             "streams_lost": 0,
         },
     ],
-    "need": {"width": 320, "height": 192, "fps": 5.0},
+    "need": {
+        "width": 416,
+        "height": 416,
+        "fps": 5.0,
+        "fixed": False,
+        "source": "camera",
+        "student": "yolox_nano",
+        "unread": "",
+    },
     "outside": 0,
     "unreadable": 0,
     "over": 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edge.appliance.answers.marks import answer
-from edge.core.discovery import DeviceFault, Verdict
+from edge.core.discovery import DeviceFault, NeedSource, Verdict
 
 
 @answer
@@ -39,11 +39,18 @@ class FoundCamera:
 
 @answer
 class NeedAnswer:
-    """The picture that is wanted: it need not be enlarged to fill `width` x `height` pixels, `fps` times a second."""
+    """The picture that is wanted, `fps` times a second: it need not be enlarged to fill an input of `width` x `height`
+    pixels; not `fixed`: an input of its own proportions, at no more pixels. `source`: whose input it is: the student's
+    in the camera's settings, the site's student's, or the usual one of our own architectures; `student` is the
+    published detector, "" for an own architecture; `unread` says why one that was named could not be read."""
 
     width: int
     height: int
     fps: float
+    fixed: bool
+    source: NeedSource
+    student: str
+    unread: str
 
 
 @answer

@@ -1073,7 +1073,7 @@ export type FoundCamera = {
   address: string;
   name: string;
   hardware: string;
-  fault: "unreachable" | "silent" | "refused" | "elsewhere" | "redirected" | "too_large" | "unreadable" | "no_profiles" | null;
+  fault: "unreachable" | "unknown_name" | "tls" | "silent" | "not_asked" | "refused" | "elsewhere" | "redirected" | "too_large" | "unreadable" | "no_profiles" | null;
   elsewhere: string;
   streams: FoundStream[];
   streams_lost: number;
@@ -1117,7 +1117,7 @@ export type FoundStream = {
   fps: number;
   bitrate_kbps: number;
   url: string;
-  verdict: "proposed" | "nearest" | "dearer" | "no_encoder" | "codec" | "too_small" | "too_slow" | "no_address" | "elsewhere" | "password_in_address";
+  verdict: "proposed" | "nearest" | "dearer" | "no_encoder" | "no_size" | "codec" | "too_small" | "too_slow" | "no_address" | "elsewhere" | "password_in_address" | "refused" | "silent";
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
@@ -1643,11 +1643,18 @@ export type MqttAnswer = {
   state: OutputState;
 };
 
-/** The picture that is wanted: it need not be enlarged to fill `width` x `height` pixels, `fps` times a second. */
+/** The picture that is wanted, `fps` times a second: it need not be enlarged to fill an input of `width` x `height`
+ * pixels; not `fixed`: an input of its own proportions, at no more pixels. `source`: whose input it is: the student's
+ * in the camera's settings, the site's student's, or the usual one of our own architectures; `student` is the
+ * published detector, "" for an own architecture; `unread` says why one that was named could not be read. */
 export type NeedAnswer = {
   width: number;
   height: number;
   fps: number;
+  fixed: boolean;
+  source: "camera" | "site" | "usual";
+  student: string;
+  unread: string;
 };
 
 /** A token that was made; the token itself is told only here. */

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 
-import type { FoundCamera, FoundCameras, FoundStream } from "../answers";
+import type { FoundCamera, FoundCameras, FoundStream, NeedAnswer } from "../answers";
 import { ask, problemsOf } from "../api";
 import type { Problem } from "../api";
 import { Badge } from "../parts/badge";
@@ -17,7 +17,10 @@ const SEARCH_MS = 60_000;
 
 const FAULTS: Record<NonNullable<FoundCamera["fault"]>, string> = {
   unreachable: "Nobody answers there.",
+  unknown_name: "This name leads nowhere.",
+  tls: "Its TLS cannot be used, or it has none.",
   silent: "No answer came in time.",
+  not_asked: "It was not asked: the time of the search was over. Search at its address.",
   refused: "It wants another user name or password: give them below and search again.",
   elsewhere: "It names another host, which was not asked:",
   redirected: "It sends elsewhere, which was not followed.",
@@ -31,12 +34,15 @@ const VERDICTS: Record<FoundStream["verdict"], [string, Tone]> = {
   nearest: ["Nearest to what is wanted", "wait"],
   dearer: ["Good, but dearer", "info"],
   no_encoder: ["No video", "off"],
+  no_size: ["Does not say how large its picture is", "off"],
   codec: ["Neither H.264 nor H.265", "off"],
   too_small: ["Picture too small", "off"],
   too_slow: ["Too few pictures a second", "off"],
   no_address: ["Gives no RTSP address", "off"],
   elsewhere: ["Its address is of another host", "bad"],
   password_in_address: ["A password is in its address", "bad"],
+  refused: ["Its address wants another user name or password", "bad"],
+  silent: ["Its address did not come in time", "off"],
 };
 
 const CODECS: Record<string, string> = { h264: "H.264", h265: "H.265", jpeg: "Motion JPEG" };
@@ -55,6 +61,31 @@ function wantedRate(draft: Json): Json {
   return usable.length > 0 ? { fps: Math.max(...usable) } : {};
 }
 
+/** The student as the form has it; the schema's own checks answer for what is wrong in it. */
+function wantedInput(draft: Json): Json {
+  const shape = (draft["inference"] as Json | undefined)?.["shape"];
+  return {
+    ...(draft["student"] === undefined ? {} : { student: draft["student"] }),
+    ...(draft["task"] === undefined ? {} : { task: draft["task"] }),
+    ...(shape === undefined ? {} : { shape }),
+  };
+}
+
+function named(draft: Json): boolean {
+  return typeof draft["username"] === "string" && draft["username"].trim() !== "";
+}
+
+/** Without a user name nobody logs in, and a password is for nothing. */
+async function login(draft: Json, kept: () => Promise<Json>): Promise<Json> {
+  return named(draft) ? { username: draft["username"], password_from: draft["password_from"] ?? "", ...(await kept()) } : {};
+}
+
+/** Of this search alone: another administrator may search at the same time. */
+function trialName(): string {
+  const [number] = crypto.getRandomValues(new Uint32Array(1));
+  return `trial-search-${(number ?? 0).toString(36)}`;
+}
+
 export function CameraSearch({ draft, withSecret, secret, onPick }: Props) {
   const [where, setWhere] = useState("");
   const [found, setFound] = useState<FoundCameras | null>(null);
@@ -66,14 +97,14 @@ export function CameraSearch({ draft, withSecret, secret, onPick }: Props) {
     setFound(null);
     setError(null);
     const addresses = where.split(/[\s,]+/).filter((a) => a !== "");
-    const login = { username: draft["username"] ?? "", password_from: draft["password_from"] ?? "" };
+    const secretName = trialName();
     try {
-      const asked = { addresses, ...login, ...wantedRate(draft), ...(await withSecret("trial-search")) };
+      const asked = { addresses, ...(await login(draft, () => withSecret(secretName))), ...wantedRate(draft), ...wantedInput(draft) };
       setFound(await ask<FoundCameras>("/discovery", "POST", asked, SEARCH_MS));
     } catch (failure) {
       setError(failure);
     } finally {
-      if (secret) ask("/secrets/trial-search", "DELETE").catch(() => undefined);
+      if (secret && named(draft)) ask(`/secrets/${secretName}`, "DELETE").catch(() => undefined);
       setBusy(false);
     }
   };
@@ -114,7 +145,16 @@ function summary(found: FoundCameras): string {
   const lost = found.outside + found.unreadable + found.over;
   const said = count === 0 ? "No camera answered." : count === 1 ? "One camera answered." : `${count} cameras answered.`;
   const rest = lost === 0 ? "" : ` Answers not used: ${found.outside} from another network, ${found.unreadable} unreadable, ${found.over} beyond the limits.`;
-  return `${said} Wanted is a picture that fills ${found.need.width} × ${found.need.height} pixels, ${found.need.fps} times a second.${rest}`;
+  return `${said} ${wanted(found.need)}${rest}`;
+}
+
+function wanted(need: NeedAnswer): string {
+  const size = `${need.width} × ${need.height}`;
+  const picture = need.fixed ? `a picture that fills ${size} pixels` : `a picture that fills an input of its own proportions, as large as ${size} pixels`;
+  const whose = need.student === "" ? "the usual input of a student" : need.source === "site" ? `${need.student}, the site's student` : need.student;
+  const forWhom = need.source === "camera" && need.student === "" ? "the student below" : whose;
+  const unread = need.unread === "" ? "" : ` The student's own input is not known: ${need.unread}.`;
+  return `Wanted for ${forWhom} is ${picture}, ${need.fps} times a second.${unread}`;
 }
 
 function OneFound({ camera, onPick }: { camera: FoundCamera; onPick: Props["onPick"] }) {
