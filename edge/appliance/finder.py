@@ -52,7 +52,7 @@ _STATES: Final[Mapping[str, _State]] = {
     "worker.worker_lost": "worker_lost",
 }
 #: Entries of a camera in a day that are read.
-_MOST_CHANGES: Final = 10_000
+MOST_CHANGES: Final = 10_000
 
 
 class Finder:
@@ -146,7 +146,7 @@ class Finder:
 
     def _outages(self, camera: str, span: DaySpan, now: float) -> tuple[tuple[Outage, ...], float | None, bool]:
         """The outages of a day, from when on they are known, and whether all of the day were read."""
-        entries = self._store.entries_of_day(camera, (*_STATES, "camera.changed"), span, _MOST_CHANGES)
+        entries = self._store.entries_of_day(camera, (*_STATES, "camera.changed"), span, MOST_CHANGES)
         changes = [change for entry in entries.rows if (change := _change(entry)) is not None]
         # Of those before the day the last one tells.
         before = sum(change.at_utc_s < span.from_utc_s for change in changes)

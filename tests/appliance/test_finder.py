@@ -139,7 +139,7 @@ def test_a_camera_without_lines_for_a_while_is_watched_and_a_day_with_too_many_c
     assert [o.cause for o in box.finder.timeline("north", None, 600).outages] == ["not_watched"]
     box.store.append("camera.changed", camera="north", data={"fields": ["lines"]}, at_utc_s=MIDNIGHT + 590)
     assert box.finder.timeline("north", None, 600).outages == ()
-    monkeypatch.setattr(finder, "_MOST_CHANGES", 1)
+    monkeypatch.setattr(finder, "MOST_CHANGES", 1)
     cut = box.finder.timeline("north", None, 600)
     assert (cut.cut, cut.outages) == (("outages",), ())
 
