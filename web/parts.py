@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Request
 from fastapi.dependencies.utils import get_flat_params
@@ -140,21 +140,26 @@ WindowNumber = Annotated[int, Path(ge=0, le=2**53, description="number of a retr
 
 
 async def known_parameters(request: Request) -> None:
-    """Raises InvalidValues if the query has a parameter that the route does not know, or one of them twice."""
+    """Raises InvalidValues if the query has a parameter that the route does not know, or one twice that is no list."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute):
         return
-    known = sorted(f.alias for f in get_flat_params(route.dependant) if isinstance(f.field_info, Query))
+    fields = {f.alias: f.field_info for f in get_flat_params(route.dependant) if isinstance(f.field_info, Query)}
+    known = sorted(fields)
     problems = []
     for name in request.query_params:
         given = request.query_params.getlist(name)
         if name not in known:
             allowed = f"no such parameter; known: {', '.join(known)}" if known else "no parameters here"
             problems.append(InvalidValue(f"query.{name[:100]}", given[0], allowed))
-        elif len(given) > 1:
+        elif len(given) > 1 and not _is_list(fields[name].annotation):
             problems.append(InvalidValue(f"query.{name}", given, "one value"))
     if problems:
         raise InvalidValues(problems)
+
+
+def _is_list(annotation: object) -> bool:
+    return any(get_origin(one) is list for one in (annotation, *get_args(annotation)))
 
 
 async def json_object(request: Request) -> dict[str, Any]:

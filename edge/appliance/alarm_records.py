@@ -58,7 +58,7 @@ class AlarmRecords:
     def put_place(self, counted: Counted) -> None:
         """Have the line or zone that an object was counted at written, with or after the object."""
         if counted.place.kind != "movement":
-            self._places[counted.object, counted.place] = counted.utc_s
+            self._places.setdefault((counted.object, counted.place), counted.utc_s)
 
     def put_picture(self, kind: PictureOwner, number: int, camera: str | None, jpeg: bytes) -> bool:
         """Have a picture written within a second. Returns False, and counts it as lost, if too many wait."""
@@ -103,7 +103,9 @@ class AlarmRecords:
                 self._complain("alarms_not_written", f"alarms and objects wait for the database: {error}")
                 self._alarms = self._kept_back(alarms, self._alarms)
                 self._objects = self._kept_back(objects, self._objects)
-                self._places = self._kept_back(places, self._places)
+                # Of a place that is counted again the first time stays.
+                newer = {key: places.get(key, at) for key, at in self._places.items()}
+                self._places = self._kept_back(places, newer)
                 self.lost_pictures += len(pictures)
 
     def _kept_back(self, failed: dict[Key, Any], newer: dict[Key, Any]) -> dict[Key, Any]:

@@ -345,10 +345,11 @@ class Appliance:
 
     async def _start(self, recovery: Recovery, cameras: list[CameraSettings]) -> None:
         services, runtime = self.services, self.runtime
-        await services.outputs.open()
+        # First of all: until the entry before this one the box is known to have been on.
         caps = runtime.shares.partitioner.caps
         about = {"version": magpie_version(), "share_kind": caps.kind, "enforced": caps.enforced}
         services.events.note("appliance.started", data=about)
+        await services.outputs.open()
         for found in recovery.rolled_back:
             runtime.complaints.add("model_damaged", f"model {found} was damaged on disk: its parent is in force")
         for camera in recovery.lost:

@@ -117,7 +117,13 @@ class Cameras:
     # -- taking in
 
     async def take_in(self, settings: CameraSettings, lost: bool = False) -> None:
-        """Give the camera its first model if it has none (or its last is `lost`), and start it. Raises MagpieError."""
+        """Give the camera its first model if it has none (or its last is `lost`), and start it, or journal that it is
+        switched off. Raises MagpieError."""
+        await self._take_in(settings, lost)
+        if not settings.enabled:
+            self._note_off(settings.id, "it is switched off")
+
+    async def _take_in(self, settings: CameraSettings, lost: bool = False) -> None:
         in_force = None if lost else await asyncio.to_thread(self._store.promoted, settings.id)
         wanted = (await asyncio.to_thread(student_of, settings, self._site.student, self._memory_limit()))[0]
         if in_force is not None and in_force.spec != wanted:
@@ -134,6 +140,9 @@ class Cameras:
         self._runtime.students.siblings.known(
             settings.id, await asyncio.to_thread(self._store.get_settings, f"look/{settings.id}")
         )
+
+    def _note_off(self, camera: str, words: str) -> None:
+        self._note("camera.stopped", camera=camera, data={"fault": None, "message": words})
 
     def _memory_limit(self) -> int:
         return worker_limit_bytes(self._site.worker_memory_mb, usable_bytes())
@@ -205,10 +214,10 @@ class Cameras:
             await self._runtime.camera_workers.remove(camera)
             if hides_more:
                 await asyncio.to_thread(forget_pictures, self._data, camera)
-            if not changed.enabled:
+            if before.enabled and not changed.enabled:
                 self._camera_gone(camera, "the camera was switched off")
-                self._note("camera.stopped", camera=camera, data={"fault": None, "message": "it was switched off"})
-            await self.take_in(changed)
+                self._note_off(camera, "it was switched off")
+            await self._take_in(changed)
             self._live.ask_workers()
         self._note("camera.changed", camera=camera, data={"by": by, "fields": sorted(patch)})
         return self.one(camera)

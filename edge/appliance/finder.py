@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, tzinfo
 from typing import Final, Literal, TypeVar
 
@@ -24,19 +24,22 @@ from edge.appliance.answers.stored import Numbered, listed
 from edge.core.camera import CAMERA_FAULTS
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, NotFound
-from edge.core.finding import DaySpan, FoundAfter, ObjectSearch, StateChange
+from edge.core.finding import DaySpan, FoundAfter, ObjectSearch, Outage, StateChange, check_bucket
 from edge.runtime.camera import CameraRuntime
-from edge.store.finding import MOST_OF_DAY
+from edge.store.finding import OfDay
 from edge.store.store import Store
 from edge.store.values import EventRecord, JobRecord
 from scheduler.counts.report_days import day_bounds
 from scheduler.finding.buckets import by_bucket, hours
-from scheduler.finding.outages import known_from, outages
+from scheduler.finding.outages import WatchedMinutes, known_from, outages
 
 T = TypeVar("T")
+N = TypeVar("N", bound=Numbered)
 
 _EARLIEST: Final = date(1971, 1, 1)
-_State = Literal["connecting", "live", "stalled", "reconnecting", "refused", "stopped", "removed"]
+_State = Literal[
+    "connecting", "live", "stalled", "reconnecting", "refused", "stopped", "removed", "worker_lost"
+]  # fmt: skip
 #: The journal's entries that say how a camera's stream is from then on.
 _STATES: Final[Mapping[str, _State]] = {
     "camera.connecting": "connecting",
@@ -46,8 +49,10 @@ _STATES: Final[Mapping[str, _State]] = {
     "camera.refused": "refused",
     "camera.stopped": "stopped",
     "camera.removed": "removed",
+    "worker.worker_lost": "worker_lost",
 }
-_MOST_CHANGES: Final = 10_000
+#: Entries of a camera in a day that are read.
+MOST_CHANGES: Final = 10_000
 
 
 class Finder:
@@ -66,6 +71,8 @@ class Finder:
         self, wanted: ObjectSearch, limit: int, after: FoundAfter | None, cameras: Collection[str] | None
     ) -> FoundObjects:
         """See `FinderService`."""
+        for camera in wanted.cameras:
+            self._known(camera)
         page = self._store.find_objects(wanted, limit, after, cameras, self._clock.utc())
         objects = listed(self._store.database.unreadable, "object", ObjectAnswer, page.objects, lambda o: o.id)
         passed = self._store.places_passed([o.id for o in objects])
@@ -88,28 +95,25 @@ class Finder:
 
     def timeline(self, camera: str, day: date | None, bucket_s: int) -> TimelineAnswer:
         """See `FinderService`."""
+        check_bucket(bucket_s)
         now = self._clock.utc()
         today = datetime.fromtimestamp(now, self._zone).date()
         asked = today if day is None else day
         if not _EARLIEST <= asked <= today:
             raise InvalidValue("day", asked.isoformat(), f"a day from {_EARLIEST} to today, {today}")
-        settings = self._cameras().get(camera)
-        if settings is None and not self._store.has_traces(camera):
-            raise NotFound(f"camera {camera} does not exist")
+        there = self._known(camera)
         span = DaySpan(*day_bounds(asked, self._zone))
-        alarms, retrainings, clips = (
-            self._alarms(camera, span),
-            self._retrainings(camera, span),
-            self._clips(camera, span),
+        rows, jobs, made = (
+            self._store.alarms_of(camera, span),
+            self._store.retrainings_of(camera, span),
+            self._store.clips_of(camera, span),
         )
-        lanes: dict[str, Sequence[object]] = {"alarms": alarms, "retrainings": retrainings, "clips": clips}
-        changes, starts = self._changes(camera, span), self._store.box_starts(span)
-        minutes = self._store.watched(camera, "minute", span.from_utc_s, span.to_utc_s)
-        told = outages(span, changes, starts, minutes, now)
-        known = known_from(changes, starts, span)
+        came = self._store.came(camera, span, bucket_s)
+        told, known, read_all = self._outages(camera, span, now)
+        cut = {"alarms": rows.cut, "retrainings": jobs.cut, "outages": not read_all, "clips": made.cut}
         return TimelineAnswer(
             camera=camera,
-            camera_state="removed" if settings is None else "on" if settings.settings.enabled else "off",
+            camera_state="removed" if there is None else "on" if there.settings.enabled else "off",
             day=asked.isoformat(),
             today=today.isoformat(),
             now_utc_s=now,
@@ -117,44 +121,59 @@ class Finder:
             to_utc_s=span.to_utc_s,
             hours=by_name(tuple[HourOfDay, ...], hours(span, self._zone)),
             bucket_s=bucket_s,
-            buckets=by_name(tuple[BucketOfDay, ...], by_bucket(span, bucket_s, self._store.came(camera, span))),
-            alarms=alarms,
-            retrainings=retrainings,
+            buckets=by_name(tuple[BucketOfDay, ...], by_bucket(span, bucket_s, came)),
+            alarms=self._listed("alarm", AlarmAnswer, rows),
+            retrainings=self._retrainings(jobs),
             outages=by_name(tuple[OutageAnswer, ...], told),
             known_from_utc_s=None if known is None else max(known, span.from_utc_s),
-            clips=clips,
-            cut=read(tuple[Lane, ...], tuple(n for n, rows in lanes.items() if len(rows) >= MOST_OF_DAY)),
+            clips=self._listed("clip", ClipAnswer, made),
+            cut=read(tuple[Lane, ...], tuple(name for name, more in cut.items() if more)),
         )
 
-    def _alarms(self, camera: str, span: DaySpan) -> tuple[AlarmAnswer, ...]:
-        return self._listed("alarm", AlarmAnswer, self._store.alarms_of(camera, span))
+    def _known(self, camera: str) -> CameraRuntime | None:
+        """A camera that is there; None: one that was removed, of which something is kept. Raises NotFound."""
+        found = self._cameras().get(camera)
+        if found is None and not self._store.has_traces(camera):
+            raise NotFound(f"camera {camera} does not exist")
+        return found
 
-    def _clips(self, camera: str, span: DaySpan) -> tuple[ClipAnswer, ...]:
-        return self._listed("clip", ClipAnswer, self._store.clips_of(camera, span))
+    def _listed(self, kind: str, of: type[T], records: OfDay[N]) -> tuple[T, ...]:
+        return tuple(listed(self._store.database.unreadable, kind, of, records.rows, lambda r: r.id))
 
-    def _listed(self, kind: str, of: type[T], records: Iterable[Numbered]) -> tuple[T, ...]:
-        return tuple(listed(self._store.database.unreadable, kind, of, records, lambda r: r.id))
-
-    def _retrainings(self, camera: str, span: DaySpan) -> tuple[RetrainingOfDay, ...]:
-        rows = self._store.retrainings_of(camera, span)
-        made = self._store.database.unreadable.readable("retraining", rows, _retraining, lambda r: r.id)
+    def _retrainings(self, jobs: OfDay[JobRecord]) -> tuple[RetrainingOfDay, ...]:
+        made = self._store.database.unreadable.readable("retraining", jobs.rows, _retraining, lambda r: r.id)
         return tuple(made)
 
-    def _changes(self, camera: str, span: DaySpan) -> tuple[StateChange, ...]:
-        """The changes of a camera's stream in a day, and the last one before it."""
-        kinds: Sequence[str] = tuple(_STATES)
-        before = self._store.events(kind=kinds, camera=camera, until_utc_s=span.from_utc_s, limit=1)
-        inside = self._store.events(
-            kind=kinds, camera=camera, since_utc_s=span.from_utc_s, until_utc_s=span.to_utc_s, limit=_MOST_CHANGES,
-            newest_first=False,
-        )  # fmt: skip
-        return tuple(map(_change, (*before, *inside)))
+    def _outages(self, camera: str, span: DaySpan, now: float) -> tuple[tuple[Outage, ...], float | None, bool]:
+        """The outages of a day, from when on they are known, and whether all of the day were read."""
+        entries = self._store.entries_of_day(camera, (*_STATES, "camera.changed"), span, MOST_CHANGES)
+        changes = [change for entry in entries.rows if (change := _change(entry)) is not None]
+        # Of those before the day the last one tells.
+        before = sum(change.at_utc_s < span.from_utc_s for change in changes)
+        changes = changes[max(0, before - 1) :]
+        starts = self._store.box_starts(span)
+        read_to = [entries.rows[-1].at_utc_s] if entries.cut else []
+        read_to += [starts.rows[-1].at_utc_s] if starts.cut else []
+        minutes = self._store.watched(camera, "minute", span.from_utc_s, span.to_utc_s)
+        moved = tuple(e.at_utc_s for e in entries.rows if e.kind == "camera.changed" and _places_changed(e))
+        told = outages(span, changes, starts.rows, WatchedMinutes(minutes, moved), now, min(read_to, default=None))
+        return told, known_from(changes, span, self._store.journal_begins()), not read_to
 
 
-def _change(entry: EventRecord) -> StateChange:
-    fault = entry.data.get("fault") if isinstance(entry.data, Mapping) else None
-    known = next((f for f in CAMERA_FAULTS if f == fault), None)
-    return StateChange(entry.at_utc_s, _STATES[entry.kind], known)
+def _change(entry: EventRecord) -> StateChange | None:
+    """None: the entry changed nothing of the camera's stream."""
+    state = _STATES.get(entry.kind)
+    data = entry.data if isinstance(entry.data, Mapping) else {}
+    # The worker that retrains the camera's model has entries of the same kind.
+    if state is None or (state == "worker_lost" and data.get("kind") != "camera"):
+        return None
+    fault = next((f for f in CAMERA_FAULTS if f == data.get("fault")), None)
+    return StateChange(entry.at_utc_s, state, fault)
+
+
+def _places_changed(entry: EventRecord) -> bool:
+    fields = entry.data.get("fields") if isinstance(entry.data, Mapping) else None
+    return isinstance(fields, list) and not {"lines", "zones"}.isdisjoint(map(str, fields))
 
 
 def _retraining(job: JobRecord) -> RetrainingOfDay:

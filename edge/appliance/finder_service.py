@@ -17,7 +17,8 @@ class FinderService(Protocol):
     def objects(
         self, wanted: ObjectSearch, limit: int, after: FoundAfter | None, cameras: Collection[str] | None
     ) -> FoundObjects:
-        """One page of a search, the newest first; `cameras` (not None): only objects of these."""
+        """One page of a search, the newest first; `cameras` (not None): only objects of these. Raises NotFound (a
+        camera that is asked for and is not there, and of which nothing is kept)."""
 
     def timeline(self, camera: str, day: date | None, bucket_s: int) -> TimelineAnswer:
         """A camera's day in the box's time zone (None: today), also of a camera that was removed. Raises NotFound (a

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from edge.commands.remote import Remote
+from edge.commands.times import checked_day, utc_s
 from edge.core.counts import STEP_S
 from edge.core.errors import InvalidValue
 from edge.files import write_whole
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """0: done. Raises MagpieError: no such camera, a time that cannot be read, an appliance that does not answer."""
     if args.what == "report":
         return _report(args)
-    asked = {"from": _utc_s("--from", args.from_), "to": _utc_s("--to", args.to), "step": args.step}
+    asked = {"from": utc_s("--from", args.from_ or ""), "to": utc_s("--to", args.to or ""), "step": args.step}
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
     path = f"/cameras/{quote(args.camera, safe='')}/counts"
     if args.format is not None:
@@ -62,10 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    try:
-        day = date.fromisoformat(args.day or "").isoformat()
-    except ValueError:
-        raise InvalidValue("--day", args.day, "a day as 2026-11-26") from None
+    day = checked_day("--day", args.day or "")
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
     path = f"/cameras/{quote(args.camera, safe='')}/counts/report.html?{urlencode({'day': day})}"
     _write(remote.content(path), args.out)
@@ -82,14 +80,6 @@ def _write(content: bytes, out: Path | None) -> None:
         write_whole(out, content)
     except OSError as error:
         raise InvalidValue("--out", str(out), f"a file that can be written ({error.strerror})") from None
-
-
-def _utc_s(option: str, text: str | None) -> float:
-    """A time of ISO 8601; without a zone it is one of this machine's."""
-    try:
-        return datetime.fromisoformat(text or "").astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise InvalidValue(option, text, "a time as 2026-11-26, 2026-11-26T07:00 or 2026-11-26T07:00+01:00") from None
 
 
 def _rows(bucket: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from edge.commands.remote import Remote
+from edge.commands.times import checked_day, utc_s
 from edge.core.errors import InvalidValue
 from edge.ingest.secrets import resolve_secret
 
@@ -52,28 +53,31 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _find(remote: Remote, args: argparse.Namespace) -> None:
+    if args.limit < 1:
+        raise InvalidValue("--limit", args.limit, "1 or more")
     asked = {
-        "cameras": ",".join(args.camera), "classes": ",".join(args.classes), "zone": args.zone, "line": args.line,
-        "way": args.way, "from": _utc_s("--from", args.from_), "to": _utc_s("--to", args.to), "least_s": args.least,
+        "cameras": args.camera, "classes": args.classes, "zone": args.zone, "line": args.line, "way": args.way,
+        "from": _when("--from", args.from_), "to": _when("--to", args.to), "least_s": args.least,
         "most_s": args.most, "attribute": args.attribute,
     }  # fmt: skip
-    given = {name: value for name, value in asked.items() if value not in (None, "")}
-    table = Table(*_COLUMNS)
-    for one in _found(remote, given, args.limit):
-        table.add_row(*map(str, _row(one)))
-    Console().print(table)
-
-
-def _found(remote: Remote, asked: dict[str, Any], limit: int) -> Iterator[Any]:
-    """The newest `limit` objects, over as many pages as that takes."""
-    left, after = limit, None
+    given = {name: value for name, value in asked.items() if value not in (None, "", [])}
+    table, console = Table(*_COLUMNS), Console()
+    left, after, back = args.limit, None, None
     while left > 0:
         paging = {"limit": min(left, _PAGE)} | ({} if after is None else {"after": after})
-        page = remote.ask("GET", f"/objects/search?{urlencode(asked | paging)}")
-        yield from page["found"]
-        left, after = left - len(page["found"]), page["next"]
+        page = remote.ask("GET", f"/objects/search?{urlencode(given | paging, doseq=True)}")
+        for one in page["found"]:
+            table.add_row(*map(str, _row(one)))
+        left, after, back = left - len(page["found"]), page["next"], page["looked_back_to_utc_s"]
         if after is None:
-            return
+            break
+    console.print(table)
+    if after is not None and back is not None:
+        console.print(f"The newest that came from {_local(back)} on; there may be older ones (--limit).")
+
+
+def _when(option: str, text: str | None) -> float | None:
+    return None if text is None else utc_s(option, text)
 
 
 def _row(one: Any) -> tuple[object, ...]:
@@ -88,7 +92,7 @@ def _row(one: Any) -> tuple[object, ...]:
 
 
 def _day(remote: Remote, camera: str, day: str | None) -> None:
-    asked = {"bucket_s": 3600} | ({} if day is None else {"day": _checked_day(day)})
+    asked = {"bucket_s": 3600} | ({} if day is None else {"day": checked_day("--day", day)})
     found = remote.ask("GET", f"/cameras/{quote(camera, safe='')}/timeline?{urlencode(asked)}")
     console, hours = Console(), Table("hour", "objects")
     for mark, bucket in zip(found["hours"], found["buckets"], strict=True):
@@ -97,19 +101,27 @@ def _day(remote: Remote, camera: str, day: str | None) -> None:
     console.print(hours)
     table = Table("when", "what", "until", "about")
     for when, *rest in sorted(_happened(found), key=lambda row: row[0]):
-        table.add_row(_local(when), *rest)
+        table.add_row(_of_box(found, when), *rest)
     console.print(table)
+    known = found["known_from_utc_s"]
+    if known is None:
+        console.print("Whether the camera was watched on this day is not known.")
+    elif known > found["from_utc_s"]:
+        console.print(f"Whether the camera was watched before {_of_box(found, known)} is not known.")
+    if found["cut"]:
+        console.print(f"Not all of the day are shown, there are too many: {', '.join(found['cut'])}.")
 
 
 def _happened(found: Any) -> Iterator[tuple[float, str, str, str]]:
     for alarm in found["alarms"]:
-        yield alarm["began_utc_s"], "alarm", _local(alarm["ended_utc_s"]), f"{alarm['severity']}: {alarm['message']}"
+        about = f"{alarm['severity']}: {alarm['message']}"
+        yield alarm["began_utc_s"], "alarm", _of_box(found, alarm["ended_utc_s"]), about
     for one in found["retrainings"]:
         about = f"window {one['window']}: {'promoted' if one['promoted'] else one['state']}"
-        yield one["started_utc_s"], "retraining", _local(one["ended_utc_s"]), about
+        yield one["started_utc_s"], "retraining", _of_box(found, one["ended_utc_s"]), about
     for one in found["outages"]:
         about = " ".join(filter(None, (one["cause"], one["fault"])))
-        yield one["from_utc_s"], "not watched", _local(one["to_utc_s"]), about
+        yield one["from_utc_s"], "not watched", _of_box(found, one["to_utc_s"]), about
     for clip in found["clips"]:
         yield clip["at_utc_s"], "clip", "", f"{clip['id']}: {clip['state']}"
 
@@ -119,18 +131,11 @@ def _local(utc_s: float | None) -> str:
     return "" if utc_s is None else datetime.fromtimestamp(utc_s).astimezone().isoformat(timespec="seconds")
 
 
-def _utc_s(option: str, text: str | None) -> float | None:
-    """A time of ISO 8601; without a zone it is one of this machine's."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise InvalidValue(option, text, "a time as 2026-11-26, 2026-11-26T07:00 or 2026-11-26T07:00+01:00") from None
-
-
-def _checked_day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise InvalidValue("--day", text, "a day as 2026-11-26") from None
+def _of_box(day: Any, at_utc_s: float | None) -> str:
+    """A time as the box's clock showed it on this day; "" for none."""
+    if at_utc_s is None:
+        return ""
+    hours = day["hours"]
+    hour = next((h for h in reversed(hours) if h["at_utc_s"] <= at_utc_s), hours[0])
+    zone = timezone(timedelta(seconds=hour["ahead_s"]))
+    return datetime.fromtimestamp(at_utc_s, zone).isoformat(timespec="seconds")

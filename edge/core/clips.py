@@ -169,12 +169,14 @@ NoClipReason = Literal["in_future", "too_old", "not_kept", "camera_off", "camera
 
 @dataclass(frozen=True)
 class ClipSpan:
-    """A clip, and the time that it shows; `making`: it is not there yet."""
+    """A clip, and the time that it shows; `making`: it is not there yet. `asked`: the time that it was asked for, from
+    and to."""
 
     number: int
     from_utc_s: float
     to_utc_s: float
     making: bool
+    asked: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,17 @@ from edge.core.errors import InvalidValue
 
 _LATEST_UTC_S: Final = 2.0**40
 _LONGEST_S: Final = 1e9
-_CURSOR: Final = re.compile(r"(\d{1,13}(?:\.\d{1,20})?)-(\d{1,16})")
+_CURSOR: Final = re.compile(r"([0-9]{1,13}(?:\.[0-9]{1,20})?)-([0-9]{1,16})")
 MOST_NAMES: Final = 200
+_LONGEST_NAME: Final = 512
+#: Lengths of a bucket of a day, in seconds; an hour is a whole number of each.
+BUCKET_S: Final = (300, 600, 900, 1800, 3600)
+
+
+def check_bucket(bucket_s: int) -> None:
+    """Raises InvalidValue."""
+    if bucket_s not in BUCKET_S:
+        raise InvalidValue("bucket_s", bucket_s, ", ".join(map(str, BUCKET_S)))
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,22 @@ class ObjectSearch:
 
     def __post_init__(self) -> None:
         for path, names in (("cameras", self.cameras), ("classes", self.classes)):
-            if len(names) > MOST_NAMES or not all(names):
-                raise InvalidValue(path, ",".join(names)[:100], f"at most {MOST_NAMES} names")
+            if len(names) > MOST_NAMES:
+                raise InvalidValue(path, f"{len(names)} names", f"at most {MOST_NAMES} names")
+            for name in names:
+                _name(path, name)
+        for path, place in (("zone", self.zone), ("line", self.line)):
+            if place is not None:
+                _name(path, place)
         if self.way is not None and self.line is None:
             raise InvalidValue("way", self.way, "only with `line`")
         _span("from", self.from_utc_s, "to", self.to_utc_s, _LATEST_UTC_S)
         _span("least_s", self.least_s, "most_s", self.most_s, _LONGEST_S)
+
+
+def _name(path: str, name: str) -> None:
+    if not 0 < len(name) <= _LONGEST_NAME or "\x00" in name:
+        raise InvalidValue(path, name[:100], f"names of 1 to {_LONGEST_NAME} characters without NUL")
 
 
 def _span(first: str, low: float | None, last: str, high: float | None, most: float) -> None:
@@ -85,11 +104,12 @@ class PlacePassed:
 
 
 @dataclass(frozen=True)
-class ObjectCame:
-    """One object of a day."""
+class ObjectsCame:
+    """So many objects of a class came in a bucket of a day (0: its first)."""
 
-    began_utc_s: float
+    bucket: int
     class_name: str
+    objects: int
 
 
 @dataclass(frozen=True)
@@ -105,24 +125,35 @@ class DaySpan:
 
 
 #: The part of the box that failed, or the state of the camera's stream, while nothing was watched: the box was off, or
-#: has no answer of the camera yet (`starting`); nobody watched although the camera was live (`not_watched`).
+#: has no answer of the camera yet (`starting`); the camera's worker failed (`worker_lost`); nobody watched although the
+#: camera was live (`not_watched`).
 OutageCause = Literal[
-    "box_off", "removed", "stopped", "refused", "stalled", "reconnecting", "connecting", "starting", "not_watched"
+    "box_off",
+    "removed",
+    "stopped",
+    "worker_lost",
+    "refused",
+    "stalled",
+    "reconnecting",
+    "connecting",
+    "starting",
+    "not_watched",
 ]
 
 
 @dataclass(frozen=True)
 class StateChange:
-    """From now on a camera's stream is in this state. `removed`: there is no such camera any more."""
+    """From now on a camera's stream is in this state. `removed`: there is no such camera any more; `worker_lost`: the
+    process that reads it failed."""
 
     at_utc_s: float
-    state: CameraState | Literal["removed"]
+    state: CameraState | Literal["removed", "worker_lost"]
     fault: CameraFault | None = None
 
 
 @dataclass(frozen=True)
 class BoxStart:
-    """The box was started; before that it gave a sign of life at `alive_utc_s` (None: never)."""
+    """The box was started; before that it gave a sign of life at `alive_utc_s` (None: none is known)."""
 
     at_utc_s: float
     alive_utc_s: float | None

@@ -131,6 +131,16 @@ JournalKind = (
         "tenants.settings",
     ]
 )
+#: The state of a camera's stream from then on.
+CameraStateKind = Literal[
+    "camera.connecting",
+    "camera.live",
+    "camera.reconnecting",
+    "camera.refused",
+    "camera.removed",
+    "camera.stalled",
+    "camera.stopped",
+]
 #: An object that was followed came or went.
 ObjectKind = Literal["object.end", "object.new"]
 #: Kinds that listeners get, and the journal does not keep.
@@ -147,6 +157,7 @@ def _values(*literals: Any) -> frozenset[str]:
 
 JOURNAL_KINDS: Final = _values(JournalKind)
 LIVE_ONLY_KINDS: Final = _values(LiveOnlyKind)
+CAMERA_STATE_KINDS: Final = _values(CameraStateKind)
 #: Kinds of one subject, for readers that follow it.
 KINDS_BY_SUBJECT: Final[Mapping[str, frozenset[str]]] = {
     "alarm": _values(AlarmEntryKind) | {"alarm.acknowledged"},

@@ -13,7 +13,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -419,6 +419,20 @@ def _save_before_upgrade(database: Database, known: set[str]) -> None:
 
 
 # --- small helpers --------------------------------------------------------------------------------------------------
+
+
+def insert_missing(
+    connection: Connection, table: sa.Table, keys: tuple[str, ...], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Insert rows, and leave alone those whose `keys` are there (both databases)."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+        connection.execute(sqlite_insert(table).on_conflict_do_nothing(index_elements=list(keys)), list(rows))
+        return
+    from sqlalchemy.dialects.postgresql import insert as postgres_insert
+
+    connection.execute(postgres_insert(table).on_conflict_do_nothing(index_elements=list(keys)), list(rows))
 
 
 def upsert(

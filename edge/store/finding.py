@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -12,13 +12,16 @@ from sqlalchemy.engine import Connection
 from edge.core.alarms import Alarm
 from edge.core.clips import ClipSpan
 from edge.core.counts import Place
-from edge.core.finding import BoxStart, DaySpan, FoundAfter, ObjectCame, ObjectSearch, PlacePassed
+from edge.core.finding import BoxStart, DaySpan, FoundAfter, ObjectsCame, ObjectSearch, PlacePassed
+from edge.core.journal_kinds import CAMERA_STATE_KINDS
 from edge.store import tables as t
 from edge.store.alarms import ObjectRecord, read_alarm, read_object
 from edge.store.clips import ClipRecord, read_clip
-from edge.store.database import retried, upsert
+from edge.store.database import insert_missing, retried
 from edge.store.parts import Part, page, text
-from edge.store.values import JobRecord
+from edge.store.values import EventRecord, JobRecord
+
+T = TypeVar("T")
 
 _o, _p, _a, _c, _j, _e = t.objects.c, t.object_places.c, t.alarms.c, t.clips.c, t.jobs.c, t.journal.c
 _CHUNK: Final = 500
@@ -27,9 +30,12 @@ LOOKED_AT: Final = 20_000
 LOOKED_AT_ATTRIBUTES: Final = 3_000
 #: Clips are no longer than a ring, and no ring is longer, in seconds.
 _LONGEST_CLIP_S: Final = 600.0
+#: A retraining that began longer before a day is over by then.
+_LONGEST_RETRAINING_S: Final = 86_400.0
 MOST_OF_DAY: Final = 500
-_MOST_OBJECTS: Final = 200_000
 _MOST_STARTS: Final = 200
+#: Entries of each kind that are read from before a day.
+_BEFORE_DAY: Final = 20
 
 
 @dataclass(frozen=True)
@@ -41,45 +47,59 @@ class FoundPage:
     after: FoundAfter | None
 
 
+@dataclass(frozen=True)
+class OfDay(Generic[T]):
+    """Records of a day. `cut`: there are more than these."""
+
+    rows: tuple[T, ...]
+    cut: bool
+
+
 class FindingPart(Part):
     """Reads what the other parts wrote."""
 
     @retried
     def put_object_places(self, passed: Sequence[PlacePassed]) -> None:
-        """Record places of objects; those of objects that are not recorded are left out. Raises DiskFull, Unavailable,
-        StoreError."""
+        """Record places of objects; those of objects that are not recorded are left out. A place that is recorded keeps
+        its time. Raises DiskFull, Unavailable, StoreError."""
         numbers = sorted({one.object for one in passed})
+        known = sa.select(_o.id, _o.camera, _o.began_utc_s)
         with self.database.write() as c:
-            began: dict[int, float] = {}
+            owners: dict[int, Any] = {}
             for n in range(0, len(numbers), _CHUNK):
-                some = numbers[n : n + _CHUNK]
-                began.update(
-                    (r.id, r.began_utc_s) for r in c.execute(sa.select(_o.id, _o.began_utc_s).where(_o.id.in_(some)))
-                )
-            for one in passed:
-                if one.object in began:
-                    key = {
-                        "object": one.object, "kind": one.place.kind, "name": text("place.name", one.place.name),
-                        "way": one.place.way,
-                    }  # fmt: skip
-                    values = {"began_utc_s": began[one.object], "at_utc_s": one.utc_s}
-                    upsert(c, t.object_places, tuple(key), key | values, {"at_utc_s": one.utc_s})
+                owners.update((r.id, r) for r in c.execute(known.where(_o.id.in_(numbers[n : n + _CHUNK]))))
+            rows = [
+                {
+                    "object": one.object, "kind": one.place.kind, "name": text("place.name", one.place.name),
+                    "way": one.place.way, "camera": owners[one.object].camera,
+                    "began_utc_s": owners[one.object].began_utc_s, "at_utc_s": one.utc_s,
+                }
+                for one in passed
+                if one.object in owners
+            ]  # fmt: skip
+            if rows:
+                insert_missing(c, t.object_places, ("object", "kind", "name", "way"), rows)
 
     @retried
     def find_objects(
         self, wanted: ObjectSearch, limit: int, after: FoundAfter | None, cameras: Collection[str] | None, now: float
     ) -> FoundPage:
-        """One page of a search, without objects that cannot be read. `cameras` (not None): only objects of these. At
-        most LOOKED_AT objects of the time and place asked for (where one camera is asked for, of it) are looked at."""
+        """One page of a search, without objects that cannot be read. `cameras` (not None): only objects of these, and
+        no other object is looked at. At most LOOKED_AT objects of the cameras, time and place asked for are."""
         limit = page(limit)
+        named = set(wanted.cameras) or None
+        if cameras is not None:
+            named = set(cameras) if named is None else named & set(cameras)
+        if named is not None and not named:
+            return FoundPage((), None)
         full = LOOKED_AT if wanted.attribute is None else LOOKED_AT_ATTRIBUTES
         then: FoundAfter | None = None
         rows: Sequence[Any] = ()
         with self.database.read() as c:
             # Most searches find enough among few.
             for most in (min(full, 4 * (limit + 1)), full):
-                inner = _looked_at(wanted, after, cameras).limit(most).subquery()
-                rows = self._matching(c, inner, wanted, limit, cameras, now)
+                inner = _looked_at(wanted, after, named).limit(most).subquery()
+                rows = self._matching(c, inner, wanted, limit, after, now)
                 if len(rows) > limit:
                     rows = rows[:limit]
                     then = FoundAfter(float(rows[-1]["began_utc_s"]), int(rows[-1]["id"]))
@@ -96,17 +116,16 @@ class FindingPart(Part):
 
     @staticmethod
     def _matching(
-        c: Connection,
-        inner: sa.Subquery,
-        wanted: ObjectSearch,
-        limit: int,
-        cameras: Collection[str] | None,
-        now: float,
+        c: Connection, inner: sa.Subquery, wanted: ObjectSearch, limit: int, after: FoundAfter | None, now: float
     ) -> list[sa.RowMapping]:
         """Of the objects that are looked at, those that are asked for; one more than `limit` says that there are
         more."""
-        looked_at = sa.select(inner.c.id).where(*_way(wanted, inner))
-        query = sa.select(t.objects).where(_o.id.in_(looked_at), *_conditions(wanted, cameras, now))
+        query = sa.select(t.objects).where(
+            _o.id.in_(sa.select(inner.c.id)),
+            # Again, for a database that goes through the objects first.
+            *_came(_o.began_utc_s, wanted, after),
+            *_conditions(wanted, now),
+        )
         query = query.order_by(_o.began_utc_s.desc(), _o.id.desc())
         if wanted.attribute is None:
             return list(c.execute(query.limit(limit + 1)).mappings())
@@ -128,38 +147,60 @@ class FindingPart(Part):
     # -- a camera's day
 
     @retried
-    def came(self, camera: str, day: DaySpan) -> tuple[ObjectCame, ...]:
-        """The objects of a day, in order: at most as many as the settings keep by default of all days."""
-        query = sa.select(_o.began_utc_s, _o.class_name).where(_o.camera == camera, *_within(_o.began_utc_s, day))
+    def came(self, camera: str, day: DaySpan, bucket_s: int) -> tuple[ObjectsCame, ...]:
+        """The objects of a day by bucket and class, in order."""
+        part: sa.ColumnElement[Any] = (_o.began_utc_s - day.from_utc_s) / float(bucket_s)
+        # SQLite cuts the fraction off and may have no `floor`; PostgreSQL rounds.
+        bucket = sa.cast(part if self.database.sqlite else sa.func.floor(part), sa.Integer)
+        inner = (
+            sa.select(bucket.label("bucket"), _o.class_name)
+            .where(_o.camera == camera, *_within(_o.began_utc_s, day))
+            .subquery()
+        )
+        key = inner.c.bucket, inner.c.class_name
+        query = sa.select(*key, sa.func.count().label("objects")).group_by(*key).order_by(*key)
         with self.database.read() as c:
-            rows = c.execute(query.order_by(_o.began_utc_s).limit(_MOST_OBJECTS))
-            return tuple(ObjectCame(float(began), str(name)) for began, name in rows)
+            return tuple(ObjectsCame(int(n), str(name), int(objects)) for n, name, objects in c.execute(query))
 
     @retried
-    def alarms_of(self, camera: str, day: DaySpan) -> tuple[Alarm, ...]:
+    def alarms_of(self, camera: str, day: DaySpan) -> OfDay[Alarm]:
         """The alarms of a day, also those that went on then; the newest MOST_OF_DAY, the newest first."""
-        before = (_a.began_utc_s < day.from_utc_s) & (_a.ended_utc_s.is_(None) | (_a.ended_utc_s >= day.from_utc_s))
-        inside = sa.and_(*_within(_a.began_utc_s, day))
-        query = sa.select(t.alarms).where(_a.camera == camera, _a.began_utc_s < day.to_utc_s, inside | before)
+        own = sa.select(t.alarms).where(_a.camera == camera)
+        # By the index of the ends (a sum has none): through all older alarms it would be a long way.
+        before = own.where(_a.began_utc_s + 0.0 < day.from_utc_s)
+        rows: list[sa.RowMapping] = []
         with self.database.read() as c:
-            rows = c.execute(query.order_by(_a.began_utc_s.desc(), _a.id.desc()).limit(MOST_OF_DAY)).mappings().all()
-        return tuple(self.database.unreadable.readable("alarm", rows, read_alarm, lambda row: int(row["id"])))
+            for query in (
+                own.where(*_within(_a.began_utc_s, day)),
+                before.where(_a.ended_utc_s.is_(None)),
+                before.where(_a.ended_utc_s >= day.from_utc_s),
+            ):
+                ordered = query.order_by(_a.began_utc_s.desc(), _a.id.desc()).limit(MOST_OF_DAY + 1)
+                rows += c.execute(ordered).mappings()
+        rows.sort(key=lambda row: (-row["began_utc_s"], -row["id"]))
+        alarms = self.database.unreadable.readable("alarm", rows[:MOST_OF_DAY], read_alarm, lambda row: int(row["id"]))
+        return OfDay(tuple(alarms), len(rows) > MOST_OF_DAY)
 
     @retried
-    def retrainings_of(self, camera: str, day: DaySpan) -> tuple[JobRecord, ...]:
-        """The retrainings that were started on a day; the newest MOST_OF_DAY, the newest first."""
-        query = sa.select(t.jobs).where(_j.camera == camera, *_within(_j.started_utc_s, day))
+    def retrainings_of(self, camera: str, day: DaySpan) -> OfDay[JobRecord]:
+        """The retrainings of a day, also those that went on then; the newest MOST_OF_DAY, the newest first."""
+        near = DaySpan(day.from_utc_s - _LONGEST_RETRAINING_S, day.to_utc_s)
+        went_on = (_j.started_utc_s >= day.from_utc_s) | _j.ended_utc_s.is_(None) | (_j.ended_utc_s >= day.from_utc_s)
+        query = sa.select(t.jobs).where(_j.camera == camera, *_within(_j.started_utc_s, near), went_on)
         with self.database.read() as c:
-            rows = c.execute(query.order_by(_j.started_utc_s.desc(), _j.id).limit(MOST_OF_DAY)).mappings()
-            return tuple(JobRecord(**row) for row in rows)
+            ordered = query.order_by(_j.started_utc_s.desc(), _j.id).limit(MOST_OF_DAY + 1)
+            found = [JobRecord(**row) for row in c.execute(ordered).mappings()]
+        return OfDay(tuple(found[:MOST_OF_DAY]), len(found) > MOST_OF_DAY)
 
     @retried
-    def clips_of(self, camera: str, day: DaySpan) -> tuple[ClipRecord, ...]:
+    def clips_of(self, camera: str, day: DaySpan) -> OfDay[ClipRecord]:
         """The clips of a day's moments; the newest MOST_OF_DAY, the newest first."""
         query = sa.select(t.clips).where(_c.camera == camera, *_within(_c.at_utc_s, day))
         with self.database.read() as c:
-            rows = c.execute(query.order_by(_c.at_utc_s.desc(), _c.id.desc()).limit(MOST_OF_DAY)).mappings().all()
-        return tuple(self.database.unreadable.readable("clip", rows, read_clip, lambda row: int(row["id"])))
+            ordered = query.order_by(_c.at_utc_s.desc(), _c.id.desc()).limit(MOST_OF_DAY + 1)
+            rows = c.execute(ordered).mappings().all()
+        clips = self.database.unreadable.readable("clip", rows[:MOST_OF_DAY], read_clip, lambda row: int(row["id"]))
+        return OfDay(tuple(clips), len(rows) > MOST_OF_DAY)
 
     @retried
     def clip_spans(self, camera: str, at_utc_s: float) -> tuple[ClipSpan, ...]:
@@ -172,72 +213,104 @@ class FindingPart(Part):
         return tuple(_span(clip) for clip in clips)
 
     @retried
-    def box_starts(self, day: DaySpan) -> tuple[BoxStart, ...]:
-        """The last start of the appliance before a day, those in it (at most _MOST_STARTS) and the next one, in order,
-        each with the time of the journal's entry before it."""
+    def entries_of_day(self, camera: str, kinds: Collection[str], day: DaySpan, most: int) -> OfDay[EventRecord]:
+        """The first `most` journal entries of a camera in a day that are of these kinds, in the order of time, and
+        before them the newest few of each kind from before the day."""
+        names = ("id", "at_utc_s", "kind", "camera", "window", "data")
+        own = sa.select(*(_e[name] for name in names)).where(_e.camera == camera)
+        inside = own.where(_e.kind.in_(sorted(kinds)), *_within(_e.at_utc_s, day))
+        found: list[EventRecord] = []
+        with self.database.read() as c:
+            for kind in sorted(kinds):
+                before = own.where(_e.kind == kind, _e.at_utc_s < day.from_utc_s)
+                newest = before.order_by(_e.at_utc_s.desc(), _e.id.desc()).limit(_BEFORE_DAY)
+                found += [EventRecord(**row) for row in c.execute(newest).mappings()]
+            found.sort(key=lambda e: (e.at_utc_s, e.id))
+            rows = c.execute(inside.order_by(_e.at_utc_s, _e.id).limit(most + 1)).mappings().all()
+        found += [EventRecord(**row) for row in rows[:most]]
+        return OfDay(tuple(found), len(rows) > most)
+
+    @retried
+    def journal_begins(self) -> float | None:
+        """When the oldest entry was written, but for the cameras' states, which retention keeps longer."""
+        with self.database.read() as c:
+            return _begins(c)
+
+    @retried
+    def box_starts(self, day: DaySpan) -> OfDay[BoxStart]:
+        """The last start of the appliance before a day, those in it (the first _MOST_STARTS) and the next one, in
+        order, each with the time of the journal's entry before it."""
         begun = sa.select(_e.id, _e.at_utc_s).where(_e.kind == "appliance.started")
         earlier = begun.where(_e.at_utc_s < day.from_utc_s).order_by(_e.id.desc()).limit(1)
-        later = begun.where(_e.at_utc_s >= day.from_utc_s).order_by(_e.id).limit(_MOST_STARTS)
+        later = begun.where(_e.at_utc_s >= day.from_utc_s).order_by(_e.id).limit(_MOST_STARTS + 1)
         found: list[BoxStart] = []
         with self.database.read() as c:
-            for row in (*c.execute(earlier), *c.execute(later)):
+            begins = _begins(c)
+            rows = [*c.execute(earlier), *c.execute(later)]
+            inside = sum(day.from_utc_s <= row.at_utc_s < day.to_utc_s for row in rows)
+            for row in rows[:-1] if inside > _MOST_STARTS else rows:
                 before = sa.select(_e.at_utc_s).where(_e.id < row.id).order_by(_e.id.desc()).limit(1)
                 alive = c.execute(before).scalar()
-                found.append(BoxStart(float(row.at_utc_s), None if alive is None else float(alive)))
+                # The entry before it may have been deleted, and an old state of a camera been kept.
+                known = alive is not None and begins is not None and alive >= begins
+                found.append(BoxStart(float(row.at_utc_s), float(alive) if known and alive is not None else None))
                 if row.at_utc_s >= day.to_utc_s:
                     break
-        return tuple(sorted(found, key=lambda s: s.at_utc_s))
+        return OfDay(tuple(sorted(found, key=lambda s: s.at_utc_s)), inside > _MOST_STARTS)
 
     @retried
     def has_traces(self, camera: str) -> bool:
-        """Whether an object or a journal entry of a camera is kept."""
+        """Whether an object, an alarm, a clip or a journal entry of a camera is kept."""
         with self.database.read() as c:
-            found = (sa.select(own.id).where(own.camera == camera).limit(1) for own in (_o, _e))
+            found = (sa.select(own.id).where(own.camera == camera).limit(1) for own in (_o, _e, _a, _c))
             return any(c.execute(query).first() is not None for query in found)
+
+
+def _begins(c: Connection) -> float | None:
+    query = sa.select(_e.at_utc_s).where(_e.kind.not_in(sorted(CAMERA_STATE_KINDS))).order_by(_e.at_utc_s).limit(1)
+    found = c.execute(query).scalar()
+    return None if found is None else float(found)
 
 
 def _within(column: Any, span: DaySpan) -> tuple[sa.ColumnElement[bool], ...]:
     return column >= span.from_utc_s, column < span.to_utc_s
 
 
+def _came(began: sa.Column[Any], wanted: ObjectSearch, after: FoundAfter | None) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
+    if wanted.from_utc_s is not None:
+        found.append(began >= wanted.from_utc_s)
+    if wanted.to_utc_s is not None:
+        found.append(began < wanted.to_utc_s)
+    if after is not None:
+        found.append(began <= after.began_utc_s)
+    return found
+
+
 def _looked_at(wanted: ObjectSearch, after: FoundAfter | None, cameras: Collection[str] | None) -> sa.Select[Any]:
-    """The objects that are looked at, in their order: chosen by indexed columns."""
-    began: sa.Column[Any]
-    number: sa.Column[Any]
+    """The objects that are looked at, in their order: chosen by columns of one index."""
+    began, number, camera = _o.began_utc_s, _o.id, _o.camera
     place = ("line", wanted.line) if wanted.line is not None else ("zone", wanted.zone)
     where: list[sa.ColumnElement[bool]] = []
-    more: tuple[Any, ...] = ()
     if place[1] is not None:
-        began, number, more = _p.began_utc_s, _p.object, (_p.way,)
+        began, number, camera = _p.began_utc_s, _p.object, _p.camera
         where += [_p.kind == place[0], _p.name == place[1]]
-    else:
-        began, number = _o.began_utc_s, _o.id
-        named = set(wanted.cameras) if cameras is None else set(cameras) & set(wanted.cameras or cameras)
-        if len(named) == 1:
-            where.append(_o.camera == named.pop())
-    if wanted.from_utc_s is not None:
-        where.append(began >= wanted.from_utc_s)
-    if wanted.to_utc_s is not None:
-        where.append(began < wanted.to_utc_s)
+        if wanted.way is not None:
+            where.append(_p.way == wanted.way)
+    if cameras is not None:
+        names = sorted(cameras)
+        where.append(camera == names[0] if len(names) == 1 else camera.in_(names))
+    where += _came(began, wanted, after)
     if after is not None:
-        # The first part lets an index be used, whatever the database makes of the second.
-        where += [began <= after.began_utc_s, (began < after.began_utc_s) | (number < after.id)]
-    columns: tuple[Any, ...] = (number.label("id"), began, *more)
-    return sa.select(*columns).where(*where).order_by(began.desc(), number.desc())
+        where.append((began < after.began_utc_s) | (number < after.id))
+    return sa.select(number.label("id"), began).where(*where).order_by(began.desc(), number.desc())
 
 
-def _way(wanted: ObjectSearch, inner: sa.Subquery) -> tuple[sa.ColumnElement[bool], ...]:
-    return () if wanted.way is None else (inner.c.way == wanted.way,)
-
-
-def _conditions(wanted: ObjectSearch, cameras: Collection[str] | None, now: float) -> list[sa.ColumnElement[bool]]:
+def _conditions(wanted: ObjectSearch, now: float) -> list[sa.ColumnElement[bool]]:
     """Conditions on the objects themselves."""
     found: list[sa.ColumnElement[bool]] = []
-    for column, names in ((_o.camera, wanted.cameras), (_o.class_name, wanted.classes)):
-        if names:
-            found.append(column.in_(sorted(names)))
-    if cameras is not None:
-        found.append(_o.camera.in_(sorted(cameras)))
+    if wanted.classes:
+        found.append(_o.class_name.in_(sorted(wanted.classes)))
     stay = sa.func.coalesce(_o.ended_utc_s, now) - _o.began_utc_s
     if wanted.least_s is not None:
         found.append(stay >= wanted.least_s)
@@ -250,13 +323,22 @@ def _conditions(wanted: ObjectSearch, cameras: Collection[str] | None, now: floa
 
 
 def _has(attributes: Any, wanted: tuple[str, str]) -> bool:
-    """Whether an application gave this label."""
+    """Whether an application gave this label; numbers are compared as numbers."""
     said = attributes.get(wanted[0]) if isinstance(attributes, Mapping) else None
-    return isinstance(said, Mapping) and str(said.get("value")) == wanted[1]
+    if not isinstance(said, Mapping):
+        return False
+    value = said.get("value")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(wanted[1]) == value
+        except ValueError:
+            return False
+    return str(value) == wanted[1]
 
 
 def _span(clip: ClipRecord) -> ClipSpan:
     begins, seconds = clip.outcome.get("begins_utc_s"), clip.outcome.get("seconds")
+    asked = clip.from_utc_s, clip.to_utc_s
     if clip.state == "kept" and begins is not None and seconds is not None:
-        return ClipSpan(clip.id, float(begins), float(begins) + float(seconds), False)
-    return ClipSpan(clip.id, clip.from_utc_s, clip.to_utc_s, clip.state == "making")
+        return ClipSpan(clip.id, float(begins), float(begins) + float(seconds), False, asked)
+    return ClipSpan(clip.id, *asked, clip.state == "making", asked)

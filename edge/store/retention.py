@@ -6,7 +6,7 @@ frozen student) and versions in the making (candidates younger than a day).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection
 
 from edge.core import checks
 from edge.core.errors import StoreError
+from edge.core.journal_kinds import CAMERA_STATE_KINDS
 from edge.store import tables as t
 from edge.store.database import retried
 from edge.store.values import CameraWindow
@@ -201,10 +202,20 @@ class RetentionPart(VersionsPart):
         return count if border is None else count + self._delete_events_where(_j.id <= border)
 
     def _delete_events_where(self, condition: sa.ColumnElement[bool]) -> int:
+        last = self._last_states(condition)
         count = 0
-        while deleted := self._delete_some_events(condition):
+        while deleted := self._delete_some_events(condition, last):
             count += deleted
         return count
+
+    @retried
+    def _last_states(self, condition: sa.ColumnElement[bool]) -> list[int]:
+        """The last state that each camera has among these entries: it holds until the next one, however long that is.
+        Of a camera that was removed it is not wanted."""
+        last = sa.select(sa.func.max(_j.id)).where(condition, _j.kind.in_(sorted(CAMERA_STATE_KINDS)))
+        newest = sa.select(_j.id).where(_j.id.in_(last.group_by(_j.camera)), _j.kind != "camera.removed")
+        with self.database.read() as c:
+            return list(c.execute(newest).scalars())
 
     @retried
     def _too_many_events(self, limits: RetentionLimits) -> int | None:
@@ -219,8 +230,8 @@ class RetentionPart(VersionsPart):
             return c.execute(sa.select(sa.func.max(rows.c.id)).where(over)).scalar()
 
     @retried
-    def _delete_some_events(self, condition: sa.ColumnElement[bool]) -> int:
-        some = sa.select(_j.id).where(condition).order_by(_j.id).limit(_CHUNK)
+    def _delete_some_events(self, condition: sa.ColumnElement[bool], kept: Sequence[int]) -> int:
+        some = sa.select(_j.id).where(condition, _j.id.not_in(kept)).order_by(_j.id).limit(_CHUNK)
         with self.database.write() as c:
             return int(c.execute(sa.delete(t.journal).where(_j.id.in_(some))).rowcount)
 

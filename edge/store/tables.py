@@ -328,6 +328,7 @@ journal = sa.Table(
     sa.Index("ix_journal_camera_id", "camera", "id"),
     sa.Index("ix_journal_window_id", "window", "id"),
     sa.Index("ix_journal_at_utc_s", "at_utc_s"),
+    sa.Index("ix_journal_camera_kind_at_utc_s", "camera", "kind", "at_utc_s"),
     sqlite_autoincrement=True,
 )
 
@@ -356,6 +357,7 @@ alarms = sa.Table(
     sa.Column("picture_bytes", sa.Integer, nullable=False),
     sa.Index("ix_alarms_camera_id", "camera", "id"),
     sa.Index("ix_alarms_camera_began_utc_s", "camera", "began_utc_s"),
+    sa.Index("ix_alarms_camera_ended_utc_s", "camera", "ended_utc_s"),
     sa.Index("ix_alarms_rule_id", "rule", "id"),
     sa.Index("ix_alarms_began_utc_s", "began_utc_s"),
     sa.Index("ix_alarms_ended_utc_s", "ended_utc_s"),
@@ -379,11 +381,12 @@ objects = sa.Table(
     sa.Index("ix_objects_camera_id", "camera", "id"),
     # Searches go from the newest to the oldest, by a camera or through all; a day's timeline reads this index only.
     sa.Index("ix_objects_camera_began_utc_s_id", "camera", "began_utc_s", "id", "class_name"),
-    sa.Index("ix_objects_began_utc_s_id", "began_utc_s", "id"),
+    sa.Index("ix_objects_began_utc_s_id", "began_utc_s", "id", "camera"),
     sa.Index("ix_objects_ended_utc_s", "ended_utc_s"),
 )
 
-# The lines that objects crossed, and the zones that they came into. `began_utc_s` is the object's, for searches.
+# The lines that objects crossed, and the zones that they came into. `camera` and `began_utc_s` are the object's: a
+# search reads this index alone.
 object_places = sa.Table(
     "object_places",
     metadata,
@@ -391,10 +394,11 @@ object_places = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("way", sa.Text, nullable=False),
+    sa.Column("camera", sa.Text, nullable=False),
     sa.Column("began_utc_s", sa.Double, nullable=False),
     sa.Column("at_utc_s", sa.Double),  # null: recorded by a version that did not know it
     sa.PrimaryKeyConstraint("object", "kind", "name", "way"),
-    sa.Index("ix_object_places_kind_name_began_utc_s_object", "kind", "name", "began_utc_s", "object"),
+    sa.Index("ix_object_places_kind_name_began_utc_s_object", "kind", "name", "began_utc_s", "object", "way", "camera"),
 )
 
 # Messages for brokers and receivers, in the order in which they were made; a row goes when it was delivered.

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final
 
-from edge.core.errors import InvalidValue
-from edge.core.finding import DaySpan, ObjectCame
+from edge.core.finding import DaySpan, ObjectsCame, check_bucket
 
 HOUR_S: Final = 3600
-#: Lengths of a bucket, in seconds; an hour is a whole number of each.
-BUCKET_S: Final = (300, 600, 900, 1800, 3600)
 
 
 @dataclass(frozen=True)
@@ -36,17 +33,16 @@ class HourMark:
     ahead_s: int
 
 
-def by_bucket(day: DaySpan, bucket_s: int, came: Iterable[ObjectCame]) -> tuple[ObjectsInBucket, ...]:
+def by_bucket(day: DaySpan, bucket_s: int, came: Iterable[ObjectsCame]) -> tuple[ObjectsInBucket, ...]:
     """All buckets of a day, in order; they touch, and the last one ends with the day, shorter where the day is no whole
-    number of them. An object outside of the day is in none. Raises InvalidValue."""
-    if bucket_s not in BUCKET_S:
-        raise InvalidValue("bucket_s", bucket_s, ", ".join(map(str, BUCKET_S)))
+    number of them. Raises InvalidValue."""
+    check_bucket(bucket_s)
     number = math.ceil((day.to_utc_s - day.from_utc_s) / bucket_s)
     edges = [*(day.from_utc_s + n * bucket_s for n in range(number)), day.to_utc_s]
     counts: list[Counter[str]] = [Counter() for _ in range(number)]
-    for one in came:
-        if day.from_utc_s <= one.began_utc_s < day.to_utc_s:
-            counts[int((one.began_utc_s - day.from_utc_s) // bucket_s)][one.class_name] += 1
+    for some in came:
+        # A database divides, and may round the last instant of a day up.
+        counts[min(some.bucket, number - 1)][some.class_name] += some.objects
     return tuple(
         ObjectsInBucket(first, end, dict(sorted(found.items())))
         for (first, end), found in zip(itertools.pairwise(edges), counts, strict=True)

@@ -13,13 +13,23 @@ from edge.core.finding import BoxStart, DaySpan, Outage, OutageCause, StateChang
 
 #: Of states that follow each other without the camera being live in between, the first here gives the cause.
 _RANK: Final[tuple[OutageCause, ...]] = (
-    "box_off", "removed", "stopped", "refused", "stalled", "reconnecting", "connecting", "starting", "not_watched",
+    "box_off", "removed", "stopped", "worker_lost", "refused", "stalled", "reconnecting", "connecting", "starting",
+    "not_watched",
 )  # fmt: skip
 #: A shorter one is none: a camera answers some times a second.
 SHORTEST_S: Final = 1.0
 _MINUTE_S: Final = STEP_S["minute"]
 #: A minute that was watched for less is missing.
 _WATCHED_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class WatchedMinutes:
+    """The watched minutes of a camera that counts (of other cameras there are none). `places_changed_utc_s`: when its
+    lines or zones were changed. A camera that has none for a while does not count, and is watched all the same."""
+
+    minutes: tuple[WatchedTime, ...] = ()
+    places_changed_utc_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,39 +41,61 @@ class _Mark:
     fault: CameraFault | None = None
 
 
+@dataclass(frozen=True)
+class _Told:
+    """The part of a day that outages are told of. `running`: it ends now."""
+
+    from_utc_s: float
+    to_utc_s: float
+    running: bool
+
+
 def outages(
     day: DaySpan,
     changes: Sequence[StateChange],
     starts: Sequence[BoxStart],
-    minutes: Iterable[WatchedTime],
+    watched: WatchedMinutes,
     now_utc_s: float,
+    read_to_utc_s: float | None = None,
 ) -> tuple[Outage, ...]:
     """The outages of a day up to now, in order; they do not overlap, and each lies in the day. `changes` and `starts`
     in the order of time, those before the day too: the last of these is the state at its beginning, which is not known
-    without one, and then no outage is told before the first. The first start after the day is wanted, too. `minutes`:
-    the watched ones of a camera that counts; the minutes between them that are missing are outages (of other cameras
-    there are none)."""
+    without one, and then no outage is told before the first. The first start after the day is wanted, too. Between
+    `watched` minutes, those that are missing are outages. `read_to_utc_s`: changes after it are not known, and no
+    outage is told from there on (None: all of the day are known)."""
     end = min(day.to_utc_s, now_utc_s)
-    told = [cut for o in _joined(_marks(changes, starts)) if (cut := _inside(o, day, end)) is not None]
-    for first, last in _missing(minutes):
-        told += [
+    told = _Told(day.from_utc_s, end, end < day.to_utc_s)
+    if read_to_utc_s is not None and read_to_utc_s < end:
+        told = _Told(day.from_utc_s, read_to_utc_s, False)
+    found = [cut for o in _joined(_marks(changes, starts)) if (cut := _inside(o, told)) is not None]
+    for first, last in _missing(watched):
+        found += [
             cut
-            for gap in _without(first, last, told, end)
-            if (cut := _inside(Outage(*gap, "not_watched"), day, end)) is not None
+            for gap in _without(first, last, found, told.to_utc_s)
+            if (cut := _inside(Outage(*gap, "not_watched"), told)) is not None
         ]
-    return tuple(sorted(told, key=lambda o: o.from_utc_s))
+    return tuple(sorted(found, key=lambda o: o.from_utc_s))
 
 
-def known_from(changes: Sequence[StateChange], starts: Sequence[BoxStart], day: DaySpan) -> float | None:
-    """From when on the camera's state is known; None: it is not, on this day."""
-    first = min([c.at_utc_s for c in changes] + [s.at_utc_s for s in starts], default=None)
+def known_from(changes: Sequence[StateChange], day: DaySpan, journal_from_utc_s: float | None = None) -> float | None:
+    """From when on the camera's state is known; None: it is not, on this day. `journal_from_utc_s`: before it the
+    journal was deleted, but for the last state of each camera (None: all of it is there)."""
+    first = min((c.at_utc_s for c in changes), default=None)
+    if first is not None and journal_from_utc_s is not None:
+        first = max(first, journal_from_utc_s)
     return first if first is None or first < day.to_utc_s else None
 
 
-def _marks(changes: Iterable[StateChange], starts: Iterable[BoxStart]) -> list[_Mark]:
+def _marks(changes: Sequence[StateChange], starts: Iterable[BoxStart]) -> list[_Mark]:
+    if not changes:
+        return []
+    # The camera was not there yet, or it is not known how it was.
+    first = changes[0].at_utc_s
     marks = [_Mark(c.at_utc_s, None if c.state == "live" else c.state, c.fault) for c in changes]
     for start in starts:
-        if start.alive_utc_s is not None and start.alive_utc_s < start.at_utc_s:
+        if start.at_utc_s <= first:
+            continue
+        if start.alive_utc_s is not None and first <= start.alive_utc_s < start.at_utc_s:
             marks.append(_Mark(start.alive_utc_s, "box_off"))
         # A camera that is off, or gone, says nothing when the box starts.
         before = [c.state for c in changes if c.at_utc_s < start.at_utc_s][-1:]
@@ -98,20 +130,23 @@ def _of_start(current: Outage, mark: _Mark) -> bool:
     return current.cause == "box_off" and mark.cause in ("starting", "connecting")
 
 
-def _inside(outage: Outage, day: DaySpan, end_utc_s: float) -> Outage | None:
-    """The part of an outage in the day; None where there is next to nothing of it."""
-    first = max(outage.from_utc_s, day.from_utc_s)
-    last = end_utc_s if outage.to_utc_s is None else min(outage.to_utc_s, end_utc_s)
+def _inside(outage: Outage, told: _Told) -> Outage | None:
+    """The part of an outage that is told; None where there is next to nothing of it."""
+    first = max(outage.from_utc_s, told.from_utc_s)
+    last = told.to_utc_s if outage.to_utc_s is None else min(outage.to_utc_s, told.to_utc_s)
     if last - first < SHORTEST_S:
         return None
-    goes_on = outage.to_utc_s is None and end_utc_s < day.to_utc_s
+    goes_on = outage.to_utc_s is None and told.running
     return replace(outage, from_utc_s=first, to_utc_s=None if goes_on else last)
 
 
-def _missing(minutes: Iterable[WatchedTime]) -> list[tuple[float, float]]:
-    """The gaps between minutes that were watched."""
-    watched = sorted({m.start_s for m in minutes if m.seconds >= _WATCHED_S})
-    return [(a + _MINUTE_S, b) for a, b in itertools.pairwise(watched) if b > a + _MINUTE_S]
+def _missing(watched: WatchedMinutes) -> list[tuple[float, float]]:
+    """The gaps between minutes that were watched, but for those in which the camera may not have counted."""
+    starts = sorted({m.start_s for m in watched.minutes if m.seconds >= _WATCHED_S})
+    gaps = [(a + _MINUTE_S, b) for a, b in itertools.pairwise(starts) if b > a + _MINUTE_S]
+    # A change lies in a minute that was watched still, or again.
+    changed = watched.places_changed_utc_s
+    return [(a, b) for a, b in gaps if not any(a - _MINUTE_S <= at <= b + _MINUTE_S for at in changed)]
 
 
 def _without(first: float, last: float, told: Iterable[Outage], end_utc_s: float) -> list[tuple[float, float]]:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from edge.appliance import finder
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.clip_video import video_now
 from edge.appliance.finder import Finder
@@ -18,9 +19,9 @@ from edge.appliance.picture_files import PictureFiles
 from edge.core.alarms import Alarm
 from edge.core.clips import RingNow, VideoNow
 from edge.core.clock import ManualClock
-from edge.core.counts import Counted, Place
+from edge.core.counts import Counted, Place, WatchedTime
 from edge.core.errors import InvalidValue, NotFound
-from edge.core.finding import ObjectSearch
+from edge.core.finding import ObjectSearch, read_cursor
 from edge.core.tracks import TrackedObject
 from edge.settings import CameraSettings, ClipSettings, parse
 from edge.store.clips import ClipRecord
@@ -111,6 +112,58 @@ def test_days_and_cameras_that_are_not_there(box: Box) -> None:
     gone = box.finder.timeline("west", None, 600)
     assert gone.camera_state == "removed"
     assert [(o.cause, o.to_utc_s) for o in gone.outages] == [("removed", None)]
+
+
+def test_a_worker_that_failed_and_a_restart_are_outages_and_a_retraining_that_failed_is_none(box: Box) -> None:
+    for at, kind, camera, data in (
+        (10.0, "appliance.started", None, {}), (20.0, "camera.live", "north", {}),
+        (100.0, "worker.worker_lost", "north", {"kind": "retrain"}),
+        (200.0, "worker.worker_lost", "north", {"kind": "camera"}), (260.0, "camera.live", "north", {}),
+        (400.0, "plan", None, {}), (500.0, "appliance.started", None, {}), (510.0, "camera.connecting", "north", {}),
+        (520.0, "camera.live", "north", {}),
+    ):  # fmt: skip
+        box.store.append(kind, camera=camera, data=data, at_utc_s=MIDNIGHT + at)
+    day = box.finder.timeline("north", None, 3600)
+    assert [(o.cause, o.from_utc_s - MIDNIGHT, (o.to_utc_s or 0.0) - MIDNIGHT) for o in day.outages] == [
+        ("worker_lost", 200.0, 260.0), ("box_off", 400.0, 520.0),
+    ]  # fmt: skip
+    assert (day.known_from_utc_s, day.cut) == (MIDNIGHT + 20, ())
+
+
+def test_a_camera_without_lines_for_a_while_is_watched_and_a_day_with_too_many_changes_is_cut(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes = [WatchedTime("north", int(MIDNIGHT) + 60 * n, 60.0, 99) for n in range(30) if not 10 <= n < 20]
+    box.store.add_counts([], minutes, [])
+    box.store.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 1)
+    assert [o.cause for o in box.finder.timeline("north", None, 600).outages] == ["not_watched"]
+    box.store.append("camera.changed", camera="north", data={"fields": ["lines"]}, at_utc_s=MIDNIGHT + 590)
+    assert box.finder.timeline("north", None, 600).outages == ()
+    monkeypatch.setattr(finder, "MOST_CHANGES", 1)
+    cut = box.finder.timeline("north", None, 600)
+    assert (cut.cut, cut.outages) == (("outages",), ())
+
+
+def test_a_camera_that_is_asked_for_must_be_there(box: Box) -> None:
+    with pytest.raises(NotFound, match="nroth"):
+        box.finder.objects(ObjectSearch(cameras=("north", "nroth")), 9, None, None)
+    assert box.finder.objects(ObjectSearch(cameras=("north",)), 9, None, None).found == ()
+    with pytest.raises(InvalidValue, match="bucket_s"):
+        box.finder.timeline("nroth", None, 7)
+
+
+@pytest.mark.parametrize(
+    ("field", "wanted"),
+    [
+        ("zone", {"zone": "a\x00"}), ("line", {"line": ""}), ("classes", {"classes": ("car", "b\x00s")}),
+        ("cameras", {"cameras": ("x" * 600,)}),
+    ],
+)  # fmt: skip
+def test_a_name_that_nothing_can_have_is_refused_by_its_field(field: str, wanted: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=field):
+        ObjectSearch(**wanted)
+    with pytest.raises(InvalidValue, match="after"):
+        read_cursor("\u0661-1")
 
 
 def test_the_video_in_memory_is_told_or_why_there_is_none() -> None:

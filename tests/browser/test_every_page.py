@@ -26,6 +26,7 @@ PAGES = (
     (f"#/find?cameras={NASTY}&classes=car&line=gate&way=forward&from=1000&least_s=0", "Find"),
     (f"#/day/{PLAIN}", "A camera's day"),
     (f"#/day/{NASTY}?day=2026-03-29", "A camera's day"),
+    (f"#/day/{PLAIN}?day=2026-13-45", "A camera's day"),
     ("#/windows", "Retraining windows"),
     ("#/windows/2", "Retraining windows"),
     ("#/serving", "Serving"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crossroads import PLAIN, Crossroads
+from crossroads import NASTY, PLAIN, Crossroads
 from visits import Visits
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
@@ -79,3 +79,26 @@ async def test_a_dialog_keeps_the_focus_and_gives_it_back(visits: Visits, crossr
     await page.keyboard.press("Escape")
     # Given back when the page has drawn itself without the dialog; where it is lost this waits in vain.
     await page.wait_for_function("() => document.activeElement !== document.body", timeout=20_000)
+
+
+async def test_a_row_of_a_day_by_arrows_and_the_clip_of_an_alarm_by_enter(
+    visits: Visits, crossroads: Crossroads
+) -> None:
+    crossroads.alarms()
+    visit = await visits.open(crossroads.admin, route=f"#/day/{NASTY}")
+    await visit.settled("A camera's day")
+    page = visit.page
+    row = page.get_by_role("list", name="Alarms: ")
+    at = "() => [...document.activeElement.closest('ul').querySelectorAll('button')].indexOf(document.activeElement)"
+    number = await row.get_by_role("button").count()
+    assert await row.locator("button[tabindex='0']").count() == 1, "one stop for the Tab key"
+    await row.locator("button[tabindex='0']").focus()
+    for key, expected in (("End", number - 1), ("ArrowRight", number - 1), ("Home", 0), ("ArrowLeft", 0)):
+        await page.keyboard.press(key)
+        assert await page.evaluate(at) == expected, key
+    await page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    await dialog.wait_for()
+    await dialog.locator("video, [role=status], .actions, [role=alert]").first.wait_for()
+    await page.keyboard.press("Escape")
+    await dialog.wait_for(state="hidden")

@@ -155,3 +155,24 @@ async def test_journal_log_and_doctor(visits: Visits, crossroads: Crossroads) ->
     await page.get_by_role("heading", name="Doctor").wait_for()
     await visit.settled("System")
     assert visit.complaints == []
+
+
+async def test_objects_are_found_by_the_form_and_lead_to_their_clip(visits: Visits, crossroads: Crossroads) -> None:
+    crossroads.alarms()
+    visit = await visits.open(crossroads.operator, route="#/find")
+    await visit.settled("Find")
+    page = visit.page
+    await page.get_by_role("button", name="Last hour").click()
+    await page.wait_for_function("() => location.hash.includes('from=')")
+    await page.locator(".found-picture").first.click()
+    dialog = page.get_by_role("dialog")
+    await dialog.locator("video, [role=status], .actions, [role=alert]").first.wait_for()
+    await page.keyboard.press("Escape")
+    await dialog.wait_for(state="hidden")
+    # The same search again is asked again.
+    async with page.expect_request(lambda r: "/objects/search" in r.url):
+        await page.get_by_role("button", name="Find", exact=True).click()
+    await page.get_by_label("Stayed at least (s)").fill("1000000")
+    await page.get_by_role("button", name="Find", exact=True).click()
+    await page.get_by_text("No such object").wait_for()
+    assert "least_s=1000000" in page.url

@@ -51,9 +51,11 @@ def test_objects_are_asked_for_page_after_page(
     where = ("--camera", "north", "--camera", "south", "--line", "gate", "--way", "forward")
     assert run("--url", url, "find", *where, "--from", "2026-11-26T00:00+00:00", "--least", "5") == 0
     first, second = ASKED
-    assert "cameras=north%2Csouth&line=gate&way=forward&from=1795651200.0&least_s=5.0&limit=50" in first
+    assert "cameras=north&cameras=south&line=gate&way=forward&from=1795651200.0&least_s=5.0&limit=50" in first
     assert second.endswith("limit=49&after=1790000000.0-17")
     assert capsys.readouterr().out.count("gate:forward") == 2
+    with pytest.raises(InvalidValue, match="--limit"):
+        run("--url", url, "find", "--limit", "0")
     with pytest.raises(InvalidValue, match="--to"):
         run("--url", url, "find", "--to", "noon")
 
@@ -67,3 +69,20 @@ def test_a_day_is_told(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         assert words in said
     with pytest.raises(InvalidValue, match="--day"):
         run("--url", url, "day", "--camera", "north", "--day", "yesterday")
+
+
+def test_what_was_left_out_is_said_and_times_are_those_of_the_box(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    hours = [{**TIMELINE["hours"][0], "ahead_s": 19_800}]
+    known = TIMELINE["from_utc_s"] + 3600.0
+    other = {"hours": hours, "cut": ["clips"], "known_from_utc_s": known}
+    monkeypatch.setattr(__name__ + ".TIMELINE", TIMELINE | other)
+    assert run("--url", url, "day", "--camera", "north") == 0
+    said = capsys.readouterr().out
+    assert said.count("+05:30") >= 4
+    assert "before 2026-09-21T06:30:00+05:30 is not known" in said
+    assert "too many: clips" in said
+    assert run("--url", url, "find", "--limit", "1") == 0
+    assert "there may be older ones" in capsys.readouterr().out

@@ -29,6 +29,9 @@ class DictFinder:
     def objects(
         self, wanted: ObjectSearch, limit: int, after: FoundAfter | None, cameras: Collection[str] | None
     ) -> FoundObjects:
+        for camera in wanted.cameras:
+            if camera not in self._cameras():
+                raise NotFound(f"camera {camera} does not exist")
         self.asked.append(wanted)
         below = None if after is None else after.id
         rows = [

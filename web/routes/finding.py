@@ -12,7 +12,7 @@ from edge.appliance.answers.finding import FoundObjects, TimelineAnswer
 from edge.appliance.finder_service import FinderService
 from edge.core.counts import Direction
 from edge.core.errors import InvalidValue
-from edge.core.finding import ObjectSearch, read_cursor
+from edge.core.finding import BUCKET_S, ObjectSearch, read_cursor
 from web import limits
 from web.examples import finding as examples
 from web.parts import Caller, CameraId, Service, example, seen
@@ -25,10 +25,10 @@ ROLES: Final = {
     "GET /cameras/{camera}/timeline": VIEWER,
 }
 
-Names = Annotated[str | None, Query(min_length=1, max_length=8000)]
+Names = Annotated[list[str] | None, Query(max_length=200)]
 PlaceName = Annotated[str | None, Query(min_length=1, max_length=512)]
 Time = Annotated[float | None, Query(ge=0, le=2**40, description="UTC epoch seconds")]
-Seconds = Annotated[float | None, Query(ge=0, le=1e9, description="seconds in view; one that is there: until now")]
+Seconds = Annotated[float | None, Query(ge=0, le=1e9)]
 
 
 async def _finder(service: Service) -> FinderService:
@@ -42,15 +42,15 @@ Finder = Annotated[FinderService, Depends(_finder)]
 async def search_objects(
     service: Finder,
     caller: Caller,
-    cameras: Annotated[Names, Query(description="ids of cameras, with commas between them")] = None,
-    classes: Annotated[Names, Query(description="classes, with commas between them")] = None,
+    cameras: Annotated[Names, Query(description="id of a camera; several: once for each")] = None,
+    classes: Annotated[Names, Query(description="a class; several: once for each")] = None,
     zone: Annotated[PlaceName, Query(description="that were in this zone")] = None,
     line: Annotated[PlaceName, Query(description="that crossed this line")] = None,
     way: Annotated[Direction | None, Query(description="in this direction; only with `line`")] = None,
     from_: Annotated[Time, Query(alias="from", description="that came then or later, UTC epoch seconds")] = None,
     to: Annotated[Time, Query(description="that came before, UTC epoch seconds")] = None,
-    least_s: Seconds = None,
-    most_s: Seconds = None,
+    least_s: Annotated[Seconds, Query(description="in view for at least so many seconds (until now)")] = None,
+    most_s: Annotated[Seconds, Query(description="in view for at most so many seconds (until now)")] = None,
     attribute: Annotated[
         str | None, Query(max_length=512, description="an application's label: NAME:LABEL", examples=["colour:red"])
     ] = None,
@@ -62,8 +62,8 @@ async def search_objects(
     3,000): one that has found fewer than `limit` by then ends there, and has a `next`. To somebody who may see
     some cameras only, objects of these are shown; another camera is as one that is not there."""
     wanted = ObjectSearch(
-        tuple(seen(caller, camera) for camera in _names(cameras)), _names(classes), zone, line, way, from_, to, least_s,
-        most_s, _attribute(attribute),
+        tuple(seen(caller, camera) for camera in cameras or ()), tuple(classes or ()), zone, line, way, from_, to,
+        least_s, most_s, _attribute(attribute),
     )  # fmt: skip
     cursor = None if after is None else read_cursor(after)
     found = await asyncio.to_thread(service.objects, wanted, limit, cursor, caller.cameras)
@@ -76,16 +76,14 @@ async def timeline(
     caller: Caller,
     service: Finder,
     day: Annotated[date | None, Query(description="2026-11-26, in the box's time zone; today")] = None,
-    bucket_s: Annotated[int, Query(description="length of a bucket of objects: 300, 600, 900, 1800 or 3600")] = 600,
+    bucket_s: Annotated[
+        int, Query(description="length of a bucket of objects", json_schema_extra={"enum": list(BUCKET_S)})
+    ] = 600,
 ) -> TimelineAnswer:
     """A camera's day in the box's time zone, of 23 or 25 hours where clocks change: objects by class and bucket of the
     time at which they came, alarms, retrainings, times in which the camera was not watched, clips."""
     found = await asyncio.to_thread(service.timeline, seen(caller, camera), day, bucket_s)
     return limits.whole(caller, found)
-
-
-def _names(given: str | None) -> tuple[str, ...]:
-    return () if given is None else tuple(name.strip() for name in given.split(","))
 
 
 def _attribute(given: str | None) -> tuple[str, str] | None:

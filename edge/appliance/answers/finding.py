@@ -13,7 +13,7 @@ from edge.core.counts import Direction
 from edge.core.finding import OutageCause
 
 #: Lanes of a day that are told up to a number.
-Lane = Literal["alarms", "retrainings", "clips"]
+Lane = Literal["alarms", "retrainings", "outages", "clips"]
 
 
 @answer
@@ -92,8 +92,9 @@ class RetrainingOfDay:
 @answer
 class TimelineAnswer:
     """A camera's day (2026-11-26) in the box's time zone; `today` is the one of now. `camera_state`: whether it is
-    switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest;
-    `cut` names those of which there may be more. Before `known_from_utc_s` (null: all day) no outage is known."""
+    switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest, and
+    outages up to a number of changes of the camera; `cut` names those of which there are more. Before
+    `known_from_utc_s` (null: all day) no outage is known."""
 
     camera: OfCamera[str]
     camera_state: Shown[Literal["on", "off", "removed"]]

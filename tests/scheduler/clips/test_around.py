@@ -28,3 +28,17 @@ def test_one_is_made_of_what_is_in_memory() -> None:
 @pytest.mark.parametrize("reason", ["not_kept", "camera_off", "camera_removed", "camera_away", "no_video"])
 def test_where_no_video_is_in_memory_the_reason_is_told(reason: NoClipReason) -> None:
     assert clip_around([], 999.0, NOW, VideoNow(missing=reason)) == ClipAround("none", reason=reason)
+
+
+def test_a_clip_that_shows_next_to_nothing_around_the_moment_gives_way_to_one_that_can_be_made() -> None:
+    barely = [ClipSpan(1, 980.0, 990.5, False)]
+    assert clip_around(barely, 990.0, NOW, RING) == ClipAround("can_be_made", held_s=20.0)
+    assert clip_around(barely, 990.0, NOW, VideoNow(missing="camera_off")) == ClipAround("kept", 1)
+    assert clip_around(barely, 988.0, NOW, RING) == ClipAround("kept", 1)
+
+
+def test_a_clip_that_was_asked_for_the_moment_is_the_last_choice() -> None:
+    late = ClipSpan(1, 892.0, 905.0, False, (885.0, 905.0))
+    assert clip_around([late], 890.0, NOW, RING) == ClipAround("kept", 1)
+    assert clip_around([late, ClipSpan(2, 889.5, 900.0, False)], 890.0, NOW, RING) == ClipAround("kept", 2)
+    assert clip_around([late], 884.0, NOW, RING).reason == "too_old"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
-from edge.core.finding import DaySpan, ObjectCame
+from edge.core.finding import BUCKET_S, DaySpan, ObjectsCame
 from scheduler.counts.report_days import day_bounds
-from scheduler.finding.buckets import BUCKET_S, by_bucket, hours
+from scheduler.finding.buckets import by_bucket, hours
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")  # its clocks change by half an hour
@@ -29,23 +29,28 @@ DAYS = [day_in(BERLIN, "2026-03-29"), day_in(BERLIN, "2026-10-25"), day_in(LORD_
 @given(
     day=st.sampled_from(DAYS),
     bucket_s=st.sampled_from(BUCKET_S),
-    after=st.lists(st.tuples(st.floats(-100_000, 100_000), st.sampled_from(["car", "bus"])), max_size=30),
+    some=st.lists(st.tuples(st.integers(0, 22), st.sampled_from(["car", "bus"]), st.integers(1, 9)), max_size=30),
 )
 def test_each_object_of_the_day_is_in_the_one_bucket_of_its_time(
-    day: DaySpan, bucket_s: int, after: list[tuple[float, str]]
+    day: DaySpan, bucket_s: int, some: list[tuple[int, str, int]]
 ) -> None:
-    came = [ObjectCame(day.from_utc_s + at, name) for at, name in after]
+    came = [ObjectsCame(*one) for one in some]
     buckets = by_bucket(day, bucket_s, came)
     assert buckets[0].from_utc_s == day.from_utc_s
     assert buckets[-1].to_utc_s == day.to_utc_s
     assert all(a.to_utc_s == b.from_utc_s for a, b in itertools.pairwise(buckets))
     assert all(0 < b.to_utc_s - b.from_utc_s <= bucket_s for b in buckets)
-    for bucket in buckets:
-        inside = [c.class_name for c in came if bucket.from_utc_s <= c.began_utc_s < bucket.to_utc_s]
-        assert bucket.objects == {name: inside.count(name) for name in set(inside)}
-    assert sum(sum(b.objects.values()) for b in buckets) == sum(
-        day.from_utc_s <= c.began_utc_s < day.to_utc_s for c in came
-    )
+    for n, bucket in enumerate(buckets):
+        names = {c.class_name for c in came if c.bucket == n}
+        assert bucket.objects == {
+            name: sum(c.objects for c in came if (c.bucket, c.class_name) == (n, name)) for name in names
+        }
+
+
+def test_the_last_instant_of_a_day_is_in_its_last_bucket() -> None:
+    day = DAYS[0]
+    number = len(by_bucket(day, 3600, ()))
+    assert by_bucket(day, 3600, [ObjectsCame(number, "car", 1)])[-1].objects == {"car": 1}
 
 
 @pytest.mark.parametrize(

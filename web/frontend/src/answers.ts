@@ -1722,7 +1722,7 @@ export type OptionAnswer = {
 export type OutageAnswer = {
   from_utc_s: number;
   to_utc_s: number | null;
-  cause: "box_off" | "removed" | "stopped" | "refused" | "stalled" | "reconnecting" | "connecting" | "starting" | "not_watched";
+  cause: "box_off" | "removed" | "stopped" | "worker_lost" | "refused" | "stalled" | "reconnecting" | "connecting" | "starting" | "not_watched";
   fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
 };
 
@@ -2845,8 +2845,9 @@ export type TenantsAnswer = {
 };
 
 /** A camera's day (2026-11-26) in the box's time zone; `today` is the one of now. `camera_state`: whether it is
- * switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest;
- * `cut` names those of which there may be more. Before `known_from_utc_s` (null: all day) no outage is known. */
+ * switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest, and
+ * outages up to a number of changes of the camera; `cut` names those of which there are more. Before
+ * `known_from_utc_s` (null: all day) no outage is known. */
 export type TimelineAnswer = {
   camera: string;
   camera_state: "on" | "off" | "removed";
@@ -2863,7 +2864,7 @@ export type TimelineAnswer = {
   outages: OutageAnswer[];
   known_from_utc_s: number | null;
   clips: ClipAnswer[];
-  cut: ("alarms" | "retrainings" | "clips")[];
+  cut: ("alarms" | "retrainings" | "outages" | "clips")[];
 };
 
 /** An API token; `prefix` is how it begins. */

@@ -27,6 +27,7 @@ const OUTAGES: Record<OutageAnswer["cause"], string> = {
   box_off: "the box was off",
   removed: "the camera was removed",
   stopped: "the camera was switched off",
+  worker_lost: "the camera's worker failed",
   refused: "the camera refused",
   stalled: "the camera sent no pictures",
   reconnecting: "the camera was lost",
@@ -43,6 +44,12 @@ const FAULTS: Record<NonNullable<OutageAnswer["fault"]>, string> = {
   ended: "its stream ended",
   damaged: "its stream was damaged",
   unsupported: "its stream is not supported",
+};
+const CUT: Record<TimelineAnswer["cut"][number], string> = {
+  alarms: "the newest alarms",
+  retrainings: "the newest retrainings",
+  outages: "the first outages",
+  clips: "the newest clips",
 };
 const ENDS: Record<RetrainingOfDay["state"], string> = {
   running: "goes on",
@@ -63,6 +70,13 @@ function useNarrow(): boolean {
   return narrow;
 }
 
+/** A day of an address; null where no calendar has it. */
+function dayOf(text: string | null): string | null {
+  if (text === null || !DAY.test(text)) return null;
+  const at = new Date(`${text}T12:00:00Z`);
+  return Number.isNaN(at.getTime()) || at.toISOString().slice(0, 10) !== text ? null : text;
+}
+
 /** The day so many days after another. */
 function dayBeside(day: string, days: number): string {
   const at = new Date(`${day}T12:00:00Z`);
@@ -78,13 +92,17 @@ export function DayPage({ known, me }: PageProps) {
   const route = useRoute();
   const cameras = known.overview?.cameras ?? [];
   const camera = route.rest[0] ?? cameras[0]?.id ?? null;
-  const wanted = route.query.get("day");
-  const day = wanted !== null && DAY.test(wanted) ? wanted : null;
+  const day = dayOf(route.query.get("day"));
   const narrow = useNarrow();
   const query = new URLSearchParams({ bucket_s: narrow ? "3600" : "600", ...(day !== null && { day }) });
-  const found = useAsked<TimelineAnswer>(camera === null ? null : `/cameras/${encodeURIComponent(camera)}/timeline?${query.toString()}`, null, EVERY_S);
+  const [today, setToday] = useState<string | null>(null);
+  const over = day !== null && today !== null && day < today;
+  const found = useAsked<TimelineAnswer>(camera === null ? null : `/cameras/${encodeURIComponent(camera)}/timeline?${query.toString()}`, null, over ? null : EVERY_S);
+  // A day that is over does not change any more.
+  useEffect(() => {
+    if (found.value !== null) setToday(found.value.today);
+  }, [found.value]);
   const shown = day ?? found.value?.day ?? null;
-  const today = found.value?.today ?? null;
   const name = cameras.find((c) => c.id === camera)?.name || camera || "";
   return (
     <>
@@ -117,7 +135,9 @@ export function DayPage({ known, me }: PageProps) {
           </>
         )}
       </section>
-      {camera === null ? (
+      {camera === null && known.overview === null ? (
+        <Loading what="Loading the cameras" />
+      ) : camera === null ? (
         <Empty title="No camera yet" level={2}>
           A day begins with the first camera.
         </Empty>
@@ -126,21 +146,25 @@ export function DayPage({ known, me }: PageProps) {
       ) : found.value === null ? (
         <Loading what="Loading the day" />
       ) : (
-        <Day day={found.value} name={name} me={me} />
+        <>
+          {found.error !== null && <ErrorBox what={`The day could not be loaded again; this is as of ${boxClock(found.value, found.value.now_utc_s)}`} error={found.error} onRetry={found.again} />}
+          <Day day={found.value} name={name} me={me} />
+        </>
       )}
     </>
   );
 }
 
-/** A time as the box's clock showed it. */
+/** A time as the box's clock showed it; with the date where it is before the day. */
 function boxClock(day: TimelineAnswer, utc_s: number, seconds = false): string {
   const hour = day.hours.filter((h) => h.at_utc_s <= utc_s).at(-1) ?? day.hours[0];
-  return new Date(1000 * (utc_s + (hour?.ahead_s ?? 0))).toISOString().slice(11, seconds ? 19 : 16);
+  const shown = new Date(1000 * (utc_s + (hour?.ahead_s ?? 0))).toISOString();
+  return `${utc_s < day.from_utc_s ? `${shown.slice(0, 10)} ` : ""}${shown.slice(11, seconds ? 19 : 16)}`;
 }
 
 function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
   const [said, setSaid] = useState("");
-  const [at, setAt] = useState<number | null>(null);
+  const [at, setAt] = useState<Moment | null>(null);
   const classes = [...new Set(day.buckets.flatMap((b) => Object.keys(b.objects)))].sort();
   const happened = [
     ...day.alarms.map((a) => ofAlarm(day, a, setAt)),
@@ -195,10 +219,10 @@ function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
         <p class="day-said quiet">{said}</p>
         {(day.known_from_utc_s === null || day.known_from_utc_s > day.from_utc_s) && (
           <p class="quiet small">
-            {day.known_from_utc_s === null ? "Whether the camera was watched on this day is not known" : `Whether the camera was watched before ${boxClock(day, day.known_from_utc_s)} is not known`}: the journal does not reach back so far.
+            {day.known_from_utc_s === null ? "Whether the camera was watched on this day is not known" : `Whether the camera was watched before ${boxClock(day, day.known_from_utc_s)} is not known`}: the camera was added later, or the journal does not reach back so far.
           </p>
         )}
-        {day.cut.length > 0 && <p class="quiet small">Of {day.cut.join(" and ")} only the newest of the day are shown: there are too many.</p>}
+        {day.cut.length > 0 && <p class="quiet small">There are too many to show all of the day; these are shown: {day.cut.map((lane) => CUT[lane]).join(", ")}.</p>}
       </section>
       {happened.length > 0 && (
         <section class="card" aria-labelledby="day-happened">
@@ -208,14 +232,14 @@ function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
             columns={[
               { key: "when", title: "When", cell: (h) => boxClock(day, h.from_s, true) },
               { key: "what", title: "What", cell: (h) => h.text },
-              { key: "more", title: "", cell: (h) => (h.more === null ? "" : <button type="button" onClick={h.onOpen}>{h.more}<span class="hidden">: {h.text}</span></button>) },
+              { key: "more", title: "", cell: (h) => (h.more === null || h.onOpen === null ? "" : <button type="button" onClick={h.onOpen}>{h.more}<span class="hidden">: {h.text}</span></button>) },
             ]}
             rows={happened}
             rowKey={(h) => h.key}
           />
         </section>
       )}
-      {at !== null && <MomentClip camera={day.camera} name={name} at_utc_s={at} me={me} onClose={() => setAt(null)} />}
+      {at !== null && <MomentClip camera={day.camera} name={name} at_utc_s={at.at_utc_s} me={me} {...(at.clip !== null && { clip: at.clip })} onClose={() => setAt(null)} />}
     </>
   );
 }
@@ -237,12 +261,17 @@ function bars(day: TimelineAnswer, classes: string[]): LaneItem[] {
         inside: found.map((one) => (
           <span key={one} class="part" style={{ height: `${(100 * (b.objects[one] ?? 0)) / most}%`, background: cameraColour(classes.indexOf(one)) }} />
         )),
-        onOpen: () => go(searchHref({ cameras: day.camera, from: String(b.from_utc_s), to: String(b.to_utc_s) })),
+        onOpen: () => go(searchHref({ cameras: [day.camera], from: String(b.from_utc_s), to: String(b.to_utc_s) })),
       };
     });
 }
 
 type Kind = "alarm" | "retraining" | "outage" | "clip";
+/** A moment of the day, and the clip of it, where one is known. */
+interface Moment {
+  at_utc_s: number;
+  clip: number | null;
+}
 interface Happened extends LaneItem {
   kind: Kind;
   /** Without the time. */
@@ -251,15 +280,16 @@ interface Happened extends LaneItem {
   more: string | null;
 }
 
-function happening(day: TimelineAnswer, kind: Kind, key: number, from_s: number, to_s: number, tone: string, text: string, more: string | null, onOpen: () => void): Happened {
+function happening(day: TimelineAnswer, kind: Kind, key: number, from_s: number, to_s: number, tone: string, text: string, more: string | null, onOpen: (() => void) | null): Happened {
   return { kind, key: `${kind} ${key}`, from_s, to_s, tone, text, more, words: `${boxClock(day, from_s, true)}: ${text}`, onOpen };
 }
 
-function ofAlarm(day: TimelineAnswer, alarm: AlarmAnswer, onMoment: (at: number) => void): Happened {
+function ofAlarm(day: TimelineAnswer, alarm: AlarmAnswer, onMoment: (at: Moment) => void): Happened {
   const [label, tone] = SEVERITIES[alarm.severity];
   const lasted = alarm.ended_utc_s === null ? "goes on" : `for ${duration(Math.max(0, alarm.ended_utc_s - alarm.began_utc_s))}`;
+  const clip = day.clips.find((c) => c.state !== "failed" && c.alarms.includes(alarm.id))?.id ?? null;
   const text = `${label}: ${alarm.message || alarm.rule_name}, ${lasted}`;
-  return happening(day, "alarm", alarm.id, alarm.began_utc_s, alarm.ended_utc_s ?? day.now_utc_s, tone === "bad" ? "bad" : "wait", text, "Clip", () => onMoment(alarm.began_utc_s));
+  return happening(day, "alarm", alarm.id, alarm.began_utc_s, alarm.ended_utc_s ?? day.now_utc_s, tone === "bad" ? "bad" : "wait", text, "Clip", () => onMoment({ at_utc_s: alarm.began_utc_s, clip }));
 }
 
 function ofRetraining(day: TimelineAnswer, one: RetrainingOfDay): Happened {
@@ -273,13 +303,13 @@ function ofOutage(day: TimelineAnswer, one: OutageAnswer): Happened {
   const to_s = one.to_utc_s ?? day.now_utc_s;
   const fault = one.fault === null ? "" : ` (${FAULTS[one.fault]})`;
   const text = `Not watched for ${duration(to_s - one.from_utc_s)}: ${OUTAGES[one.cause]}${fault}${one.to_utc_s === null ? "; it goes on" : ""}`;
-  return happening(day, "outage", one.from_utc_s, one.from_utc_s, to_s, "outage", text, null, () => undefined);
+  return happening(day, "outage", one.from_utc_s, one.from_utc_s, to_s, "outage", text, null, null);
 }
 
-function ofClip(day: TimelineAnswer, clip: ClipAnswer, onMoment: (at: number) => void): Happened {
+function ofClip(day: TimelineAnswer, clip: ClipAnswer, onMoment: (at: Moment) => void): Happened {
   const state = clip.state === "kept" ? `Clip of ${duration(clip.seconds ?? 0)}` : clip.state === "making" ? "Clip in the making" : `No clip: ${CLIP_FAULTS[clip.fault ?? ""] ?? clip.fault}`;
   const begins = clip.begins_utc_s ?? clip.from_utc_s;
   const ends = clip.seconds === null ? clip.to_utc_s : begins + clip.seconds;
   const good = clip.state !== "failed";
-  return happening(day, "clip", clip.id, begins, ends, good ? "video" : "plain", state, good ? "Play" : null, () => onMoment(clip.at_utc_s));
+  return happening(day, "clip", clip.id, begins, ends, good ? "video" : "plain", state, good ? "Play" : null, good ? () => onMoment({ at_utc_s: clip.at_utc_s, clip: clip.id }) : null);
 }

@@ -19,12 +19,18 @@ const PAGE = 40;
 const DAY_S = 86_400;
 const WAYS = { "": "in either direction", forward: "forward", backward: "backward" } as const;
 /** What the address holds; names as REST has them. */
-const FIELDS = ["cameras", "classes", "zone", "line", "way", "from", "to", "least_s", "most_s", "attribute"] as const;
+const LISTS = ["cameras", "classes"] as const;
+const FIELDS = ["zone", "line", "way", "from", "to", "least_s", "most_s", "attribute"] as const;
+type List = (typeof LISTS)[number];
 type Field = (typeof FIELDS)[number];
-type Asked = Partial<Record<Field, string>>;
+type Asked = Partial<Record<Field, string> & Record<List, string[]>>;
 
 function askedOf(query: URLSearchParams): Asked {
   const asked: Asked = {};
+  for (const list of LISTS) {
+    const values = query.getAll(list).filter(Boolean);
+    if (values.length > 0) asked[list] = values;
+  }
   for (const field of FIELDS) {
     const value = query.get(field);
     if (value) asked[field] = value;
@@ -32,9 +38,20 @@ function askedOf(query: URLSearchParams): Asked {
   return asked;
 }
 
+/** As REST, and the address, have it: a name of a list once each, because it may have a comma. */
+function queryOf(asked: Asked): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const list of LISTS) for (const one of asked[list] ?? []) query.append(list, one);
+  for (const field of FIELDS) {
+    const value = asked[field];
+    if (value) query.set(field, value);
+  }
+  return query;
+}
+
 /** The address of a search. */
 export function searchHref(asked: Asked): string {
-  const query = new URLSearchParams(asked as Record<string, string>).toString();
+  const query = queryOf(asked).toString();
   return `${href("find")}${query && `?${query}`}`;
 }
 
@@ -54,10 +71,13 @@ export function FindPage({ known, me, now_s }: PageProps) {
   const route = useRoute();
   const asked = askedOf(route.query);
   const key = searchHref(asked);
+  // The same search asked for again is looked for anew.
+  const [round, setRound] = useState(0);
+  const find = (wanted: Asked): void => (searchHref(wanted) === key ? setRound(round + 1) : go(searchHref(wanted)));
   const records = useAsked<CameraRecord[]>("/cameras");
   const cameras = known.overview?.cameras ?? [];
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name || id;
-  const first = asked.cameras?.split(",")[0] ?? cameras[0]?.id;
+  const first = asked.cameras?.[0] ?? cameras[0]?.id;
   return (
     <>
       <div class="page-head">
@@ -69,8 +89,9 @@ export function FindPage({ known, me, now_s }: PageProps) {
           </p>
         )}
       </div>
-      <SearchForm key={key} asked={asked} records={records.value ?? []} named={named} now_s={now_s} />
-      <Results key={`found ${key}`} asked={asked} named={named} me={me} now_s={now_s} />
+      {records.error !== null && <ErrorBox what="The classes, zones and lines of the cameras could not be loaded" error={records.error} onRetry={records.again} />}
+      <SearchForm key={key} asked={asked} records={records.value ?? []} named={named} now_s={now_s} onFind={find} />
+      <Results key={`found ${round} ${key}`} asked={asked} named={named} me={me} now_s={now_s} />
     </>
   );
 }
@@ -80,9 +101,10 @@ interface FormProps {
   records: CameraRecord[];
   named: (id: string) => string;
   now_s: number;
+  onFind: (asked: Asked) => void;
 }
 
-function SearchForm({ asked, records, named, now_s }: FormProps) {
+function SearchForm({ asked, records, named, now_s, onFind }: FormProps) {
   const [draft, setDraft] = useState<Asked>(asked);
   const set = (field: Field, value: string | undefined): void => {
     const next = { ...draft };
@@ -91,21 +113,25 @@ function SearchForm({ asked, records, named, now_s }: FormProps) {
     if (field === "line" && !value) delete next.way;
     setDraft(next);
   };
-  const list = (field: "cameras" | "classes"): string[] => draft[field]?.split(",") ?? [];
+  const list = (field: List): string[] => draft[field] ?? [];
+  const choose = (field: List, names: string[]): void => setDraft({ ...draft, [field]: names });
   const chosen = records.filter((r) => list("cameras").length === 0 || list("cameras").includes(r.settings.id));
   const names = (of: (r: CameraRecord) => readonly string[], also: string | undefined): string[] =>
     [...new Set([...chosen.flatMap(of), ...(also ? [also] : [])])].sort();
   const classes = [...new Set([...records.flatMap((r) => r.settings.classes ?? []), ...list("classes")])].sort();
-  const since = (seconds: number): void => setDraft({ ...draft, from: String(Math.floor(now_s - seconds)), to: "" });
+  const since = (seconds: number): void => {
+    const next: Asked = { ...draft, from: String(Math.floor(now_s - seconds)) };
+    delete next.to;
+    onFind(next);
+  };
   const submit = (event: Event): void => {
     event.preventDefault();
-    const full = Object.fromEntries(Object.entries(draft).filter(([, value]) => value));
-    go(searchHref(full));
+    onFind(draft);
   };
   return (
     <form class="card find-form" aria-label="What is looked for" onSubmit={submit}>
-      <Several label="Cameras" all="all" options={records.map((r) => [r.settings.id, named(r.settings.id)])} chosen={list("cameras")} onChange={(v) => set("cameras", v.join(","))} />
-      <Several label="Classes" all="all" options={classes.map((c) => [c, c])} chosen={list("classes")} onChange={(v) => set("classes", v.join(","))} />
+      <Several label="Cameras" all="all" options={records.map((r) => [r.settings.id, named(r.settings.id)])} chosen={list("cameras")} onChange={(v) => choose("cameras", v)} />
+      <Several label="Classes" all="all" options={classes.map((c) => [c, c])} chosen={list("classes")} onChange={(v) => choose("classes", v)} />
       <label>
         Zone
         <select value={draft.zone ?? ""} onChange={(e) => set("zone", e.currentTarget.value)}>
@@ -181,7 +207,9 @@ interface ResultProps {
 }
 
 function Results({ asked, named, me, now_s }: ResultProps) {
-  const path = `/objects/search?${new URLSearchParams({ ...(asked as Record<string, string>), limit: String(PAGE) }).toString()}`;
+  const query = queryOf(asked);
+  query.set("limit", String(PAGE));
+  const path = `/objects/search?${query.toString()}`;
   const first = useAsked<FoundObjects>(path);
   const [more, setMore] = useState<FoundObjects[]>([]);
   const [failure, setFailure] = useState<unknown>(null);

@@ -12,7 +12,8 @@ export interface LaneItem {
   tone: string;
   /** What is drawn inside. */
   inside?: ComponentChildren;
-  onOpen: () => void;
+  /** null: it leads nowhere; its words are all. */
+  onOpen: (() => void) | null;
 }
 
 interface Props {
@@ -58,7 +59,8 @@ export function Lane({ title, items, from_s, to_s, now_s, tall = false, onPoint 
                 onPoint(item.words);
               }}
               onPointerEnter={() => onPoint(item.words)}
-              onClick={item.onOpen}
+              aria-disabled={item.onOpen === null}
+              onClick={() => item.onOpen?.()}
             >
               {item.inside}
             </button>

@@ -30,17 +30,19 @@ interface Props {
   name: string;
   at_utc_s: number;
   me: Me;
+  /** The clip that shows it, where one is known. */
+  clip?: number;
   /** Shown until there is a clip. */
   picture?: { url: string; alt: string };
   onClose: () => void;
 }
 
-export function MomentClip({ camera, name, at_utc_s, me, picture, onClose }: Props) {
+export function MomentClip({ camera, name, at_utc_s, me, clip: known, picture, onClose }: Props) {
   const [asked, setAsked] = useState<number | null>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState("");
-  const found = useAsked<ClipAroundAnswer>(`/cameras/${encodeURIComponent(camera)}/clip-around?at=${at_utc_s}`);
-  const number = asked ?? found.value?.clip ?? null;
+  const found = useAsked<ClipAroundAnswer>(known === undefined ? `/cameras/${encodeURIComponent(camera)}/clip-around?at=${at_utc_s}` : null);
+  const number = known ?? asked ?? found.value?.clip ?? null;
   const [done, setDone] = useState(false);
   const clip = useAsked<ClipAnswer>(number === null ? null : `/clips/${number}`, null, done ? null : SOON_S);
   const state = clip.value?.state ?? null;
@@ -68,7 +70,7 @@ export function MomentClip({ camera, name, at_utc_s, me, picture, onClose }: Pro
       ) : state === "failed" ? (
         <p role="status">There is no clip: {CLIP_FAULTS[clip.value?.fault ?? ""] ?? clip.value?.fault}.</p>
       ) : number !== null ? (
-        <Loading what="The clip is being made" />
+        <Loading what={state === "making" || asked !== null ? "The clip is being made" : "Loading the clip"} />
       ) : found.value === null ? (
         <Loading what="Looking for a clip" />
       ) : found.value.state === "can_be_made" ? (
