@@ -21,7 +21,7 @@ from edge.tracking.track import Track, joined
 #: A box is a part of an object seen within so many seconds that it overlaps by so much, or of which so much is common.
 _PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
 #: One that was seen beside another is that other one if it began as a part of it, has moved by less than so many sizes
-#: since (the half that becomes the whole moves by a quarter), and overlaps its place by so much when it is seen no longer.
+#: since (the half that becomes the whole moves by a quarter), and overlaps its place by so much once that one is gone.
 _REST_MOVED, _SAME_PLACE = 0.3, 0.5
 #: Its place may be off by so many sizes, more a second, and part of the way.
 _PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
@@ -102,8 +102,8 @@ def _rests(
 
 
 def _rest(known: Track, found: Track, at_s: float) -> bool:
-    """Whether `found` may be what is left of `known`: both were seen at once, as two parts of an object are, and `found`
-    did not come from elsewhere. Parts look otherwise than the whole: looks say nothing, the class does."""
+    """Whether `found` may be what is left of `known`: both were seen at once, as two parts of an object are, and
+    `found` did not come from elsewhere. Parts look otherwise than the whole: looks say nothing, the class does."""
     if known.seen_s < found.began_s or known.class_name != found.class_name:
         return False
     dx, dy = known.motion.sure_velocity
