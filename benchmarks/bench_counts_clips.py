@@ -14,9 +14,7 @@ benchmarks/results/counts_clips.json.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -28,7 +26,7 @@ from typing import Any
 import av
 import numpy as np
 
-from benchmarks.bench_tracking_clips import COUNTED, FPS, REPO, by_teacher, merged, pictures
+from benchmarks.bench_tracking_clips import FPS, REPO, by_teacher, counted_clips, merged, pictures, shared_data
 from benchmarks.demo_windows import write_result
 from edge.core.counts import Counted, CountLine, Place
 from edge.core.tracks import Seen, TrackedObject
@@ -153,17 +151,11 @@ def main() -> int:
     parser.add_argument("--detector", type=Path, default=teachers / "yolox_nano.yaml")
     parser.add_argument("--teacher", type=Path, default=teachers / "traffic_ensemble.yaml")
     args = parser.parse_args()
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not (shared / "videos").is_dir():
-        print("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+    shared = shared_data()
+    if shared is None:
         return 0
-    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
     clips: dict[str, Any] = {}
-    for clip in json.loads(COUNTED.read_text(encoding="utf-8"))["clips"]:
-        file = shared / "videos" / clip["file"]
-        if hashlib.sha256(file.read_bytes()).hexdigest() != clip["sha256"]:
-            print(f"{file.name} is not the clip that was counted")
-            return 1
+    for file, clip in counted_clips(shared):
         lines = lines_of(clip)
         answers, labels, rate = seen_on(file, args.detector, args.teacher)
         true = by_hand(clip, lines, rate)

@@ -54,6 +54,25 @@ MERGED_IOU, MOST = 0.6, 100
 UNSURE, PATH_ENDS_S, NEAR = 0.5, 0.35, 1.3
 
 
+def shared_data() -> Path | None:
+    """The developers' shared data, whose detectors are used from then on; None, which is said: they are absent."""
+    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
+    if not (shared / "videos").is_dir():
+        print("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+        return None
+    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
+    return shared
+
+
+def counted_clips(shared: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The clips that were counted by hand: file and what was counted. Raises SystemExit for another file."""
+    for clip in json.loads(COUNTED.read_text(encoding="utf-8"))["clips"]:
+        file = shared / "videos" / clip["file"]
+        if hashlib.sha256(file.read_bytes()).hexdigest() != clip["sha256"]:
+            raise SystemExit(f"{file.name} is not the clip that was counted")
+        yield file, clip
+
+
 def pictures(file: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
     """Seconds and RGB pictures of a clip, FPS a second."""
     with av.open(str(file)) as clip:
@@ -177,19 +196,13 @@ def main() -> int:
     parser.add_argument("--student", type=Path, help="weights of a student of this product, instead of the teacher")
     parser.add_argument("--score", type=float, default=0.35, help="answers below it are not sure")
     args = parser.parse_args()
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not (shared / "videos").is_dir():
-        print("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+    shared = shared_data()
+    if shared is None:
         return 0
-    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
     unsure = UNSURE * args.score
     detect = by_student(args.student, unsure) if args.student else by_teacher(args.teacher, unsure)
     rows: dict[str, Any] = {}
-    for clip in json.loads(COUNTED.read_text(encoding="utf-8"))["clips"]:
-        file = shared / "videos" / clip["file"]
-        if hashlib.sha256(file.read_bytes()).hexdigest() != clip["sha256"]:
-            print(f"{file.name} is not the clip that was counted")
-            return 1
+    for file, clip in counted_clips(shared):
         answers = answers_of(file, detect)
         rows[clip["file"]] = {
             "sure_answers": compare(track(answers, args.score, args.score, False), clip),

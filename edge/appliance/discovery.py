@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from edge.appliance.access_control import AccessControl
 from edge.appliance.answers.discovery import FoundCamera, FoundCameras, FoundStream, NeedAnswer
+from edge.appliance.answers.read import by_name
 from edge.appliance.stream_needs import StreamNeeds, ToldNeed
 from edge.core.discovery import FoundDevice, MediaProfile, SearchOrder, SearchResult, StreamNeed, Verdict
 from edge.core.errors import Conflict, Unavailable
@@ -89,15 +90,7 @@ def found_cameras(result: SearchResult, told: ToldNeed) -> FoundCameras:
     losses, need = result.losses, told.need
     return FoundCameras(
         cameras=tuple(_camera(d, need) for d in result.devices),
-        need=NeedAnswer(
-            width=need.width,
-            height=need.height,
-            fps=need.fps,
-            fixed=need.fixed,
-            source=told.source,
-            student=told.student,
-            unread=told.unread,
-        ),
+        need=by_name(NeedAnswer, need, source=told.source, student=told.student, unread=told.unread),
         outside=losses.outside,
         unreadable=losses.unreadable,
         over=losses.over,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.commands.plan import read_json
-from edge.commands.remote import Remote
+from edge.commands.remote import remote_of
 from edge.core import checks
 from edge.core.errors import InvalidValue, Unavailable
 from edge.core.fields import mapping, number, required
@@ -22,7 +22,6 @@ from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 from edge.core.shares import ideal_caps
 from edge.core.window import PROBLEM_FORMAT as WINDOW_FORMAT
 from edge.core.window import StreamProblem, WindowProblem
-from edge.ingest.secrets import resolve_secret
 from edge.serving.pipeline_files import described_application, read_description
 from scheduler.admission import (
     Admission,
@@ -258,7 +257,7 @@ def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
     else:
         body = {"camera": {"id": args.camera} | ({} if args.like is None else {"like": args.like})}
     body |= {key: getattr(args, key) for key in ("policy", "split", "tenant") if getattr(args, key) is not None}
-    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    remote = remote_of(args)
     answer = remote.ask("POST", "/admission", body)
     if not isinstance(answer, dict) or not answer.keys() >= _ANSWER:
         raise Unavailable(f"{args.url}: no appliance answers: this is no answer about admission")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -13,10 +12,10 @@ from urllib.parse import urlencode
 from rich.console import Console
 from rich.table import Table
 
-from edge.commands.remote import Remote
+from edge.commands.remote import Remote, add_remote_arguments, remote_of
+from edge.commands.times import local
 from edge.core.errors import Conflict, MagpieError, StoreError
 from edge.files import os_errors, whole_file
-from edge.ingest.secrets import resolve_secret
 
 _COLUMNS: Final = ("clip", "camera", "moment", "state", "seconds", "codec", "MB", "alarms", "asked by")
 _LOOK_S: Final = 0.5
@@ -24,8 +23,7 @@ _LOOK_S: Final = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Command line of `magpie clips`."""
-    parser.add_argument("--url", default="http://127.0.0.1:8080", help="a running appliance (%(default)s)")
-    parser.add_argument("--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key], an API token")
+    add_remote_arguments(parser)
     what = parser.add_subparsers(dest="what", required=True)
     listed = what.add_parser("list", help="clips, newest first")
     listed.add_argument("--camera", help="only of this camera")
@@ -42,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: done. Raises MagpieError: no such clip or camera, a clip that could not be made, a file that is damaged."""
-    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    remote = remote_of(args)
     if args.what == "list":
         _list(remote, args)
     elif args.what == "make":
@@ -56,7 +54,7 @@ def _list(remote: Remote, args: argparse.Namespace) -> None:
     asked = {"limit": args.limit} | ({} if args.camera is None else {"camera": args.camera})
     table = Table(*_COLUMNS)
     for clip in remote.ask("GET", f"/clips?{urlencode(asked)}"):
-        when = datetime.fromtimestamp(clip["at_utc_s"]).astimezone().isoformat(timespec="seconds")
+        when = local(clip["at_utc_s"])
         state = clip["state"] if clip["fault"] is None else f"{clip['state']}: {clip['fault']}"
         size = f"{clip['bytes'] / 1e6:.1f}" if clip["bytes"] else ""
         alarms = " ".join(map(str, clip["alarms"]))

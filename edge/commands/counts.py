@@ -13,12 +13,11 @@ from urllib.parse import quote, urlencode
 from rich.console import Console
 from rich.table import Table
 
-from edge.commands.remote import Remote
+from edge.commands.remote import add_remote_arguments, remote_of
 from edge.commands.times import checked_day, utc_s
 from edge.core.counts import STEP_S
 from edge.core.errors import InvalidValue
 from edge.files import write_whole
-from edge.ingest.secrets import resolve_secret
 
 _COLUMNS: Final = ("from", "watched", "place", "class", "objects", "corrected", "low", "high", "seconds", "most")
 
@@ -35,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", choices=tuple(STEP_S), default="hour", help="length of a bucket (%(default)s)")
     parser.add_argument("--format", choices=("csv", "parquet"), help="a file instead of a table to read")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the file goes; without it: standard output")
-    parser.add_argument("--url", default="http://127.0.0.1:8080", help="a running appliance (%(default)s)")
-    parser.add_argument("--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key], an API token")
+    add_remote_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "report":
         return _report(args)
     asked = {"from": utc_s("--from", args.from_ or ""), "to": utc_s("--to", args.to or ""), "step": args.step}
-    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    remote = remote_of(args)
     path = f"/cameras/{quote(args.camera, safe='')}/counts"
     if args.format is not None:
         _write(remote.content(f"{path}.{args.format}?{urlencode(asked)}"), args.out)
@@ -64,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     day = checked_day("--day", args.day or "")
-    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    remote = remote_of(args)
     path = f"/cameras/{quote(args.camera, safe='')}/counts/report.html?{urlencode({'day': day})}"
     _write(remote.content(path), args.out)
     return 0

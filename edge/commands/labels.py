@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from edge.commands.remote import Remote
+from edge.commands.remote import remote_of
 from edge.core.clock import SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound
 from edge.core.truth import Finding
-from edge.ingest.secrets import resolve_secret
 from edge.upkeep import label_files as files
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def _export(args: argparse.Namespace) -> int:
     if args.out.exists():
         raise Conflict(f"{args.out} exists", "give another name")
     if args.url is not None:
-        document = _remote(args).ask("GET", f"{_path(args)}/export?format=coco")
+        document = remote_of(args).ask("GET", f"{_path(args)}/export?format=coco")
     else:
         with _Offline(args) as truth:
             document = json.loads(truth.export(args.camera, "coco").content)
@@ -89,7 +88,7 @@ def _import(args: argparse.Namespace) -> int:
             totals[key] += int(report[key])
 
     if args.url is not None:
-        remote = _remote(args)
+        remote = remote_of(args)
         for body in bodies:
             add(remote.ask("POST", f"{_path(args)}/import", body))
     else:
@@ -172,10 +171,6 @@ def _read_texts(path: Path) -> dict[str, str]:
         raise NotFound(f"{path}: {error.strerror}") from None
     except (zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise InvalidValue(str(path), str(error)[:100], "a ZIP file or a folder of YOLO text files") from None
-
-
-def _remote(args: argparse.Namespace) -> Remote:
-    return Remote(args.url, resolve_secret(args.token_from, "--token-from"))
 
 
 def _path(args: argparse.Namespace) -> str:

@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode
 from rich.console import Console
 from rich.table import Table
 
-from edge.commands.remote import Remote
-from edge.commands.times import checked_day, utc_s
+from edge.commands.remote import Remote, add_remote_arguments, remote_of
+from edge.commands.times import checked_day, local, utc_s
 from edge.core.errors import InvalidValue
-from edge.ingest.secrets import resolve_secret
 
 _COLUMNS: Final = ("object", "camera", "class", "came", "stay s", "zones", "lines", "attributes", "picture")
 _PAGE: Final = 200
@@ -22,8 +21,7 @@ _PAGE: Final = 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Command line of `magpie objects`."""
-    parser.add_argument("--url", default="http://127.0.0.1:8080", help="a running appliance (%(default)s)")
-    parser.add_argument("--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key], an API token")
+    add_remote_arguments(parser)
     what = parser.add_subparsers(dest="what", required=True)
     found = what.add_parser("find", help="objects that were followed, newest first")
     found.add_argument("--camera", action="append", default=[], help="of this camera; may be given several times")
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: done. Raises MagpieError: no such camera, a time that cannot be read, an appliance that does not answer."""
-    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    remote = remote_of(args)
     if args.what == "find":
         _find(remote, args)
     else:
@@ -73,7 +71,7 @@ def _find(remote: Remote, args: argparse.Namespace) -> None:
             break
     console.print(table)
     if after is not None and back is not None:
-        console.print(f"The newest that came from {_local(back)} on; there may be older ones (--limit).")
+        console.print(f"The newest that came from {local(back)} on; there may be older ones (--limit).")
 
 
 def _when(option: str, text: str | None) -> float | None:
@@ -87,7 +85,7 @@ def _row(one: Any) -> tuple[object, ...]:
     lines = " ".join(f"{line['line']}:{line['way']}" for line in one["lines"])
     attributes = " ".join(f"{name}:{said['value']}" for name, said in seen["attributes"].items())
     picture = "yes" if seen["picture"] else ""
-    came = _local(seen["began_utc_s"])
+    came = local(seen["began_utc_s"])
     return seen["id"], seen["camera"], seen["class"], came, stay, " ".join(seen["zones"]), lines, attributes, picture
 
 
@@ -124,11 +122,6 @@ def _happened(found: Any) -> Iterator[tuple[float, str, str, str]]:
         yield one["from_utc_s"], "not watched", _of_box(found, one["to_utc_s"]), about
     for clip in found["clips"]:
         yield clip["at_utc_s"], "clip", "", f"{clip['id']}: {clip['state']}"
-
-
-def _local(utc_s: float | None) -> str:
-    """A time of this machine's zone; "" for none."""
-    return "" if utc_s is None else datetime.fromtimestamp(utc_s).astimezone().isoformat(timespec="seconds")
 
 
 def _of_box(day: Any, at_utc_s: float | None) -> str:

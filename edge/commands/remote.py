@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import urllib.error
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.secrecy import without_credentials
-from edge.ingest.secrets import Secret
+from edge.ingest.secrets import Secret, resolve_secret
 
 _PATIENCE_S = 120.0
 _LARGEST, _PART = 64 << 20, 1 << 20
@@ -23,6 +24,12 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
+
+
+def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that name a running appliance, read by `remote_of`."""
+    parser.add_argument("--url", default="http://127.0.0.1:8080", help="a running appliance (%(default)s)")
+    parser.add_argument("--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key], an API token")
 
 
 class Remote:
@@ -77,6 +84,11 @@ class Remote:
             raise (NotFound(words) if error.code == 404 else MagpieError(words)) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             raise Unavailable(f"{where}: no appliance answers: {getattr(error, 'reason', error)}") from None
+
+
+def remote_of(args: argparse.Namespace) -> Remote:
+    """The appliance that `--url` and `--token-from` name. Raises InvalidValue."""
+    return Remote(args.url, resolve_secret(args.token_from, "--token-from"))
 
 
 def _words(error: urllib.error.HTTPError, where: str) -> str:

@@ -15,6 +15,11 @@ def utc_s(option: str, text: str) -> float:
         raise InvalidValue(option, text, "a time as 2026-11-26, 2026-11-26T07:00 or 2026-11-26T07:00+01:00") from None
 
 
+def local(utc_s: float | None) -> str:
+    """A time of this machine's zone; "" for none."""
+    return "" if utc_s is None else datetime.fromtimestamp(utc_s).astimezone().isoformat(timespec="seconds")
+
+
 def checked_day(option: str, text: str) -> str:
     """A day of ISO 8601. Raises InvalidValue, naming the option."""
     try:

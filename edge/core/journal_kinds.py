@@ -56,10 +56,21 @@ WindowEntryKind = Literal[
     "window.opened",
     "window.resumed",
 ]
+#: The state of a camera's stream from then on.
+CameraStateKind = Literal[
+    "camera.connecting",
+    "camera.live",
+    "camera.reconnecting",
+    "camera.refused",
+    "camera.removed",
+    "camera.stalled",
+    "camera.stopped",
+]
 #: Kinds that are written.
 JournalKind = (
     WorkerEntryKind
     | AlarmEntryKind
+    | CameraStateKind
     | ClipEntryKind
     | ModelEntryKind
     | RetrainingEntryKind
@@ -68,13 +79,6 @@ JournalKind = (
         "appliance.started",
         "camera.added",
         "camera.changed",
-        "camera.connecting",
-        "camera.live",
-        "camera.reconnecting",
-        "camera.refused",
-        "camera.removed",
-        "camera.stalled",
-        "camera.stopped",
         "camera.worker_up",
         "complaint",
         "exemplars.late",
@@ -131,16 +135,6 @@ JournalKind = (
         "tenants.settings",
     ]
 )
-#: The state of a camera's stream from then on.
-CameraStateKind = Literal[
-    "camera.connecting",
-    "camera.live",
-    "camera.reconnecting",
-    "camera.refused",
-    "camera.removed",
-    "camera.stalled",
-    "camera.stopped",
-]
 #: An object that was followed came or went.
 ObjectKind = Literal["object.end", "object.new"]
 #: Kinds that listeners get, and the journal does not keep.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -98,9 +99,8 @@ def _marks(changes: Sequence[StateChange], starts: Iterable[BoxStart]) -> list[_
         if start.alive_utc_s is not None and first <= start.alive_utc_s < start.at_utc_s:
             marks.append(_Mark(start.alive_utc_s, "box_off"))
         # A camera that is off, or gone, says nothing when the box starts.
-        before = [c.state for c in changes if c.at_utc_s < start.at_utc_s][-1:]
-        stays: OutageCause = "removed" if before == ["removed"] else "stopped" if before == ["stopped"] else "starting"
-        marks.append(_Mark(start.at_utc_s, stays))
+        before = changes[bisect.bisect_left(changes, start.at_utc_s, key=lambda c: c.at_utc_s) - 1].state
+        marks.append(_Mark(start.at_utc_s, before if before in ("removed", "stopped") else "starting"))
     # Stable, so that the latest of a camera's changes at one instant holds.
     return sorted(marks, key=lambda m: m.at_utc_s)
 

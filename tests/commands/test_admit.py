@@ -8,11 +8,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from http_kit import QuietHandler, answering
 
 from edge.cli import main
 
@@ -110,7 +110,7 @@ def appliance() -> Iterator[tuple[str, list[Any]]]:
     """A server that answers as an appliance does: its address, and what it was asked."""
     asked: list[Any] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked.append((self.path, body, self.headers["authorization"]))
@@ -126,14 +126,8 @@ def appliance() -> Iterator[tuple[str, list[Any]]]:
             self.end_headers()
             self.wfile.write(out)
 
-        def log_message(self, *_: Any) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
+    with answering(Handler) as address:
+        yield address, asked
 
 
 def test_an_appliance_is_asked(appliance: tuple[str, list[Any]], capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
+from http_kit import QuietHandler, answering
 
 from edge.commands import counts
 from edge.core.errors import InvalidValue, MagpieError
@@ -18,7 +17,7 @@ from web.examples.counts import COUNTS
 ASKED: list[str] = []
 
 
-class _Appliance(BaseHTTPRequestHandler):
+class _Appliance(QuietHandler):
     def do_GET(self) -> None:
         ASKED.append(self.path)
         refused = "parquet" in self.path
@@ -29,17 +28,12 @@ class _Appliance(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body or (b"<!doctype html>" if "report" in self.path else json.dumps(COUNTS).encode()))
 
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def url() -> Iterator[str]:
     ASKED.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Appliance) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with answering(_Appliance) as address:
+        yield address
 
 
 def run(*words: str) -> int:

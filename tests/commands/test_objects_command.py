@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
+from http_kit import QuietHandler, answering
 
 from edge.commands import objects
 from edge.core.errors import InvalidValue
@@ -17,7 +16,7 @@ from web.examples.finding import FOUND, TIMELINE
 ASKED: list[str] = []
 
 
-class _Appliance(BaseHTTPRequestHandler):
+class _Appliance(QuietHandler):
     def do_GET(self) -> None:
         ASKED.append(self.path)
         last = FOUND | {"next": None} if "after=" in self.path else FOUND
@@ -25,17 +24,12 @@ class _Appliance(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps(TIMELINE if "timeline" in self.path else last).encode())
 
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def url() -> Iterator[str]:
     ASKED.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Appliance) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with answering(_Appliance) as address:
+        yield address
 
 
 def run(*words: str) -> int:
