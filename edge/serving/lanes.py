@@ -166,7 +166,9 @@ class ExecutorSeat:
             return now_s
         if self.free_s > now_s - LATE_S:
             return max(now_s, self.free_s)
-        return now_s + next(iter(self.running.values())).expected_s  # overdue: not known
+        # Overdue: not known. The longer it is, the longer it is likely to be, so that one that hangs looks worse and
+        # worse to the requests that were left to it.
+        return now_s + max(next(iter(self.running.values())).expected_s, now_s - self.free_s)
 
     def cycle_ends(self, now_s: float) -> float:
         """When it is expected to be free for its next cycle, with full batches of the models that are still to come in

@@ -37,6 +37,7 @@ def test_an_executor_is_free_when_all_it_was_handed_is_expected_back() -> None:
     s.sent(2, running(s.lanes[0], 10.1, 0.2))
     assert round(s.free_at(10.1), 6) == 10.4
     assert round(s.free_at(10.5), 6) == 10.7, "overdue: as if it had just begun"
+    assert round(s.free_at(12.4), 6) == 14.4, "overdue for two seconds: two more are likely"
     assert s.answered(1, 10.3).sent_s == 10.0
     assert round(s.free_at(10.3), 6) == 10.5
 
