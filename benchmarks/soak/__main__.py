@@ -13,10 +13,11 @@ import contextlib
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -128,14 +129,25 @@ def _report(
         "broken": sum(bool(c.breaks) for c in checked),
         "invariants": rp.checked_rows(checked),
         "gaps": rp.longest_gaps(found, acts.done),
-        "faults": rp.back_after(acts.done, seen.answered),
+        "faults": rp.back_after(acts.done, found),
         "growth": rows,
         "disk_mb": {"first": seen.disk_mb[0][1], "most": max(mb for _, mb in seen.disk_mb), "limit": disk_mb},
         "promotions": len(seen.in_force),
-        "windows_policy": "relay",
         "events": {"kept": len(kept), "heard": len(heard), "sent_again": sent_again(heard)},
         "requests": {model: dict(counts) for model, counts in sorted(seen.outcomes.items())},
     }
+
+
+async def _until_ended(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """The work's result; SIGTERM and SIGINT cancel it, so that everything is ended and unmounted."""
+    task = asyncio.ensure_future(work)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await task
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def main() -> int:
@@ -150,7 +162,9 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = args.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="magpie-soak-")))
         folder.mkdir(parents=True, exist_ok=True)
-        made = asyncio.run(soak(args.minutes, args.seed, args.cameras, folder, lambda text: print(text, flush=True)))
+        made = asyncio.run(_until_ended(soak(args.minutes, args.seed, args.cameras, folder, _say)))
+    if args.folder is not None:
+        (args.folder / "soak.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     if not args.no_write:
         RESULTS.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     print(rp.summary(made))

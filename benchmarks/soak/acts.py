@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.small_disk import fill
@@ -50,9 +51,9 @@ class Acts:
         except TimeoutError as error:
             tried, note = False, str(error)
         done = FaultDone(step.number, step.fault, step.camera, began_s, self._now(), tried, note)
+        if tried and not await self.well(KINDS[step.fault].back_s):
+            done = replace(done, note=f"{note}; not yet well: {self._unwell(done.ended_s)}")
         self.done.append(done)
-        if tried:
-            await self.well(KINDS[step.fault].back_s)
         await asyncio.sleep(step.pause_s)
         return done
 
@@ -68,6 +69,14 @@ class Acts:
                     return True
             await asyncio.sleep(0.5)
         return False
+
+    def _unwell(self, since_s: float) -> str:
+        """What was not well at the last look, or has not answered since then."""
+        seen = self._watcher.seen
+        silent = [subject for subject, times in seen.answered.items() if not times or times[-1] <= since_s]
+        last = seen.looks[-1]
+        states = {camera: state for camera, state in last.states.items() if state != "live"}
+        return f"silent {silent}, states {states}, {sorted(serious(last))}"
 
     async def _do(self, step: Step) -> str:
         if step.fault in _WORKERS:
@@ -99,8 +108,7 @@ class Acts:
             return str(worker["name"])
 
     async def _kill(self, everything: bool) -> str:
-        self._watcher.life += 1
-        self._watcher.overview = {}
+        self._watcher.next_life()
         self.kills_utc_s.append(self._place.clock.utc())
         await asyncio.to_thread(self._place.box.kill, everything)
         await asyncio.sleep(1.0)  # as a service manager waits

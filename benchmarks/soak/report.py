@@ -107,18 +107,21 @@ def longest_gaps(found: Sequence[Gap], faults: Sequence[FaultDone]) -> dict[str,
     return out
 
 
-def back_after(faults: Sequence[FaultDone], answered: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
-    """Each fault with the seconds from its end to the first answer of the last subject that it could stop."""
+def back_after(faults: Sequence[FaultDone], found: Sequence[Gap]) -> list[dict[str, Any]]:
+    """Each fault with the seconds from its end to the end of the longest gap in answers that met it, of the subjects
+    that it could stop."""
     rows = []
     for fault in faults:
-        firsts = [
-            next((t - fault.ended_s for t in times if t > fault.ended_s), None)
-            for subject, times in answered.items() if inv.touches(fault, subject)
-        ]  # fmt: skip
-        known = [f for f in firsts if f is not None]
+        until_s = fault.ended_s + KINDS[fault.fault].back_s
+        met = [g for g in found if inv.met_by(g, fault) and fault.began_s <= g.to_s and g.from_s <= until_s]
+        longest = max(met, key=lambda g: g.length_s, default=None)
         rows.append(
             {k: round(v, 1) if isinstance(v, float) else v for k, v in asdict(fault).items()}
-            | {"back_s": round(max(known), 1) if known else None, "bound_s": KINDS[fault.fault].back_s}
+            | {
+                "back_s": None if longest is None else round(max(0.0, longest.to_s - fault.ended_s), 1),
+                "gap_s": None if longest is None else round(longest.length_s, 1),
+                "bound_s": KINDS[fault.fault].back_s,
+            }
         )
     return rows
 
@@ -161,6 +164,14 @@ def summary(report: Mapping[str, Any]) -> str:
             by_kind[fault["fault"]].append(fault["back_s"])
     lines += ["", "| fault | times | answers back after, at most | bound |", "|---|---|---|---|"]
     lines += [f"| {k} | {len(v)} | {max(v)} s | {KINDS[k].back_s:g} s |" for k, v in sorted(by_kind.items())]  # type: ignore[index]
+    lines += ["", "| model | requests by how they ended |", "|---|---|"]
+    lines += [f"| {m} | {', '.join(f'{k} {n}' for k, n in c.items())} |" for m, c in report["requests"].items()]
+    unwell = [
+        f"{f['began_s']} s {f['fault']} {f['camera']}: {f['note']}"
+        for f in report["faults"]
+        if "not yet well" in f["note"]
+    ]
+    lines += ["", *(f"* {words}" for words in unwell)]
     left_out = [f"{f['fault']}: {f['note']}" for f in report["faults"] if not f["tried"]]
     left_out += [f"{k}: {v}" for k, v in report["not_possible"].items()]
     lines += ["", "Left out: " + ("; ".join(left_out) or "nothing") + "."]

@@ -31,6 +31,8 @@ _COUNTERS = (
     "magpie_worker_losses_total", "magpie_camera_", "magpie_output_", "magpie_journal_lost_total",
     "magpie_events_total", "magpie_counts_lost_total", "magpie_alarm_losses_total",
 )  # fmt: skip
+#: Sizes that a model's description leaves open, after the rows.
+_SHAPES: Mapping[str, dict[str, tuple[int, ...]]] = {"game": {"picture": (96, 128, 3)}}
 _IN_FORCE = ("model.promoted", "model.rolled_back", "model.from_sibling")
 
 
@@ -48,19 +50,25 @@ class Seen:
 
 
 class Watcher:
-    """Watches a place. `now` gives seconds since the soak began; `life` is counted up by whoever starts the appliance
-    again."""
+    """Watches a place. `now` gives seconds since the soak began; `life` counts the appliance's starts."""
 
     def __init__(self, place: Place, now: Callable[[], float]) -> None:
         self._place, self._now = place, now
         self.life = 0
         self.seen = Seen()
+        for subject in (*(f"camera {c}" for c in place.cameras), *(f"model {m}" for m in LOAD), "page"):
+            self.seen.answered[subject] = []
         #: The newest overview, and the port of the served models.
         self.overview: Mapping[str, Any] = {}
         self._counts: dict[str, tuple[Any, int]] = {}
         self._counters: Mapping[str, float] = {}
         self._down: frozenset[str] = frozenset()
         self._waiting: Mapping[str, int] = {}
+
+    def next_life(self) -> None:
+        """The appliance is about to be killed: what was read of it says nothing of the next one."""
+        self.life += 1
+        self.overview, self._counters, self._down, self._waiting = {}, {}, frozenset(), {}
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -91,9 +99,12 @@ class Watcher:
         overview = await _json(rest, f"{base}/overview")
         health = await _json(rest, f"{base}/health")
         self.seen.answered["page"].append(self._now())
-        if turn % _COUNTERS_EVERY == 0:
-            self._counters = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
-            await self._outputs(rest, base)
+        if turn % _COUNTERS_EVERY == 0 or not self._counters:
+            told = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
+            outputs = await _json(rest, f"{base}/outputs")
+            if life == self.life:
+                self._counters = told
+                self._note_outputs(outputs)
         if life != self.life:
             return  # it was killed meanwhile
         self.overview = overview
@@ -119,8 +130,7 @@ class Watcher:
             self.seen.answered[f"camera {name}"].append(self._now())
         self._counts[name] = (pid, count)
 
-    async def _outputs(self, rest: httpx.AsyncClient, base: str) -> None:
-        outputs = await _json(rest, f"{base}/outputs")
+    def _note_outputs(self, outputs: Mapping[str, Any]) -> None:
         states = {"webhook": outputs["webhooks"][0]["state"]}
         if outputs["mqtt"] is not None:
             states["mqtt"] = outputs["mqtt"]["state"]
@@ -152,7 +162,7 @@ class Watcher:
         port = self._front_port()
         if port is None:
             return
-        load = ModelLoad(name=model, rate=rate, samples=4)
+        load = ModelLoad(name=model, rate=rate, samples=4, shapes=_SHAPES.get(model, {}))
         async with Client(f"http://127.0.0.1:{port}", 10.0, self._place.token) as client:
             inputs, _ = await client.inputs(model, None)
             samples, url = bodies(load, inputs, Path(), 0, 0), client.infer_url(model, None)

@@ -35,7 +35,8 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     report = {
         "minutes": 3.0, "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
         "invariants": rp.checked_rows(checked), "gaps": rp.longest_gaps(gaps, [gone, left]),
-        "faults": rp.back_after([gone, left], seen.answered), "not_possible": {"disk_full": "no disk"},
+        "faults": rp.back_after([gone, left], gaps), "not_possible": {"disk_full": "no disk"},
+        "requests": {"lenet": {"answered": 7}},
     }  # fmt: skip
     assert report["gaps"]["camera north"] == {"longest_s": 36.0, "bound_s": 81.0, "at_s": 39.0, "fault": "camera_gone"}
     assert report["faults"][0]["back_s"] == 15.0
