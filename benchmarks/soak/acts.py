@@ -58,7 +58,8 @@ class Acts:
         return done
 
     async def well(self, limit_s: float) -> bool:
-        """Wait until everything has answered since now, all cameras live and health good; False: not within limit_s."""
+        """Wait until everything has answered since now, with all cameras live and health good; False: not within
+        limit_s."""
         since_s = self._now()
         while self._now() < since_s + limit_s:
             seen = self._watcher.seen

@@ -279,9 +279,14 @@ def well_again(looks: Sequence[BoxSeen], faults: Sequence[FaultDone], ended_s: f
     return Checked("well_again", checks, tuple(breaks))
 
 
+#: What health says of any box that has too much to do; no fault of the schedule is the reason.
+_OF_LOAD = frozenset(("reason labels", "reason window_too_short", "reason floor_unreachable"))
+
+
 def serious(look: BoxSeen) -> frozenset[str]:
-    """Reasons of health; complaints are kept for a while after their reason is gone, and do not count."""
-    return frozenset(r for r in look.reasons if r.startswith(("reason ", "down ")))
+    """Reasons of health that a fault leaves, and outputs that are away. Complaints are kept for a while after their
+    reason is gone."""
+    return frozenset(r for r in look.reasons if r.startswith(("reason ", "down "))) - _OF_LOAD
 
 
 # -- flat

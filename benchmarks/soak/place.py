@@ -31,7 +31,7 @@ from edge.demo.site import scene_cameras
 from edge.settings import SiteSettings
 
 #: Requests a second that are sent to each served model; `game` is an application of two of them.
-LOAD: Mapping[str, float] = {"lenet": 3.0, "vehicles": 2.0, "shufflenet": 1.0, "game": 1.0}
+LOAD: Mapping[str, float] = {"lenet": 3.0, "vehicles": 2.0, "shufflenet": 1.0, "game": 0.5}
 WINDOW_S = 40.0
 #: What retention leaves, in MB: pictures and models together, and of the recorder per camera.
 MODELS_MB, RECORDED_MB = 100, 20
@@ -194,7 +194,7 @@ async def opened(folder: Path, cameras: int, now: Callable[[], float]) -> AsyncI
         await listener.receive()
         ports = {name: free_port() for name in names}
         house = stack.enter_context(CameraHouse(described, ports, folder))
-        models = await asyncio.to_thread(make_models, folder / "models", {"game": small_game(600.0, LOAD["game"])})
+        models = await asyncio.to_thread(make_models, folder / "models", {"game": small_game(1500.0, LOAD["game"])})
         url = "" if database is None else database.url("magpie")
         site = site_of(described, ports, data, models, url, None if broker is None else broker.port, hook_port)
         clock = Clockwork(folder)

@@ -31,6 +31,8 @@ _COUNTERS = (
     "magpie_worker_losses_total", "magpie_camera_", "magpie_output_", "magpie_journal_lost_total",
     "magpie_events_total", "magpie_counts_lost_total", "magpie_alarm_losses_total",
 )  # fmt: skip
+#: The front's word, also that a request cannot be in time: of a busy machine that is no silence, and counted.
+_REPLIES = frozenset((RequestOutcome.ANSWERED, RequestOutcome.DROPPED, RequestOutcome.REJECTED))
 #: Sizes that a model's description leaves open, after the rows.
 _SHAPES: Mapping[str, dict[str, tuple[int, ...]]] = {"game": {"picture": (96, 128, 3)}}
 _IN_FORCE = ("model.promoted", "model.rolled_back", "model.from_sibling")
@@ -170,7 +172,7 @@ class Watcher:
             while self._front_port() == port:
                 outcome, _ = await client.infer(url, samples[number % len(samples)])
                 self.seen.outcomes[model][outcome.name.lower()] += 1
-                if outcome is RequestOutcome.ANSWERED:
+                if outcome in _REPLIES:
                     self.seen.answered[f"model {model}"].append(self._now())
                 number += 1
                 await asyncio.sleep(1.0 / rate)
