@@ -67,6 +67,7 @@ async def soak(minutes: float, seed: int, cameras: int, folder: Path, say: Calla
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
+            (folder / "appliance.log").write_text(place.box.told, encoding="utf-8")
         return _report(place, watcher, acts, kept, (first_s, ended_s), minutes, seed, load_began)
 
 
