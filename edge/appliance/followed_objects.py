@@ -127,8 +127,8 @@ class FollowedObjects:
         return True
 
     def outlived(self, records: Iterable[ObjectRecord]) -> None:
-        """Deliver the end of objects that a killed run has followed: whoever heard of their beginning hears of it. They
-        are recorded already."""
+        """Deliver the end of objects that a killed run has followed, for receivers that heard of their beginning. Their
+        records have ended already."""
         for record in records:
             news = ObjectNews(record.tracked(), "end", record.picture)
             self._send_live("object.end", record.camera, news.to_json())
