@@ -9,7 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*.* web/frontend/src/*/*.*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-searches test-engines trials test-gpu lint format image bench bench-gpu install dev system-packages clean
+.PHONY: help demo test test-all test-searches test-engines trials test-gpu lint format image bench bench-gpu soak install dev system-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,7 +42,7 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance clips commands \
 	contracts core demo detectors discovery engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
-	scheduler serving settings simulation store students tracking training upkeep web)
+	scheduler serving settings simulation soak store students tracking training upkeep web)
 ALONE := $(filter-out tests/__pycache__ tests/browser tests/faults tests/clusters tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
@@ -98,6 +98,9 @@ bench: $(DEV_STAMP) ## run every benchmark that needs no GPU (about an hour); re
 bench-gpu: $(DEV_STAMP) ## record GPU profiles into benchmarks/results/
 	$(BIN)/python -m benchmarks.bench_gpu $(ARGS)
 	$(BIN)/python -m benchmarks.bench_serving_gpu
+
+soak: $(DEV_STAMP) system-packages ## run the whole appliance under faults for MINUTES (60) and check what must hold; SEED
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(ARGS)
 
 clean: ## remove what was installed and built (recorded data stays)
 	rm -rf $(VENV) web/static web/frontend/node_modules .pytest_cache .mypy_cache .ruff_cache

@@ -14,8 +14,6 @@ import json
 import os
 import platform
 import resource
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -31,6 +29,8 @@ import psutil
 from aiohttp import web
 from paho.mqtt.enums import CallbackAPIVersion
 
+from benchmarks.own_servers import BrokerProcess, listens
+from benchmarks.waiting import free_port, until
 from edge.appliance.outputs import Outputs, OutputsContext
 from edge.core.clock import SystemClock
 from edge.core.tracks import ObjectNews, ObjectPhase, TrackedObject
@@ -43,26 +43,8 @@ CAMERAS = ("north", "east", "south", "west")
 DESTINATIONS = ("mqtt", "webhook/receiver")
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def _start(*command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def _listens(port: int) -> None:
-    ends = time.monotonic() + 20.0
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1.0).close()
-            return
-        except OSError:
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.05)
 
 
 def receive(port: int, target: Path) -> None:
@@ -210,42 +192,31 @@ class _Others:
     OWN = (sys.executable, "-m", "benchmarks.bench_outputs")
 
     def __init__(self, folder: Path) -> None:
-        self.broker_port, self.http_port = _free_port(), _free_port()
+        self._broker = BrokerProcess(folder)
+        self._broker.start()
+        self.broker_port, self.http_port = self._broker.port, free_port()
         self.heard, self.posted = folder / "heard", folder / "posted"
-        self._config = folder / "mosquitto.conf"
-        self._config.write_text(
-            f"listener {self.broker_port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
-            f"persistence_location {folder}/\nmax_queued_messages 0\nuser root\n"
-        )
-        self._start_broker()
-        _listens(self.broker_port)
         self._subscriber = _start(*self.OWN, "--listen", str(self.broker_port), "--target", str(self.heard))
         self._start_receiver()
-        _listens(self.http_port)
-
-    def _start_broker(self) -> None:
-        mosquitto = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-        self._broker = _start(mosquitto, "-c", str(self._config))
 
     def _start_receiver(self) -> None:
         self._receiver = _start(*self.OWN, "--receive", str(self.http_port), "--target", str(self.posted))
+        until(lambda: listens(self.http_port), "the receiver listens", 20.0)
 
     def leave(self) -> None:
-        self._broker.terminate()
+        self._broker.stop()
         self._receiver.kill()
-        self._broker.wait()
         self._receiver.wait()
 
     def come_back(self) -> None:
-        self._start_broker()
+        self._broker.start()
         self._start_receiver()
-        _listens(self.broker_port)
-        _listens(self.http_port)
 
     def end(self) -> None:
-        for process in (self._subscriber, self._receiver, self._broker):
+        for process in (self._subscriber, self._receiver):
             process.terminate()
             process.wait()
+        self._broker.stop()
 
 
 async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:

@@ -96,10 +96,19 @@ class Person:
 
 
 class Box:
-    """`magpie run` on a site file. Use as `with Box(site, folder) as box`; `stop` and `start` in between as needed."""
+    """`magpie run` on a site file. Use as `with Box(site, folder) as box`; `stop` (or `kill`) and `start` in between as
+    needed. `environment` is added to that of its processes; a start takes `start_s` at most."""
 
-    def __init__(self, site: SiteSettings, folder: Path, nice: int = 0) -> None:
+    def __init__(
+        self,
+        site: SiteSettings,
+        folder: Path,
+        nice: int = 0,
+        environment: Mapping[str, str] | None = None,
+        start_s: float = 90.0,
+    ) -> None:
         self.site, self._folder, self._nice = site, folder, nice
+        self._environment, self._start_s = {**os.environ, **(environment or {})}, start_s
         self._file = folder / "site.yaml"
         self._process: subprocess.Popen[str] | None = None
         self._lines: list[str] = []
@@ -132,7 +141,7 @@ class Box:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "edge.cli", "run", str(self._file), "--log-level", "WARNING"],
             cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            preexec_fn=(lambda: os.nice(self._nice)) if self._nice else None,
+            preexec_fn=(lambda: os.nice(self._nice)) if self._nice else None, env=self._environment,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
@@ -143,7 +152,7 @@ class Box:
             found = re.search(r"Magpie is up: (\S+)", "\n".join(self._lines[said:]))
             return found[1].rstrip("/") if found else None
 
-        self.url = until(up, "the appliance is up", 90.0)
+        self.url = until(up, "the appliance is up", self._start_s)
         web = self.site.web.model_copy(update={"port": urlsplit(self.url).port})
         self.site = self.site.model_copy(update={"web": web})
 
@@ -160,6 +169,17 @@ class Box:
             process.wait()
         if self._reader is not None:
             self._reader.join(5)
+
+    def kill(self, everything: bool) -> None:
+        """End it without warning: the control process alone, or all of its processes at once."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if everything:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import socket
 import subprocess
 import time
@@ -17,17 +16,12 @@ import pytest
 from aiohttp import web
 from paho.mqtt.enums import CallbackAPIVersion
 
+from benchmarks.own_servers import mosquitto_program
+from benchmarks.waiting import free_port
 from edge.core.alarms import Alarm, Phase
 from edge.core.tracks import ObjectNews, ObjectPhase, TrackedObject
 
-MOSQUITTO = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
-
-
-def free_port() -> int:
-    """A port without a listener."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+MOSQUITTO = mosquitto_program()
 
 
 async def until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:

@@ -87,10 +87,11 @@ class Alarms:
     async def open(self) -> None:
         """Read what an earlier run left and go on. Raises MagpieError."""
         await self._rules.open()
-        active, last, numbers = await asyncio.to_thread(self._read)
+        active, last, numbers, ended = await asyncio.to_thread(self._read)
         self._active.restore(last, active, numbers[0] + _ALARMS_UNWRITTEN if numbers[0] else 1)
         self._objects.next_id = numbers[1] + _OBJECTS_UNWRITTEN if numbers[1] else 1
         # No object is followed over a restart; rules may have been changed in the site's file.
+        self._objects.outlived(ended)
         for camera in {a.camera for a in active if a.kind in _OF_OBJECTS and a.camera}:
             self._active.look(al.ObjectsNow(camera, ()))
         self._active.look(al.RulesChanged())
@@ -101,11 +102,11 @@ class Alarms:
         self._tasks.append(asyncio.create_task(self._ticking(), name="alarms"))
         self._tasks.append(asyncio.create_task(self.records.run(), name="alarms-writer"))
 
-    def _read(self) -> tuple[tuple[Alarm, ...], tuple[Alarm, ...], tuple[int, int]]:
-        """Alarms that are active, the last ones, and the last numbers."""
+    def _read(self) -> tuple[tuple[Alarm, ...], tuple[Alarm, ...], tuple[int, int], tuple[ObjectRecord, ...]]:
+        """Alarms that are active, the last ones, the last numbers, and the objects that ended with the last run."""
         active = self._store.alarms(limit=10_000, active=True)
-        self._store.end_open_objects(self._clock.utc())
-        return active, self._store.alarms(limit=_LAST_ALARMS), self._store.last_numbers()
+        ended = self._store.end_open_objects(self._clock.utc())
+        return active, self._store.alarms(limit=_LAST_ALARMS), self._store.last_numbers(), ended
 
     async def close(self) -> None:
         """Objects end where they were seen last; everything is written. Safe to call twice."""

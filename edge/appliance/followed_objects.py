@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from edge.core.tracks import ObjectChange, ObjectNews, Seen, TrackedObject
 from edge.core.zones import Box, Zone
 from edge.runtime import messages as m
 from edge.settings import CameraSettings
+from edge.store.alarms import ObjectRecord
 from edge.tracking import (
     Attributes,
     TrackerState,
@@ -124,6 +125,14 @@ class FollowedObjects:
             return False
         self._changed(finish(state).changes)
         return True
+
+    def outlived(self, records: Iterable[ObjectRecord]) -> None:
+        """Deliver the end of objects that a killed run has followed, for receivers that heard of their beginning. Their
+        records have ended already."""
+        for record in records:
+            news = ObjectNews(record.tracked(), "end", record.picture)
+            self._send_live("object.end", record.camera, news.to_json())
+            self._deliver(news)
 
     def camera_gone(self, camera: str) -> None:
         """Forget the zones of a camera, and where its objects were."""

@@ -45,6 +45,15 @@ class ObjectRecord:
     picture: bool
     attributes: dict[str, AttributeValue]
 
+    def tracked(self) -> TrackedObject:
+        """As it was followed, as far as the record tells: `seen_utc_s` is its end, if it has ended, else its
+        beginning; how many answers showed it is not known (1)."""
+        seen_utc_s = self.began_utc_s if self.ended_utc_s is None else self.ended_utc_s
+        return TrackedObject(
+            self.id, self.camera, self.class_name, self.score, self.box, self.began_utc_s, seen_utc_s, self.dwell_s, 1,
+            zone_s=self.zone_s, ended_utc_s=self.ended_utc_s, attributes=self.attributes,
+        )  # fmt: skip
+
     def to_json(self) -> dict[str, Any]:
         """As TrackedObject gives it, with `picture`."""
         return {
@@ -222,12 +231,14 @@ class AlarmsPart(Part):
         return tuple(found)
 
     @retried
-    def end_open_objects(self, at_utc_s: float) -> int:
-        """Objects of a run that ended without saying so: they end now. Returns how many."""
+    def end_open_objects(self, at_utc_s: float) -> tuple[ObjectRecord, ...]:
+        """Objects of a run that ended without saying so: they end now. Returns them in the order of their numbers,
+        without those that cannot be read."""
         ended = sa.case((_o.began_utc_s > at_utc_s, _o.began_utc_s), else_=at_utc_s)
+        order = sa.update(t.objects).where(_o.ended_utc_s.is_(None)).values(ended_utc_s=ended).returning(t.objects)
         with self.database.write() as c:
-            done = c.execute(sa.update(t.objects).where(_o.ended_utc_s.is_(None)).values(ended_utc_s=ended))
-        return int(done.rowcount)
+            rows = sorted(c.execute(order).mappings().all(), key=_number)
+        return tuple(self.database.unreadable.readable("object", rows, read_object, _number))
 
     def retain_alarms(
         self, days: float, max_rows: int, max_picture_bytes: int, drop: Callable[[PictureOwner, int, str | None], None]

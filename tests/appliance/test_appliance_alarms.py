@@ -116,6 +116,14 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     box.die()
     again = await start()
     assert again.phases("any") == ["alarm.end"], "no object outlives a run"
+    ends = [d for d in again.delivered if isinstance(d, ObjectNews)]
+    began = [d for d in box.delivered if isinstance(d, ObjectNews)]
+    assert [(d.phase, d.object.id) for d in ends] == [("end", began[0].object.id)], "receivers hear of its end"
+    told = ends[0].to_json()
+    assert told["ended_utc_s"] >= told["began_utc_s"] == began[0].to_json()["began_utc_s"]
+    assert {k: told[k] for k in ("class", "box", "zones")} == {
+        k: began[0].to_json()[k] for k in ("class", "box", "zones")
+    }
     again.alarms.tick(slow=True)
     assert again.phases("lost") == ["alarm.end"], "the camera is live again"
     assert [a.phase for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"

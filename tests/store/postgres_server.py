@@ -6,14 +6,10 @@ MAGPIE_REQUIRE_POSTGRES=1 makes a missing PostgreSQL a failure rather than a rea
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
-import pwd
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,10 +19,10 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
+from benchmarks.own_servers import DatabaseProcess
+from edge.core.errors import Unavailable
 from edge.store import database as db
 from edge.store.tables import metadata
-
-START_LIMIT_S = 60.0
 
 
 class PostgresServer:
@@ -113,67 +109,12 @@ def _start(config: pytest.Config) -> PostgresServer | str:
         server = PostgresServer(given)
         config.add_cleanup(server.close)
         return server
-    programs = _programs()
-    if programs is None:
-        return "PostgreSQL is not installed (no initdb on PATH or in /usr/lib/postgresql)"
-    user = _unprivileged()
     folder = Path(tempfile.mkdtemp(prefix="magpie-pg-", dir="/tmp"))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    if user is not None:
-        os.chown(folder, user.pw_uid, user.pw_gid)
-    data = folder / "data"
-    made = subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "magpie", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-        capture_output=True, text=True, cwd=folder, timeout=START_LIMIT_S, check=False, **who,
-    )  # fmt: skip
-    if made.returncode:
-        return f"initdb failed: {made.stderr.strip()[-300:]}"
-    # The database dies with the tests, so nothing has to be durable. Only a socket file: no port can be taken.
-    quick = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "listen_addresses=", "-c", "max_connections=40"]
-    order = [programs / "postgres", "-D", data, "-k", folder, "-c", "shared_buffers=16MB", *quick]
-    setpriv = shutil.which("setpriv")
-    if setpriv:  # a killed test run takes the server along
-        order = [setpriv, "--pdeathsig", "QUIT", *order]
-    log = open(folder / "log", "wb")  # noqa: SIM115 (the server keeps it)
-    process = subprocess.Popen(order, cwd=folder, stdout=log, stderr=log, **who)
-    log.close()
-
-    def stop() -> None:
-        process.send_signal(subprocess.signal.SIGQUIT)
-        process.wait(START_LIMIT_S)
-
-    config.add_cleanup(stop)
-    url = f"postgresql://magpie@/postgres?host={folder}"
-    problem = _wait_ready(process, url)
-    return PostgresServer(url) if problem is None else f"{problem}: {(folder / 'log').read_text()[-300:]}"
-
-
-def _wait_ready(process: subprocess.Popen[bytes], url: str) -> str | None:
-    end = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            return f"postgres ended at once ({process.returncode})"
-        try:
-            psycopg.connect(url).close()
-        except psycopg.OperationalError:
-            time.sleep(0.02)
-        else:
-            return None
-    return "postgres did not answer in time"
-
-
-def _programs() -> Path | None:
-    places = [shutil.which("initdb"), *sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), reverse=True)]
-    for place in places:
-        if place and (Path(place).parent / "postgres").exists():
-            return Path(place).parent
-    return None
-
-
-def _unprivileged() -> pwd.struct_passwd | None:
-    """The account to run the server as: PostgreSQL refuses to run as root."""
-    if os.geteuid() != 0:
-        return None
-    names = {entry.pw_name: entry for entry in pwd.getpwall()}
-    return names.get("postgres") or names["nobody"]
+    try:
+        process = DatabaseProcess(folder)
+        config.add_cleanup(process.stop)
+        process.start()
+    except Unavailable as error:
+        return str(error)
+    return PostgresServer(process.url())

@@ -60,7 +60,8 @@ def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:
     assert [o.id for o in store.tracked_objects(class_name="car")] == [8]
     assert [o.id for o in store.tracked_objects(cameras=["gate"])] == [7]
     assert store.last_numbers() == (0, 8)
-    assert store.end_open_objects(1020.0) == 1
+    assert [(o.id, o.ended_utc_s) for o in store.end_open_objects(1020.0)] == [(8, 1020.0)]
+    assert store.end_open_objects(1030.0) == ()
     assert store.tracked_object(8).ended_utc_s == 1020.0
 
 

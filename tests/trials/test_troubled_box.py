@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,15 +13,14 @@ from pathlib import Path
 import pytest
 from appliance_kit import Watched, cameras, site_of
 
+from benchmarks.small_disk import fill, small_disk
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.clock import SystemClock
+from edge.core.errors import Unavailable
 from edge.demo.cameras import serve_cameras
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.timeout(300)]
-
-#: More than the appliance calls little.
-DISK_MB = 420
 
 
 class SetClock(SystemClock):
@@ -38,17 +36,11 @@ class SetClock(SystemClock):
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small disk of its own."""
-    image, folder = tmp_path / "disk.img", tmp_path / "disk"
-    folder.mkdir()
-    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-        pytest.skip("only root can make a disk here, with mkfs.ext4")
-    with image.open("wb") as file:
-        file.truncate(DISK_MB * 2**20)
-    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
-    if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False).returncode:
-        pytest.skip("no loop device can be mounted here")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    try:
+        with small_disk(tmp_path) as folder:
+            yield folder
+    except Unavailable as error:
+        pytest.skip(str(error))
 
 
 @contextlib.asynccontextmanager
@@ -88,12 +80,7 @@ def windows(running: Watched) -> int:
 async def test_a_disk_that_is_full_is_said_and_all_goes_on_when_there_is_room_again(disk: Path) -> None:
     async with watched(disk / "data") as running:
         filler = disk / "filler"
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(2**16))
-        with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(b"x")
+        fill(filler)
         window = number(running)
         await running.until(lambda: "disk_full" in complaints(running), "the full disk is said", 60.0)
         await running.until(lambda: number(running) > window, "windows go on", 60.0)

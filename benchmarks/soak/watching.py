@@ -1,0 +1,262 @@
+"""Looks at the appliance all the time: REST as the page polls it, its served models under load, its processes, its
+disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from benchmarks.soak.place import LOAD, Place
+from benchmarks.soak.values import BoxSeen, EventKept, InForce, ProcessSample, RequestTotal
+from edge.core.errors import MagpieError
+from edge.load.client import Client
+from edge.load.report import RequestOutcome
+from edge.load.spec import ModelLoad
+from edge.load.tensors import bodies
+from edge.runtime.memory_limit import own_bytes
+
+_LOOK_EVERY_S, _SAMPLE_EVERY_S = 1.0, 5.0
+#: Every so many looks: counters and outputs, served models and journal.
+_COUNTERS_EVERY, _JOURNAL_EVERY = 4, 12
+_COUNTERS = (
+    "magpie_worker_losses_total", "magpie_camera_", "magpie_output_", "magpie_journal_lost_total",
+    "magpie_events_total", "magpie_counts_lost_total", "magpie_alarm_losses_total",
+)  # fmt: skip
+#: The front's word, also that a request cannot be in time: of a busy machine that is no silence, and counted.
+_REPLIES = frozenset((RequestOutcome.ANSWERED, RequestOutcome.DROPPED, RequestOutcome.REJECTED))
+#: Sizes that a model's description leaves open, after the rows.
+_SHAPES: Mapping[str, dict[str, tuple[int, ...]]] = {"game": {"picture": (96, 128, 3)}}
+_IN_FORCE = ("model.promoted", "model.rolled_back", "model.from_sibling")
+
+
+@dataclass
+class Seen:
+    """All that was seen so far. `answered`: times of answers by subject; `outcomes` of requests by model."""
+
+    looks: list[BoxSeen] = field(default_factory=list)
+    answered: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    in_force: dict[int, InForce] = field(default_factory=dict)
+    totals: list[RequestTotal] = field(default_factory=list)
+    outcomes: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    processes: list[ProcessSample] = field(default_factory=list)
+    disk_mb: list[tuple[float, float]] = field(default_factory=list)
+
+
+class Watcher:
+    """Watches a place. `now` gives seconds since the soak began; `life` counts the appliance's starts."""
+
+    def __init__(self, place: Place, now: Callable[[], float]) -> None:
+        self._place, self._now = place, now
+        self.life = 0
+        self.seen = Seen()
+        for subject in (*(f"camera {c}" for c in place.cameras), *(f"model {m}" for m in LOAD), "page"):
+            self.seen.answered[subject] = []
+        #: The newest overview, and the port of the served models.
+        self.overview: Mapping[str, Any] = {}
+        self._counts: dict[str, tuple[Any, int]] = {}
+        self._counters: Mapping[str, float] = {}
+        self._down: frozenset[str] = frozenset()
+        self._waiting: Mapping[str, int] = {}
+
+    def next_life(self) -> None:
+        """The appliance is about to be killed: what was read of it says nothing of the next one."""
+        self.life += 1
+        self.overview, self._counters, self._down, self._waiting = {}, {}, frozenset(), {}
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_all())
+            group.create_task(self._sample_all())
+            for model, rate in LOAD.items():
+                group.create_task(self._ask_all(model, rate))
+
+    def workers(self, kind: str) -> list[Mapping[str, Any]]:
+        """Running workers of a kind at the last look."""
+        return [w for w in self.overview.get("workers", ()) if w["kind"] == kind and w["pid"]]
+
+    # -- REST
+
+    async def _look_all(self) -> None:
+        turn = 0
+        headers = {"authorization": f"Bearer {self._place.token}"}
+        async with httpx.AsyncClient(headers=headers, timeout=15.0) as rest:
+            while True:
+                with contextlib.suppress(httpx.HTTPError, KeyError, TypeError, ValueError):
+                    await self._look(rest, turn)
+                turn += 1
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _look(self, rest: httpx.AsyncClient, turn: int) -> None:
+        life, base = self.life, f"{self._place.box.url}/api/v1"
+        overview = await _json(rest, f"{base}/overview")
+        health = await _json(rest, f"{base}/health")
+        self.seen.answered["page"].append(self._now())
+        if turn % _COUNTERS_EVERY == 0 or not self._counters:
+            told = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
+            outputs = await _json(rest, f"{base}/outputs")
+            if life == self.life:
+                self._counters = told
+                self._note_outputs(outputs)
+        if life != self.life:
+            return  # it was killed meanwhile
+        self.overview = overview
+        for camera in overview["cameras"]:
+            self._note_answers(camera)
+        reasons = {f"reason {r['code']}" for r in health["reasons"]}
+        reasons |= {f"complaint {c['code']}" for c in overview["complaints"]}
+        self.seen.looks.append(
+            BoxSeen(
+                self._now(), life, {c["id"]: c["model_version"] for c in overview["cameras"]},
+                {c["id"]: c["state"] for c in overview["cameras"]}, frozenset(reasons) | self._down, self._counters,
+                self._waiting,
+            )
+        )  # fmt: skip
+        if turn % _JOURNAL_EVERY == 0:
+            await self._journal(rest, base)
+            await self._serving(rest, base)
+
+    def _note_answers(self, camera: Mapping[str, Any]) -> None:
+        name, count = str(camera["id"]), int(camera["answers"])
+        pid = next((w["pid"] for w in self.workers("camera") if w["camera"] == name), None)
+        if count and self._counts.get(name) != (pid, count):
+            self.seen.answered[f"camera {name}"].append(self._now())
+        self._counts[name] = (pid, count)
+
+    def _note_outputs(self, outputs: Mapping[str, Any]) -> None:
+        states = {"webhook": outputs["webhooks"][0]["state"]}
+        if outputs["mqtt"] is not None:
+            states["mqtt"] = outputs["mqtt"]["state"]
+        self._down = frozenset(f"down {name}" for name, s in states.items() if s["down_s"] is not None)
+        self._waiting = {name: int(s["waiting"]) for name, s in states.items()} | {"unwritten": outputs["unwritten"]}
+
+    async def _journal(self, rest: httpx.AsyncClient, base: str) -> None:
+        for kind in _IN_FORCE:
+            for entry in await _json(rest, f"{base}/events?kind={kind}&limit=200"):
+                if isinstance(entry["id"], int) and entry["camera"] is not None:
+                    found = InForce(entry["id"], entry["camera"], str(entry["data"].get("version")))
+                    self.seen.in_force[found.entry] = found
+
+    async def _serving(self, rest: httpx.AsyncClient, base: str) -> None:
+        for model in (await _json(rest, f"{base}/serving"))["models"]:
+            total = {k: int(v) for k, v in model["total"].items() if k != "late"}
+            inside = int(model["queued"]) + int(model["running"])
+            self.seen.totals.append(RequestTotal(self._now(), model["name"], **total, inside=inside))
+
+    # -- served models under load
+
+    async def _ask_all(self, model: str, rate: float) -> None:
+        while True:
+            with contextlib.suppress(MagpieError, OSError, KeyError):
+                await self._ask_one_front(model, rate)
+            await asyncio.sleep(1.0)
+
+    async def _ask_one_front(self, model: str, rate: float) -> None:
+        port = self._front_port()
+        if port is None:
+            return
+        load = ModelLoad(name=model, rate=rate, samples=4, shapes=_SHAPES.get(model, {}))
+        async with Client(f"http://127.0.0.1:{port}", 10.0, self._place.token) as client:
+            inputs, _ = await client.inputs(model, None)
+            samples, url = bodies(load, inputs, Path(), 0, 0), client.infer_url(model, None)
+            number = 0
+            while self._front_port() == port:
+                outcome, _ = await client.infer(url, samples[number % len(samples)])
+                self.seen.outcomes[model][outcome.name.lower()] += 1
+                if outcome in _REPLIES:
+                    self.seen.answered[f"model {model}"].append(self._now())
+                number += 1
+                await asyncio.sleep(1.0 / rate)
+
+    def _front_port(self) -> int | None:
+        serving = self.overview.get("serving")
+        return None if serving is None else serving["front"]["http"]["port"]
+
+    # -- processes and disk
+
+    async def _sample_all(self) -> None:
+        turn = 0
+        while True:
+            await asyncio.to_thread(self._sample)
+            if turn % 6 == 0:
+                self.seen.disk_mb.append((self._now(), await asyncio.to_thread(folder_mb, self._place.data)))
+            turn += 1
+            await asyncio.sleep(_SAMPLE_EVERY_S)
+
+    def _sample(self) -> None:
+        try:
+            root = psutil.Process(self._place.box.pid)
+            family = [root, *root.children(recursive=True)]
+        except (RuntimeError, psutil.Error):
+            return
+        names = {w["pid"]: str(w["name"]) for w in self.overview.get("workers", ()) if w["pid"]}
+        names[root.pid] = "control"
+        self.seen.processes += [s for p in family if (s := sample(p.pid, names.get(p.pid), self._now())) is not None]
+
+    # -- at the end
+
+    async def kept(self) -> list[EventKept]:
+        """All objects and alarms that the appliance has records of. Raises httpx.HTTPError."""
+        headers = {"authorization": f"Bearer {self._place.token}"}
+        found: list[EventKept] = []
+        async with httpx.AsyncClient(headers=headers, timeout=30.0) as rest:
+            for what in ("object", "alarm"):
+                before = ""
+                while rows := await _json(rest, f"{self._place.box.url}/api/v1/{what}s?limit=200{before}"):
+                    found += [_event(what, row) for row in rows]
+                    before = f"&before={rows[-1]['id']}"
+        return found
+
+
+def _event(what: str, row: Mapping[str, Any]) -> EventKept:
+    ended = row["ended_utc_s"]
+    return EventKept(what, int(row["id"]), ended is not None, float(row["began_utc_s"] if ended is None else ended))
+
+
+async def _json(rest: httpx.AsyncClient, url: str) -> Any:
+    answer = await rest.get(url)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def counters(text: str) -> dict[str, float]:
+    """The counters of interest in what `/metrics` tells."""
+    return dict(_rows(text))
+
+
+def _rows(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name.startswith(_COUNTERS) and "_total" in name:
+            yield name, float(value)
+
+
+def sample(pid: int, name: str | None, at_s: float) -> ProcessSample | None:
+    """A process now; None if it is gone. One without a name is of the interpreter's own helpers."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            threads = int(file.read().rpartition(")")[2].split()[17])
+        files = len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return None
+    memory = own_bytes(pid)
+    return ProcessSample(at_s, name or "helper", pid, memory / 1e6, threads, files) if memory else None
+
+
+def folder_mb(folder: Path) -> float:
+    """What lies in a folder, in MB."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total / 1e6

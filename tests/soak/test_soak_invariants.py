@@ -1,0 +1,167 @@
+"""Every invariant holds on a good run and breaks on a bad one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.soak import invariants as inv
+from benchmarks.soak.schedule import CALM_S, KINDS, FaultName
+from benchmarks.soak.values import BoxSeen, EventKept, FaultDone, Gap, Heard, InForce, ProcessSample, RequestTotal
+
+BACK_S = KINDS["camera_gone"].back_s
+
+
+def fault(name: FaultName, began_s: float, ended_s: float | None = None, camera: str = "") -> FaultDone:
+    return FaultDone(1, name, camera, began_s, began_s if ended_s is None else ended_s)
+
+
+def look(at_s: float, life: int = 0, **changed: Any) -> BoxSeen:
+    seen = BoxSeen(at_s, life, {"north": "v1"}, {"north": "live"}, frozenset(), {})
+    return replace(seen, **changed)
+
+
+def breaks(checked: Any) -> list[str]:
+    assert checked.checks > 0, "it has looked at something"
+    return [b.said for b in checked.breaks]
+
+
+# -- gaps
+
+
+def test_gaps_reach_from_the_beginning_to_the_end() -> None:
+    found = inv.gaps({"camera north": [3.0, 12.0, 15.0, 40.0]}, 10.0, 30.0)
+    assert [(g.from_s, g.to_s) for g in found] == [(10.0, 12.0), (12.0, 15.0), (15.0, 30.0)]
+    assert [g.length_s for g in inv.gaps({"page": []}, 0.0, 50.0)] == [50.0], "never an answer"
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "told"),
+    [
+        ("camera_gone", "camera north", True), ("camera_gone", "camera south", False), ("camera_gone", "page", False),
+        ("kill_all", "camera south", True), ("kill_all", "page", True), ("kill_front", "model lenet", True),
+        ("kill_front", "camera north", False), ("broker_away", "page", False),
+    ],
+)  # fmt: skip
+def test_a_fault_touches_its_own_subjects_alone(name: FaultName, subject: str, told: bool) -> None:
+    assert inv.touches(fault(name, 1.0, camera="north"), subject) == told
+
+
+def test_a_gap_is_bounded_by_the_fault_that_it_meets() -> None:
+    gone = fault("camera_gone", 100.0, 120.0, "north")
+    during = Gap("camera north", 99.0, 120.0 + BACK_S - 1)
+    assert breaks(inv.answers_back([during], [gone])) == []
+    assert len(breaks(inv.answers_back([replace(during, to_s=120.0 + BACK_S + 1)], [gone]))) == 1
+    assert len(breaks(inv.answers_back([replace(during, subject="camera south")], [gone]))) == 1, "not its own"
+    assert len(breaks(inv.answers_back([during], [replace(gone, tried=False)]))) == 1, "it was not done"
+    assert len(breaks(inv.answers_back([during], [replace(gone, began_s=400.0, ended_s=420.0)]))) == 1, "later"
+    assert breaks(inv.answers_back([Gap("page", 5.0, 5.0 + CALM_S)], [])) == []
+
+
+# -- models
+
+
+def test_a_version_changes_by_the_journal_alone() -> None:
+    looks = [look(1.0), look(2.0, models={"north": "v2"}), look(9.0, life=1, models={"north": "v2"})]
+    assert breaks(inv.models_kept(looks, [InForce(4, "north", "v2")])) == []
+    lost = [*looks[:2], look(9.0, life=1)]
+    assert "v2 was in force, now v1" in breaks(inv.models_kept(lost, [InForce(4, "north", "v2")]))[0]
+    assert breaks(inv.models_kept(looks, [InForce(4, "south", "v2")])), "of another camera"
+
+
+def test_the_last_entry_is_in_force_in_the_end() -> None:
+    entries = [InForce(9, "north", "v3"), InForce(4, "north", "v2")]
+    assert breaks(inv.promotions_in_force({"north": "v3"}, entries)) == []
+    assert breaks(inv.promotions_in_force({"north": "v2"}, entries))
+
+
+# -- events
+
+
+def heard(number: int, phase: str, destination: str = "mqtt", message: str = "", at_s: float = 0.0) -> Heard:
+    return Heard(at_s, destination, "object", number, phase, message or f"{destination}-{number}-{phase}")
+
+
+def test_every_record_was_heard_everywhere() -> None:
+    all_of_it = [heard(1, p, d) for p in ("new", "end") for d in ("mqtt", "webhook")] + [heard(2, "new")]
+    kept = [EventKept("object", 1, True, 50.0)]
+    both = ("mqtt", "webhook")
+    assert breaks(inv.events_delivered(kept, all_of_it, both, [])) == []
+    assert breaks(inv.events_delivered(kept, all_of_it[:-2], both, [])) == ["object 1: its end never came to webhook"]
+    going_on = [EventKept("object", 2, False, 50.0)]
+    assert breaks(inv.events_delivered(going_on, all_of_it, both, [])) == ["object 2: its new never came to webhook"]
+    assert inv.events_delivered(going_on, [], both, [50.5]).checks == 0, "of the last second before a kill"
+    assert breaks(inv.events_delivered(going_on, [], both, [49.0, 52.0]))
+
+
+def test_an_event_is_one_message_which_may_come_again() -> None:
+    again = [heard(1, "new"), heard(1, "new"), heard(1, "update", message="a"), heard(1, "update", message="b")]
+    assert breaks(inv.events_once(again)) == []
+    assert inv.sent_again(again) == 1
+    assert breaks(inv.events_once([*again, heard(1, "new", message="other")]))
+
+
+def test_a_beginning_comes_before_its_end() -> None:
+    assert breaks(inv.events_in_order([heard(1, "new"), heard(1, "end"), heard(1, "new")])) == [], "sent again"
+    assert breaks(inv.events_in_order([heard(1, "end"), heard(1, "new")]))
+    assert breaks(inv.events_in_order([heard(1, "end", "webhook"), heard(1, "new", "mqtt")])) == [], "two places"
+
+
+# -- losses
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("camera_gone", {"states": {"north": "reconnecting"}}),
+        ("camera_password", {"states": {"north": "refused"}}),
+        ("database_away", {"reasons": frozenset({"reason store"})}),
+        ("broker_away", {"reasons": frozenset({"down mqtt"})}),
+        ("kill_golden", {"counters": {'magpie_worker_losses_total{worker="golden"}': 1.0}}),
+        ("camera_damaged", {"counters": {'magpie_camera_frames_dropped_total{camera="north",cause="damaged"}': 3.0}}),
+    ],
+)
+def test_each_fault_is_told(name: FaultName, sign: dict[str, Any]) -> None:
+    done = fault(name, 10.0, 20.0, "north")
+    assert breaks(inv.told([look(9.0), look(15.0, **sign), look(60.0)], [done])) == []
+    assert breaks(inv.told([look(9.0), look(15.0), look(60.0)], [done])), "nothing was said"
+    assert breaks(inv.told([look(9.0, **sign), look(15.0, **({} if "counters" not in sign else sign))], [done]))
+
+
+def test_requests_add_up() -> None:
+    total = RequestTotal(1.0, "lenet", 1000, 900, 50, 20, 10, 5, 15)
+    assert breaks(inv.requests_add_up([total])) == []
+    assert breaks(inv.requests_add_up([replace(total, answered=700)]))
+
+
+def test_nothing_is_given_up_and_counters_grow() -> None:
+    name = 'magpie_output_lost_total{destination="mqtt",cause="age"}'
+    good = [look(1.0, counters={name: 0.0}), look(2.0, counters={name: 0.0})]
+    assert breaks(inv.nothing_given_up(good)) == []
+    assert (
+        len(breaks(inv.nothing_given_up([*good, look(3.0, counters={name: 2.0}), look(4.0, counters={name: 2.0})])))
+        == 1
+    )
+    sent = "magpie_output_sent_total"
+    falls = [look(1.0, counters={sent: 5.0}), look(2.0, counters={sent: 4.0})]
+    assert breaks(inv.counters_grow(falls))
+    assert inv.counters_grow([falls[0], replace(falls[1], life=1)]).breaks == (), "it was started again"
+
+
+def test_all_is_well_again_after_a_fault() -> None:
+    done = fault("camera_gone", 10.0, 20.0, "north")
+    bad = look(30.0, states={"north": "reconnecting"})
+    after = [look(9.0), bad, look(70.0, reasons=frozenset({"complaint disk_full"}))]
+    assert breaks(inv.well_again(after, [done], 500.0)) == []
+    assert breaks(inv.well_again([look(9.0), bad, replace(bad, at_s=70.0)], [done], 500.0))
+    assert breaks(inv.well_again([look(30.0, reasons=frozenset({"reason store"}))], [done], 500.0))
+    assert inv.well_again([bad], [done], 60.0).checks == 0, "its time was not over"
+
+
+def test_the_disk_stays_within_its_limit_and_a_process_started_again_is_another() -> None:
+    assert breaks(inv.disk_within([(1.0, 90.0)], 100.0)) == []
+    assert breaks(inv.disk_within([(1.0, 90.0), (2.0, 101.0)], 100.0))
+    samples = [ProcessSample(t, "golden", pid, 1.0, 2, 3) for t, pid in ((1.0, 5), (2.0, 5), (3.0, 6))]
+    assert {key: len(found) for key, found in inv.series(samples).items()} == {("golden", 5): 2, ("golden", 6): 1}

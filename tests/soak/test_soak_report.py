@@ -1,0 +1,86 @@
+"""The report, and the small parts of a soak that need no appliance."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.soak import report as rp
+from benchmarks.soak.place import Clockwork
+from benchmarks.soak.values import Break, Checked, FaultDone, ProcessSample
+from benchmarks.soak.watching import Seen, counters, folder_mb, sample
+
+
+def process(name: str, pid: int, mb_per_hour: float, minutes: int) -> list[ProcessSample]:
+    return [ProcessSample(t, name, pid, 200.0 + mb_per_hour * t / 3600, 8, 40) for t in range(0, minutes * 60, 10)]
+
+
+def test_growth_is_judged_by_process_and_what_rises_breaks() -> None:
+    rows = rp.growth([*process("control", 1, 0.0, 40), *process("golden", 2, 20.0, 40), *process("front", 3, 9.0, 8)])
+    assert {r["process"]: r["memory_mb"]["verdict"] for r in rows} == {"control": "flat", "golden": "rising"}
+    assert [b.said.partition(":")[0] for b in rp.flat(rows).breaks] == ["golden"]
+    assert rows[1]["memory_mb"]["interval"][0] > 5.0, "per cent of the median an hour"
+
+
+def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
+    gone = FaultDone(1, "camera_gone", "north", 40.0, 60.0)
+    left = FaultDone(2, "kill_retrain", "", 70.0, 70.0, tried=False, note="no worker ran")
+    seen = Seen()
+    seen.answered["camera north"] = [float(t) for t in range(40)] + [float(t) for t in range(75, 200)]
+    checked, gaps, rows = rp.check_all(seen, [gone, left], [], [], ("mqtt",), [], (0.0, 200.0), 100.0)
+    assert {c.name for c in checked if c.breaks} == {"well_again"}, "there was no look at all"
+    checked.append(Checked("flat", 1, (Break("flat", 0.0, "golden grows"),)))
+    report = {
+        "minutes": 3.0, "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
+        "invariants": rp.checked_rows(checked), "gaps": rp.longest_gaps(gaps, [gone, left]),
+        "faults": rp.back_after([gone, left], gaps), "not_possible": {"disk_full": "no disk"},
+        "requests": {"lenet": {"answered": 7}},
+    }  # fmt: skip
+    assert report["gaps"]["camera north"] == {"longest_s": 36.0, "bound_s": 81.0, "at_s": 39.0, "fault": "camera_gone"}
+    assert report["faults"][0]["back_s"] == 15.0
+    text = rp.summary(report)
+    assert "golden grows" in text
+    assert "kill_retrain: no worker ran; disk_full: no disk" in text
+    assert "| camera_gone | 1 | 15.0 s | 60 s |" in text
+
+
+def test_the_wall_clock_of_other_processes_is_moved_and_back(tmp_path: Path) -> None:
+    clock = Clockwork(tmp_path)
+    code = (
+        "import sys, time; print(time.time()); sys.stdout.flush(); input(); print(time.time(), time.gmtime().tm_year)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, **clock.environment}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        before = float(child.stdout.readline())
+        assert before <= clock.utc()
+        clock.set(400 * 86400.0)
+        after, year = child.communicate("\n")[0].split()
+    assert float(after) - before >= 400 * 86400.0
+    assert float(after) <= clock.utc()
+    assert int(year) >= 2027
+
+
+def test_counters_are_read_of_the_metrics() -> None:
+    text = (
+        "# HELP magpie_output_sent_total x\n"
+        'magpie_output_sent_total{destination="mqtt"} 12.0\nmagpie_output_waiting{destination="mqtt"} 3.0\n'
+    )
+    assert counters(text) == {'magpie_output_sent_total{destination="mqtt"}': 12.0}
+
+
+def test_a_process_and_a_folder_are_measured(tmp_path: Path) -> None:
+    own = sample(os.getpid(), "me", 1.0)
+    assert own is not None
+    assert own.memory_mb > 1.0
+    assert own.threads >= 1
+    assert own.files > 2
+    assert sample(2**22 + 1, None, 1.0) is None
+    (tmp_path / "a").write_bytes(bytes(500_000))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c").write_bytes(bytes(500_000))
+    assert folder_mb(tmp_path) == 1.0
