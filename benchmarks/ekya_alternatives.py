@@ -12,7 +12,7 @@ import numpy as np
 
 from edge.core.plan_basis import PlanRequest
 from edge.core.shares import ideal_caps
-from edge.core.window import WindowPlan, WindowProblem
+from edge.core.window import StreamProblem, WindowPlan, WindowProblem
 from edge.simulation.drift_traces import CONFIGS, DriftCamera, drift_cameras
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import RecordedCamera, Trace
@@ -20,6 +20,7 @@ from scheduler.baselines import NoRetrainingPolicy, cost_front
 from scheduler.follow import planner
 from scheduler.policies import WindowPolicy
 from scheduler.static import StreamChoice, make_plan, static_segments
+from scheduler.timeline import remaining_work
 from scheduler.window_planning import PlanFunction
 
 #: Cameras of the world with this seed choose the fixed configurations, and are in no test.
@@ -28,26 +29,39 @@ HOLD_OUT_SEED = 9_001
 
 class UniformParts:
     """The published baseline: devices split evenly over cameras, each camera's part split into a fixed part for
-    inference and the rest for retraining with one configuration. With `returns` a camera's inference has the whole part
-    once its retraining is over, else the rest lies idle."""
+    inference and the rest for retraining, whether anything is retrained or not.
+
+    `config` is the fixed configuration; None: the one with the greatest accuracy over the window, as Algorithm 2 picks
+    it (Ekya-FixedRes)."""
 
     name = "uniform-parts"
 
-    def __init__(self, config: str, inference_part: float, *, returns: bool = False) -> None:
-        self._config, self._part, self._returns = config, inference_part, returns
+    def __init__(self, config: str | None, inference_part: float) -> None:
+        self._config, self._part = config, inference_part
 
     def plan(self, problem: WindowProblem) -> WindowPlan:
-        """The fixed shares. A camera that has no such option left has been retrained, or is not yet to be."""
-        own = min(2.0, problem.num_gpus / len(problem.streams))
+        """The fixed shares. A camera that has no option left has been retrained, or is not yet to be."""
+        own = problem.num_gpus / len(problem.streams)
         inference, training = min(1.0, own * self._part), min(1.0, own * (1 - self._part))
-        after = min(1.0, own) if self._returns else inference
         choices = {}
         for stream in problem.streams:
-            offered = any(o.id == self._config for o in stream.options)
+            option = self._option(problem, stream, inference, training)
             choices[stream.id] = (
-                StreamChoice(inference, training, self._config, after) if offered else StreamChoice(after)
+                StreamChoice(inference) if option is None else StreamChoice(inference, training, option, inference)
             )
         return make_plan(self.name, problem, static_segments(problem, choices))
+
+    def _option(self, problem: WindowProblem, stream: StreamProblem, inference: float, training: float) -> str | None:
+        if self._config is not None:
+            return next((o.id for o in stream.options if o.id == self._config), None)
+        left = problem.window_s - problem.label_delay_s
+        best, pick = stream.start_accuracy * left, None
+        for option in stream.options:
+            takes = remaining_work(stream, option) / max(option.speed(training), 1e-9)
+            value = stream.start_accuracy * takes + option.end_accuracy * (left - takes)
+            if takes < left and value > best:
+                best, pick = value, option.id
+        return pick
 
 
 @dataclass
