@@ -88,8 +88,8 @@ def retraining_costs(recorded: Trace) -> Redone:
     rows.append(("generated, 18 configurations", f"{max(costs) / min(costs):.0f}", f"{alike:.1f}"))
     return Redone(
         "Figure 2.3", "Retraining configurations: how far costs are apart, and costs at the same accuracy",
-        "Costs differ by up to 200 times; two configurations of the same accuracy (76 %) differ 6 times in cost; dearer "
-        "is not always better.",
+        "Costs differ by up to 200 times; two configurations of the same accuracy (76 %) differ 6 times in cost; "
+        "dearer is not always better.",
         "the recorded trace (up to 12 configurations), and the generator's configurations",
         ("trace", "dearest over cheapest", "largest ratio of costs within 1 point of accuracy"), tuple(rows), "agrees",
         "The recorded configurations span less, as the demo's space is smaller (5 to 20 epochs, two depths); at the "
@@ -128,8 +128,8 @@ def worked_example() -> tuple[Redone, Redone]:
     mean: dict[str, float] = {}
     lowest: dict[str, float] = {}
     planners = {
-        "uniform": even, "thief (published)": window_policy("thief").plan, "exact static (ours)": window_policy("exact").plan,
-        "relay (ours)": window_policy("relay").plan,
+        "uniform": even, "thief (published)": window_policy("thief").plan,
+        "exact static (ours)": window_policy("exact").plan, "relay (ours)": window_policy("relay").plan,
     }  # fmt: skip
     chosen: list[tuple[Cell, ...]] = []
     for name, plan in planners.items():

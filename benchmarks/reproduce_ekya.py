@@ -21,6 +21,7 @@ from benchmarks.ekya_alternatives import (
     Link,
     Timed,
     UniformParts,
+    alone,
     as_followed,
     cached_accuracy,
     cloud_accuracy,
@@ -46,8 +47,9 @@ from scheduler.window_planning import PlanFunction
 
 #: Windows of a replay; the first has nothing to retrain on.
 WINDOWS = 5
-#: Standard deviation of profiles' errors, but where errors are what is varied: median 5.8 points, as the paper's.
-ERROR = 0.086
+#: Standard deviation of profiles' errors where errors are not what is varied: none, as in the paper's simulator, which
+#: plans with the logged outcomes.
+ERROR = 0.0
 #: How much of another start is left after a retraining (benchmarks.bench_start_influence).
 INFLUENCE = float(json.loads((RESULTS / "start_influence.json").read_text())["influence"])
 HIGH, LOW = fixed_configurations()
@@ -64,15 +66,15 @@ GENERATED = "generated traces (cameras whose scenes drift, 18 configurations, 20
 def planners() -> dict[str, Callable[[], PlanFunction]]:
     """All planners by label."""
     known: dict[str, Callable[[], PlanFunction]] = {
-        PUBLISHED: lambda: Timed(ThiefPolicy()),
+        PUBLISHED: lambda: alone(ThiefPolicy()),
         OURS: as_followed,
-        "fixed resources": lambda: Timed(UniformParts(None, 0.5)),
-        "fair shares": lambda: Timed(FixedResourcesPolicy()),
-        "fixed Config 2": lambda: Timed(FixedConfigPolicy(LOW)),
-        "uniform, shares handed on": lambda: Timed(UniformPolicy("light", LOW)),
+        "fixed resources": lambda: alone(UniformParts(None, 0.5)),
+        "fair shares": lambda: alone(FixedResourcesPolicy()),
+        "fixed Config 2": lambda: alone(FixedConfigPolicy(LOW)),
+        "uniform, shares handed on": lambda: alone(UniformPolicy("light", LOW)),
     }
     for label, (config, part) in UNIFORM.items():
-        known[label] = lambda c=config, p=part: Timed(UniformParts(c, p))  # type: ignore[misc]
+        known[label] = lambda c=config, p=part: alone(UniformParts(c, p))  # type: ignore[misc]
     return known
 
 
@@ -112,6 +114,8 @@ def by_cameras(seeds: Sequence[int]) -> Redone:
     rows: list[tuple[Cell, ...]] = []
     leads: dict[float, list[float]] = {}
     worst: list[float] = []
+    behind: list[float] = []
+    handed: list[float] = []
     for gpus in (1.0, 2.0):
         for cameras in (2, 4, 6, 8, 10):
             thief, relay = means(PUBLISHED, seeds, cameras, gpus), means(OURS, seeds, cameras, gpus)
@@ -120,6 +124,8 @@ def by_cameras(seeds: Sequence[int]) -> Redone:
             returned = means("uniform, shares handed on", seeds, cameras, gpus)
             leads.setdefault(gpus, []).append(lead(thief, best))
             worst.append(max(lead(thief, u) for u in uniform))
+            behind.append(lead(relay, thief))
+            handed.append(lead(thief, returned))
             rows.append((
                 f"{gpus:g}", cameras, *(spread(u) for u in uniform), spread(returned), spread(thief), spread(relay),
                 f"{lead(relay, thief):+.1f}",
@@ -133,43 +139,45 @@ def by_cameras(seeds: Sequence[int]) -> Redone:
         "Ekya is ahead of every uniform baseline, by more the more cameras share the GPUs: up to 29 % with 1 GPU, 23 % "
         "with 2.",
         GENERATED + "; accuracy in %, mean (least to largest) over seeds",
-        ("GPUs", "cameras", *UNIFORM, "uniform, Config 2, free shares handed on", PUBLISHED, OURS, "ours over published"),
+        ("GPUs", "cameras", *UNIFORM, "uniform, Config 2, free shares handed on", PUBLISHED, OURS, "ours - published"),
         tuple(rows), verdict,
-        f"The published scheduler's lead over the best uniform baseline: {said}. Over the worst one it is up to "
-        f"{max(worst):.1f} points. The paper's baselines keep the split all window long; one that hands a free share "
-        "on (the column before the published one) loses much less, and with one GPU comes near to Ekya. The paper's "
-        "largest leads are over the worst baseline of a setting, so they hang on how the fixed configuration was "
-        "chosen.",
+        f"The published scheduler's lead over the best uniform baseline: {said}; over the worst one up to "
+        f"{max(worst):.1f} points, which is the paper's size. The baselines keep their split all window long, as the "
+        f"paper says; one that hands free shares on is behind by {min(handed):.1f} to {max(handed):.1f} points only: "
+        "most of the lead is that. The best baseline per setting (chosen afterwards) has a good part for inference and "
+        f"a cheap configuration. Ours is behind the published scheduler in {sum(x < -0.05 for x in behind)} of "
+        f"{len(behind)} settings, by up to {max(0.0, -min(behind)):.1f} points.",
     )  # fmt: skip
 
 
 def capacity(seeds: Sequence[int]) -> Redone:
     """Most cameras at a target, from the same plays as Figure 2.6 and more GPUs."""
-    target = 65.0
-    counts = (2, 4, 6, 8, 10)
+    target = 70.0
     rows: list[tuple[Cell, ...]] = []
-    most: dict[str, dict[float, int]] = {}
-    labels = [*UNIFORM, PUBLISHED, OURS]
-    for label in labels:
-        for gpus in (1.0, 2.0, 4.0):
-            if gpus == 4.0:  # only the largest counts can still be open there
-                reached = [n for n in (8, 10) if statistics.fmean(means(label, seeds, n, gpus)) >= target] or [
-                    most[label][2.0]
-                ]
-            else:
-                reached = [n for n in counts if statistics.fmean(means(label, seeds, n, gpus)) >= target]
-            most.setdefault(label, {})[gpus] = max(reached, default=0)
-        rows.append((label, *(most[label][g] for g in (1.0, 2.0, 4.0))))
-    best = {g: max(most[u][g] for u in UNIFORM) for g in (1.0, 2.0, 4.0)}
-    ahead = all(most[PUBLISHED][g] >= best[g] for g in best) and any(most[PUBLISHED][g] > best[g] for g in best)
+    most: dict[str, tuple[int, ...]] = {}
+    for label in (*UNIFORM, PUBLISHED, OURS):
+        most[label] = tuple(
+            max((n for n in (2, 4, 6, 8, 10) if statistics.fmean(means(label, seeds, n, g)) >= target), default=0)
+            for g in (1.0, 2.0)
+        )
+        rows.append((label, *most[label]))
+    best = tuple(max(most[u][k] for u in UNIFORM) for k in (0, 1))
+    theirs = most[PUBLISHED]
+    ahead: Verdict = "partly"
+    if all(a > b for a, b in zip(theirs, best, strict=True)) and theirs[1] - theirs[0] >= best[1] - best[0]:
+        ahead = "agrees"
+    if any(a < b for a, b in zip(theirs, best, strict=True)):
+        ahead = "differs"
     return Redone(
         "Table 2.3", "Capacity: most cameras at an accuracy of at least a target, by GPUs",
         "Ekya's capacity grows faster with GPUs than that of the uniform baselines (target 75 %); the table's body is "
         "missing from the text.",
-        f"{GENERATED}; target {target:g} % (the paper's 75 % is above what any planner reaches with many cameras in "
-        "this world); 2, 4, 6, 8 or 10 cameras tried, 0: not even 2",
-        ("planner", "1 GPU", "2 GPUs", "4 GPUs"), tuple(rows), "agrees" if ahead else "differs",
-        "Counts are in twos, and 10 is the most that was tried.",
+        f"{GENERATED}; target {target:g} % (75 % in the paper, whose models are more accurate than the generated "
+        "ones); 2, 4, 6, 8 or 10 cameras tried, 0: not even 2",
+        ("planner", "1 GPU", "2 GPUs"), tuple(rows), ahead,
+        f"With 1 and 2 GPUs the published scheduler holds the target for {theirs[0]} and {theirs[1]} cameras, the best "
+        f"uniform baseline for {best[0]} and {best[1]}. Counts are in twos, and 10 is the most that was tried: where "
+        "both end at the same count, the difference is within two cameras.",
     )  # fmt: skip
 
 
@@ -218,7 +226,7 @@ def detectors() -> Redone:
             value: dict[str, float] = {}
             for label, config in (("Config 1", high), ("Config 2", low)):
                 for share in (0.5, 0.9):
-                    plan = Timed(UniformParts(config, share))
+                    plan = alone(UniformParts(config, share))
                     value[f"{label}, {share:.0%}"] = mean_of(replay(trace, label, plan))
             value[PUBLISHED] = mean_of(replay(trace, PUBLISHED))
             value[OURS] = mean_of(replay(trace, OURS))
@@ -227,7 +235,8 @@ def detectors() -> Redone:
     verdict: Verdict = "agrees" if min(wins) > 0 else "partly" if statistics.fmean(wins) > 0 else "differs"
     return Redone(
         "Figure 2.7", "Other models: detectors (b); other classifiers (a) are not redone",
-        "With other classifiers Ekya is up to 22 % ahead of the uniform baselines; with detectors its F1 is 19 % ahead.",
+        "With other classifiers Ekya is up to 22 % ahead of the uniform baselines; with detectors its F1 is 19 % "
+        "ahead.",
         "the recorded trace (benchmarks/results/demo_trace.json): students of a detector, 6 windows of 90 s, every "
         "configuration trained; F1 in %; devices are CPU sets",
         ("devices", "cameras", "uniform Config 1, 50%", "uniform Config 1, 90%", "uniform Config 2, 50%",
@@ -276,7 +285,7 @@ def allocation(seeds: Sequence[int]) -> Redone:
 
 def components(seeds: Sequence[int]) -> Redone:
     rows: list[tuple[Cell, ...]] = []
-    loss: dict[str, list[float]] = {"fixed resources": [], "fixed Config 2": []}
+    loss: dict[str, list[float]] = {"fixed resources": [], "fair shares": [], "fixed Config 2": []}
     for gpus in (1.0, 2.0, 4.0, 8.0):
         thief, relay = means(PUBLISHED, seeds, 10, gpus), means(OURS, seeds, 10, gpus)
         cells = []
@@ -285,21 +294,22 @@ def components(seeds: Sequence[int]) -> Redone:
             loss[label].append(lead(thief, value))
             cells.append(spread(value))
         rows.append((f"{gpus:g}", *cells, spread(best_uniform(seeds, 10, gpus)), spread(thief), spread(relay)))
-    both = all(max(v) > 0.5 for v in loss.values())
-    constrained = all(v[0] >= v[-1] for v in loss.values())
-    res, con = loss["fixed resources"], loss["fixed Config 2"]
+    res, con, fair = loss["fixed resources"], loss["fixed Config 2"], loss["fair shares"]
+    both = max(res) > 0.5 and max(con) > 0.5
+    constrained = res[0] >= res[-1] and con[0] >= con[-1]
     return Redone(
         "Figure 2.10a", "What each part contributes, 10 cameras",
         "Without the stealing of shares (FixedRes) and without the choice of configurations (FixedConfig) Ekya loses "
         "much, most where GPUs are few.",
         GENERATED + "; accuracy in %",
-        ("GPUs", "Ekya-FixedRes", "Ekya-FixedConfig (Config 2)", "best uniform", PUBLISHED, OURS),
+        ("GPUs", "Ekya-FixedRes (50 %)", "fair shares, handed on", "Ekya-FixedConfig (Config 2)", "best uniform",
+         PUBLISHED, OURS),
         tuple(rows), "agrees" if both and constrained else "partly" if both else "differs",
         "Points lost with 1, 2, 4 and 8 GPUs: fixed resources " + ", ".join(f"{x:.1f}" for x in res)
         + "; fixed configuration " + ", ".join(f"{x:.1f}" for x in con)
-        + ". FixedRes here starts from the same fair shares and hands a free share on, which is most of what stealing "
-        "gains where the fair share is near the right one; and with few GPUs the cheap fixed configuration is the "
-        "right one for most cameras, so what it costs shows with many GPUs.",
+        + ". Fair shares that are handed on when a retraining ends lose " + ", ".join(f"{x:.1f}" for x in fair)
+        + ": stealing itself gains little where cameras are alike, and what FixedRes loses is that its split is kept. "
+        "With few GPUs the cheap fixed configuration is near the right one, so what it costs shows with more.",
     )  # fmt: skip
 
 
@@ -339,21 +349,13 @@ def quantum(seeds: Sequence[int]) -> Redone:
     for delta in (1.0, 0.5, 0.25, 0.1):
         thief, relay, seconds, ours = [], [], [], []
         for seed in seeds:
-            trace = drift_trace(drift_cameras(seed, 10, 3), 8.0, seed=seed, estimate_error=ERROR, delta=delta)
-            plan = Timed(ThiefPolicy())
+            trace = drift_trace(drift_cameras(seed, 10, 3), 2.0, seed=seed, estimate_error=ERROR, delta=delta)
+            plan = Timed(alone(ThiefPolicy()))
             thief.append(mean_of(replay(trace, PUBLISHED, plan)))
             seconds += plan.seconds
-            followed = as_followed()
-
-            def timed(request: object, plan: PlanFunction = followed, out: list[float] = ours) -> object:
-                from time import process_time  # noqa: PLC0415
-
-                began = process_time()
-                answer = plan(request)  # type: ignore[arg-type]
-                out.append(process_time() - began)
-                return answer
-
-            relay.append(mean_of(replay(trace, OURS, timed)))  # type: ignore[arg-type]
+            followed = Timed(as_followed())
+            relay.append(mean_of(replay(trace, OURS, followed)))
+            ours += followed.seconds
         by_delta[delta], times[delta] = thief, max(seconds)
         rows.append((f"{delta:g}", spread(thief), round(1000 * max(seconds)), spread(relay), round(1000 * max(ours))))
     gain = lead(by_delta[0.1], by_delta[1.0])
@@ -361,11 +363,11 @@ def quantum(seeds: Sequence[int]) -> Redone:
         "Section 2.6.2, quantum", "Accuracy and time to decide by the quantum of shares, 10 cameras, 18 configurations",
         "From a quantum of one GPU to a tenth accuracy rises by about 8 %, and the time to decide (10 cameras, 8 GPUs) "
         "to 9.4 s, 4.7 % of a window.",
-        GENERATED + "; 8 GPUs; accuracy in %, largest CPU time of one decision",
+        GENERATED + "; 2 GPUs; accuracy in %, largest CPU time of one decision",
         ("quantum", PUBLISHED, "ms", OURS, "ms (ours)"), tuple(rows),
         "agrees" if gain > 4 else "partly" if gain > 0.3 else "differs",
-        f"The published scheduler gains {gain:.1f} points from 1.0 to 0.1. Here it begins from fair shares (0.4 of a GPU "
-        "for each of 20 jobs) that are no multiple of a large quantum, as Algorithm 1 says, so with a quantum of a "
+        f"The published scheduler gains {gain:.1f} points from 1.0 to 0.1. Here it begins from fair shares (0.1 of a "
+        "GPU for each of 20 jobs) that are no multiple of a large quantum, as Algorithm 1 says, so with a quantum of a "
         "whole GPU nothing can be stolen and fair shares stay; were shares rounded to whole GPUs, most jobs would have "
         "none. Ours counts in at least ten parts of the quantum. A decision takes "
         f"{1000 * times[0.1]:.0f} ms here, as values are kept between thefts.",
@@ -380,9 +382,10 @@ def robustness(seeds: Sequence[int]) -> Redone:
     errors = (0.0, 0.05, 0.1, 0.2, 0.5)
     thief = {e: means(PUBLISHED, seeds, 6, 2.0, e) for e in errors}
     relay = {e: means(OURS, seeds, 6, 2.0, e) for e in errors}
-    for e in errors:
-        rows.append((f"{e:.0%}", spread(thief[e]), f"{lead(thief[e], thief[0.0]):+.1f}",
-                     spread(relay[e]), f"{lead(relay[e], relay[0.0]):+.1f}"))  # fmt: skip
+    rows += [
+        (f"{e:.0%}", spread(thief[e]), f"{lead(thief[e], thief[0.0]):+.1f}", spread(relay[e]),
+         f"{lead(relay[e], relay[0.0]):+.1f}") for e in errors
+    ]  # fmt: skip
     uniform = best_uniform(seeds, 6, 2.0)
     rows.append(("best uniform", spread(uniform), None, None, None))
     drop = max(lead(thief[0.0], thief[e]) for e in (0.05, 0.1, 0.2))
@@ -395,7 +398,8 @@ def robustness(seeds: Sequence[int]) -> Redone:
         "agrees" if drop <= 3.5 else "partly" if drop <= 6 else "differs",
         f"The published scheduler loses {drop:.1f} points with up to 20 %, ours "
         f"{max(lead(relay[0.0], relay[e]) for e in (0.05, 0.1, 0.2)):.1f}; with 50 %, "
-        f"{lead(thief[0.0], thief[0.5]):.1f} and {lead(relay[0.0], relay[0.5]):.1f}. Noise that is drawn for each "
+        f"{lead(thief[0.0], thief[0.5]):.1f} and {lead(relay[0.0], relay[0.5]):.1f}. Ours gains more from good "
+        "estimates and loses more to bad ones. Noise that is drawn for each "
         "configuration alone flatters the luckiest of 18, which both then choose; errors that a camera's "
         "configurations share would do less.",
     )  # fmt: skip
@@ -419,7 +423,7 @@ def cloud(seeds: Sequence[int]) -> Redone:
         return [mean_of(cloud_accuracy(worlds[s], own[s], link), slots_from(own[s], 2)) for s in seeds]
 
     def needed(link: Link, target: Sequence[float]) -> float | None:
-        for times in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0):
+        for times in (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0):
             if lead(cloudy(link.faster(times)), target) >= 0:
                 return times
         return None
@@ -432,31 +436,34 @@ def cloud(seeds: Sequence[int]) -> Redone:
         gaps = [needed(link, edge[label]) for label in (PUBLISHED, OURS)]
         rows.append((link.name, link.up, link.down, round(link.round_s(8)), spread(value),
                      *("more than 16" if g is None else f"{g:g}" for g in gaps)))  # fmt: skip
-    for label in edge:
-        rows.append((f"edge: {label}", None, None, None, spread(edge[label]), None, None))
-    wins = all(b > 0 for b in behind[:3])
-    verdict: Verdict = "agrees" if wins and behind[3] > 0 else "partly" if wins else "differs"
+    rows += [(f"edge: {label}", None, None, None, spread(edge[label]), None, None) for label in edge]
+    large = behind[0] > 5 and min(behind[:3]) > 3
+    verdict: Verdict = "agrees" if large else "partly" if statistics.fmean(behind[:3]) > 0 else "differs"
     return Redone(
         "Table 2.4", "Retraining in the cloud over thin links, against retraining at the edge",
         "8 cameras, 4 GPUs, windows of 400 s: the cloud has 68.5 % over cellular links, 69.2 % over satellite, 71.2 % "
         "over two cellular ones; Ekya 77.8 %. To equal it, 5 to 10 times the uplink and 2 to 4 times the downlink are "
         "needed.",
-        "generated traces; a sample is 160 Mbit, a model 398 Mbit, as in the paper; training in the cloud takes no time "
-        "and always goes to the end; accuracy in %",
+        "generated traces; a sample is 160 Mbit, a model 398 Mbit, as in the paper; training in the cloud takes no "
+        "time and always goes to the end; accuracy in %",
         ("link", "Mbit/s up", "Mbit/s down", "s for all 8", "accuracy %", "times as fast to equal published",
          "to equal ours"),
         tuple(rows), verdict,
-        f"All cameras over one cellular link take {links[0].round_s(8):.0f} s (the paper: 432 s), more than a window, so "
-        "rounds slip. The paper's count sends all samples and then all models; models that come down while samples go "
-        f"up would take {links[3].round_s(8):.0f} s, and the cloud is then {behind[3]:.1f} points behind instead of "
-        f"{behind[0]:.1f}.",
+        f"All cameras over one cellular link take {links[0].round_s(8):.0f} s (the paper: 432 s), more than a window, "
+        "so rounds slip. The order is the paper's; the published scheduler at the edge leads the three links by "
+        + ", ".join(f"{b:.1f}" for b in behind[:3])
+        + " points, less than in the paper (9.3, 8.6, 6.6), because the cloud trains every model to the end for "
+        "nothing and the edge, with 0.25 devices a camera left, does not; so less bandwidth is needed to equal it, too. The "
+        "paper's count sends all samples and then all models; models that come down while samples go up would take "
+        f"{links[3].round_s(8):.0f} s over one cellular link, and the edge then leads by {behind[3]:.1f}.",
     )  # fmt: skip
 
 
 def cached(seeds: Sequence[int]) -> Redone:
     history, tested, count, gpus = 8, 4, 6, 4.0
     names = {
-        "classes": "class distribution", "labels": "best on the last window's labels", "any": "any", "oldest": "the first",
+        "classes": "class distribution", "labels": "best on the last window's labels", "any": "any",
+        "oldest": "the first",
     }  # fmt: skip
     values: dict[str, list[float]] = {}
     by_camera: dict[str, list[float]] = {n: [] for n in names}

@@ -185,9 +185,7 @@ def ended_or_nothing(trace: Trace) -> Trace:
     cameras = tuple(
         replace(
             camera,
-            windows={
-                n: replace(w, profiles=tuple(_late(p) for p in w.profiles)) for n, w in camera.windows.items()
-            },
+            windows={n: replace(w, profiles=tuple(_late(p) for p in w.profiles)) for n, w in camera.windows.items()},
         )
         for camera in trace.cameras
     )
