@@ -21,7 +21,8 @@ NOT_REDONE: Mapping[str, NotRedone] = {
     for e in (
         NotRedone("Figure 3.2", "Overview of Cilantro", "drawing", "A diagram."),
         NotRedone("Table 3.1", "Cilantro and related work", "drawing", "A list of properties of other systems."),
-        NotRedone("Figure 3.3", "The scheduler's and the client's parts", "drawing", "A diagram; docs/tenants.md has ours."),
+        NotRedone("Figure 3.3", "The scheduler's and the client's parts", "drawing", "A diagram; docs/tenants.md has "
+                                                                                     "ours."),
         NotRedone("Figure 3.6", "How a demand is recommended from bounds", "drawing",
                   "An illustration of equations 3.5 and 3.6, which benchmarks/cilantro_published.py follows."),
         NotRedone("Figure 3.7", "Profiles of the workloads", "device",
@@ -32,7 +33,8 @@ NOT_REDONE: Mapping[str, NotRedone] = {
                   "A set-up, its body missing from the text. The text around it names goals and kinds, which "
                   "benchmarks/cilantro_world.py takes; which job has which utility it does not: ours take turns."),
         NotRedone("Figure 3.8", "Query arrivals over a day", "data",
-                  "Arrivals of tweets, which are not published with it. Ours are generated: a slow rise and fall, short "
+                  "Arrivals of tweets, which are not published with it. Ours are generated: a slow rise and fall, "
+                  "short "
                   "noise and a burst."),
     )
 }  # fmt: skip
@@ -70,9 +72,11 @@ def two_users(seeds: Sequence[int]) -> Redone:
     good = all(abs(v - first.demand(1.0)) < 6 for v in learned.values())
     return Redone(
         "Figure 3.1", "Two users with different curves and goals on 100 CPUs",
-        "Goals of 120 and 62 queries/s are both met with 40 and 60 CPUs; equal shares leave the second at 59; the greatest "
+        "Goals of 120 and 62 queries/s are both met with 40 and 60 CPUs; equal shares leave the second at 59; the "
+        "greatest "
         "sum (about 212) is at about 64 and 36.",
-        "saturating curves through the numbers of the text (its curves are missing); learned: the last 30 minutes of two "
+        "saturating curves through the numbers of the text (its curves are missing); learned: the last 30 minutes of "
+        "two "
         "hours, mean over seeds; the second user's CPUs are all that the first has not",
         ("shares", "CPUs of user 1", "of user 2", "queries/s of user 1", "of user 2", "sum"), tuple(rows),
         "agrees" if good else "partly",
@@ -116,7 +120,8 @@ def fair_criteria() -> Redone:
                      round(min(1.0, float((mine / fair).min())), 2)))  # fmt: skip
     return Redone(
         "Figure 3.5", "Three criteria of fairness with known curves, three jobs, 60 CPUs",
-        "The jobs demand 150 CPUs together. Social welfare gives to those who gain most per CPU, egalitarian welfare to "
+        "The jobs demand 150 CPUs together. Social welfare gives to those who gain most per CPU, egalitarian welfare "
+        "to "
         "those who struggle, NJC leaves nobody worse than with an equal share.",
         "demands of 20, 40 and 90 CPUs (the paper's single demands are in the missing picture), linear utilities",
         ("criterion", "CPUs 1", "CPUs 2", "CPUs 3", "utility 1", "utility 2", "utility 3", "SW", "EW", "NJC"),

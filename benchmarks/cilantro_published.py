@@ -164,9 +164,7 @@ class PublishedCilantro:
             out[room[:spare]] += 1
         return tuple(int(x) for x in out)
 
-    def _no_complaints(
-        self, problem: SharingProblem, curves: Mapping[str, tuple[Floats, Floats]]
-    ) -> tuple[int, ...]:
+    def _no_complaints(self, problem: SharingProblem, curves: Mapping[str, tuple[Floats, Floats]]) -> tuple[int, ...]:
         """Recommended demands through the procedure."""
         for tenant in problem.tenants:
             low, high = curves[tenant.id]
@@ -219,9 +217,7 @@ class PublishedEndToEnd:
     def _place(self, problem: SharingProblem, steps: Floats, load: float) -> Floats:
         return np.asarray(steps * problem.granularity / problem.entitlements * self._load / load)
 
-    def _chosen(
-        self, problem: SharingProblem, held: Floats, load: float, rng: np.random.Generator
-    ) -> tuple[int, ...]:
+    def _chosen(self, problem: SharingProblem, held: Floats, load: float, rng: np.random.Generator) -> tuple[int, ...]:
         seen, values = np.array(self._rows), np.array(self._values)
         gram = _matern(seen, seen, self.LENGTH)
         inverse = np.linalg.inv(gram + self.RIDGE * np.eye(len(seen)))
@@ -245,9 +241,7 @@ class EpsilonGreedy(PublishedEndToEnd):
 
     name = "epsilon-greedy"
 
-    def _chosen(
-        self, problem: SharingProblem, held: Floats, load: float, rng: np.random.Generator
-    ) -> tuple[int, ...]:
+    def _chosen(self, problem: SharingProblem, held: Floats, load: float, rng: np.random.Generator) -> tuple[int, ...]:
         if rng.random() < 1 / 3:
             return _drawn(problem, rng)
         best = self._rows[int(np.argmax(self._values))] * problem.entitlements * load / self._load
