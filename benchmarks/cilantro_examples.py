@@ -34,8 +34,7 @@ NOT_REDONE: Mapping[str, NotRedone] = {
                   "benchmarks/cilantro_world.py takes; which job has which utility it does not: ours take turns."),
         NotRedone("Figure 3.8", "Query arrivals over a day", "data",
                   "Arrivals of tweets, which are not published with it. Ours are generated: a slow rise and fall, "
-                  "short "
-                  "noise and a burst."),
+                  "short noise and a burst."),
     )
 }  # fmt: skip
 
@@ -73,11 +72,9 @@ def two_users(seeds: Sequence[int]) -> Redone:
     return Redone(
         "Figure 3.1", "Two users with different curves and goals on 100 CPUs",
         "Goals of 120 and 62 queries/s are both met with 40 and 60 CPUs; equal shares leave the second at 59; the "
-        "greatest "
-        "sum (about 212) is at about 64 and 36.",
+        "greatest sum (about 212) is at about 64 and 36.",
         "saturating curves through the numbers of the text (its curves are missing); learned: the last 30 minutes of "
-        "two "
-        "hours, mean over seeds; the second user's CPUs are all that the first has not",
+        "two hours, mean over seeds; the second user's CPUs are all that the first has not",
         ("shares", "CPUs of user 1", "of user 2", "queries/s of user 1", "of user 2", "sum"), tuple(rows),
         "agrees" if good else "partly",
         f"Learning without a profile ends at {learned['published']:.1f} CPUs for the first user (published) and "
@@ -121,8 +118,7 @@ def fair_criteria() -> Redone:
     return Redone(
         "Figure 3.5", "Three criteria of fairness with known curves, three jobs, 60 CPUs",
         "The jobs demand 150 CPUs together. Social welfare gives to those who gain most per CPU, egalitarian welfare "
-        "to "
-        "those who struggle, NJC leaves nobody worse than with an equal share.",
+        "to those who struggle, NJC leaves nobody worse than with an equal share.",
         "demands of 20, 40 and 90 CPUs (the paper's single demands are in the missing picture), linear utilities",
         ("criterion", "CPUs 1", "CPUs 2", "CPUs 3", "utility 1", "utility 2", "utility 3", "SW", "EW", "NJC"),
         tuple(rows), "agrees",

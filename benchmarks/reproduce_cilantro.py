@@ -105,8 +105,8 @@ def best_baseline(measure: str, seeds: Sequence[int]) -> str:
 #: Why the published policies may be behind a baseline here.
 LOST = (
     "They are behind a baseline on {lost}. Minerva needs no model and is at its place within a few intervals, while "
-    "bounds as wide as a slope of 10 allows have to be narrowed for every job first, and the least of twenty optimistic "
-    "bounds is too hopeful; on the paper's cluster the utilities that Minerva reads were noisier. "
+    "bounds as wide as a slope of 10 allows have to be narrowed for every job first, and the least of twenty "
+    "optimistic bounds is too hopeful; on the paper's cluster the utilities that Minerva reads were noisier. "
 )
 
 
@@ -131,8 +131,8 @@ def own_measures(seeds: Sequence[int]) -> Redone:
     lost = ", ".join(f"{WORDS[o]} ({best_baseline(o, seeds)}, {-ahead[o]:.3f})" for o in OBJECTIVES if ahead[o] <= 0)
     return Redone(
         "Figure 3.9", "NJC fairness against welfare: each policy on its own measure, six hours",
-        "Cilantro's three policies come near the oracles on their own measures and are ahead of all nine baselines, also "
-        "of Minerva and Greedy-EW, which are made for egalitarian welfare.",
+        "Cilantro's three policies come near the oracles on their own measures and are ahead of all nine baselines, "
+        "also of Minerva and Greedy-EW, which are made for egalitarian welfare.",
         WORLD + "; NJC: baselines that use no more than equal shares are left out",
         ("measure", "equal shares", "oracle", "published Cilantro", "ours", "best baseline"), tuple(rows), verdict,
         "Of the oracle the published policies reach "
@@ -186,15 +186,13 @@ def by_job(seeds: Sequence[int]) -> Redone:
     return Redone(
         "Figure 3.11", "Utility of each of the 20 jobs, against equal shares",
         "With Cilantro-NJC a third of the jobs gain 1.2 to 3.7 times and the others lose next to nothing; SW and EW "
-        "make "
-        "some jobs worse off.",
+        "make some jobs worse off.",
         WORLD, ("policy", "jobs that gain 1.2 times or more", "largest gain (times)", "jobs that lose over 2 %",
                 "largest loss (times)"),
         tuple(rows), "agrees" if fine else "partly",
         f"With the published NJC policy {gained['published njc']:.0%} of the jobs gain 1.2 times or more, with ours "
         f"{gained['ours njc']:.0%}; the worst job keeps {least['published njc']:.0%} and {least['ours njc']:.0%} of "
-        f"its "
-        "utility with equal shares.",
+        "its utility with equal shares.",
     )  # fmt: skip
 
 
@@ -221,8 +219,7 @@ def lying(seeds: Sequence[int]) -> Redone:
     return Redone(
         "Figure 3.12", "A job (db16) that reports half or twice its performance",
         "Under NJC lying does not pay (half: less utility; twice: no more); under EW it gains by reporting less, "
-        "under SW "
-        "by reporting more.",
+        "under SW by reporting more.",
         f"{WORLD}; the first {LYING // HOUR} hours; the job's true utility",
         ("policy", "truth", "half", "twice", "half / truth", "twice / truth"), tuple(rows), verdict,
         f"{right} of the paper's three statements hold for the published policies here. A part of requests cannot be "
@@ -261,14 +258,12 @@ def services(seeds: Sequence[int]) -> Redone:
     return Redone(
         "Figure 3.13", "19 services of one application on 160 units: P99 over six hours",
         "Cilantro has a mean P99 of 525 ms, EvoAlg, the next best, 930 ms (0.57 times), equal shares about 2900 ms "
-        "(0.18 "
-        "times); epsilon-greedy explores too much to the end.",
+        "(0.18 times); epsilon-greedy explores too much to the end.",
         "19 generated services (queues with several servers, two paths), 160 units, intervals of 3 minutes; the "
         "hotel-reservation benchmark needs a cluster; P99 in ms, a world per seed",
         ("policy", "six hours", "hours 1 and 2", "hours 3 and 4", "hours 5 and 6"), tuple(rows), verdict,
         f"The published policy has {published / others[nearest]:.2f} times the P99 of the best of the paper's "
-        f"baselines "
-        f"here ({nearest}) and {published / others['equal shares']:.2f} times that of equal shares; ours "
+        f"baselines here ({nearest}) and {published / others['equal shares']:.2f} times that of equal shares; ours "
         f"{value['ours (e2e)'] / published:.2f} times that of the published one. A kernel over 19 shares at once knows "
         f"little after {ROUNDS} intervals; ours adds up one curve for each service.",
     )  # fmt: skip
@@ -292,8 +287,7 @@ def overhead(seeds: Sequence[int]) -> Redone:
         WORLD + "; CPU ms", ("policy for", "published, mean", "largest", "ours, mean", "largest (ours)"), tuple(rows),
         "agrees",
         "The published policies here optimise their bounds by a dynamic programme, which is much faster than the "
-        "paper's "
-        "evolutionary algorithm.",
+        "paper's evolutionary algorithm.",
     )  # fmt: skip
 
 
@@ -349,18 +343,14 @@ def blurred(seeds: Sequence[int]) -> Redone:
     return Redone(
         "Figure 3.14, right", "Errors in the confidence bounds, five synthetic users (NJC policy)",
         "With 5 to 50 % of noise on the bounds of learners and forecasters both welfares fall gracefully, and NJC "
-        "fairness "
-        "stays high.",
+        "fairness stays high.",
         "the paper's five logistic users, reports with a deviation of 0.2; units for three quarters of the median "
-        "demand "
-        "(the paper does not say how many); noise is on the published learner's bounds, and on our reports, as ours "
-        "has "
-        "no bounds of that kind to disturb",
+        "demand (the paper does not say how many); noise is on the published learner's bounds, and on our reports, as "
+        "ours has no bounds of that kind to disturb",
         ("noise", *(f"published: {WORDS[m]}" for m in OBJECTIVES), *(f"ours: {WORDS[m]}" for m in OBJECTIVES)),
         tuple(rows), "agrees" if max(drop[:2]) < 0.2 and seen[0.5][2] > 0.85 else "partly",
         f"From none to 50 % the published policy loses {drop[0]:.3f} of social and {drop[1]:.3f} of egalitarian "
-        f"welfare, "
-        f"and its NJC fairness is {seen[0.5][2]:.3f}.",
+        f"welfare, and its NJC fairness is {seen[0.5][2]:.3f}.",
     )  # fmt: skip
 
 

@@ -456,8 +456,7 @@ def cloud(seeds: Sequence[int]) -> Redone:
         + " points, less than in the paper (9.3, 8.6, 6.6), because the cloud trains every model to the end for "
         "nothing and the edge, with 0.25 devices a camera left, does not; so less bandwidth is needed to equal it, "
         "too. The paper's count sends all samples and then all models; models that come down while samples go up "
-        "would take "
-        f"{links[3].round_s(8):.0f} s over one cellular link, and the edge then leads by {behind[3]:.1f}.",
+        f"would take {links[3].round_s(8):.0f} s over one cellular link, and the edge then leads by {behind[3]:.1f}.",
     )  # fmt: skip
 
 
