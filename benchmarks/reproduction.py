@@ -196,6 +196,16 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
     return mean if least == most else f"{mean} ({least} to {most})"
 
 
+def judged(holds: bool, close: bool) -> Verdict:
+    """`holds`: the paper's conclusion (who wins) does; `close`: by about how much does too."""
+    return "agrees" if holds and close else "partly" if holds or close else "differs"
+
+
+def about(here: float, there: float) -> bool:
+    """Whether a number here is half to twice the paper's."""
+    return there / 2 <= here <= 2 * there
+
+
 def finish(done: Reproduction) -> None:
     """Prints the paper's section, writes its result, and writes the page from all results."""
     print("\n".join(_section(done)))
@@ -220,9 +230,12 @@ def page(done: Sequence[Reproduction]) -> str:
         "Made by `python -m benchmarks.reproduction` from `benchmarks/results/reproduce_*.json`; a test fails when it",
         "is not what these results give. Each section's command makes its result again, without a GPU, and this page.",
         "",
-        "*Agrees* means that the published algorithm, as implemented here, leads to the paper's conclusion (which wins,",
-        "by about how much) on our traces; *partly* and *differs* come with the reason. Ours is beside it everywhere,",
-        "also where it is worse. Absolute numbers are those of our traces and tables, not of the papers' machines.",
+        "*Agrees* means that the published algorithm, as implemented here, leads to the paper's conclusion on our "
+        "traces:",
+        "the same wins, by half to twice as much. *Partly* means that the same wins, by less or more than that, or "
+        "that",
+        "one of two conclusions holds; the reason is given. Ours is beside it everywhere, also where it is worse.",
+        "Absolute numbers are those of our traces and tables, not of the papers' machines.",
         "",
         *_summary(done),
     ]
