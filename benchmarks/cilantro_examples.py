@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from benchmarks.cilantro_published import PublishedCilantro
-from benchmarks.cilantro_world import REPORTS, Job, JobsWorld, play
+from benchmarks.cilantro_world import REPORTS, JobsWorld, SharedJob, play
 from benchmarks.reproduction import Cell, NotRedone, Redone
 from edge.core.tenants import TENANT_UTILITIES
 from scheduler.tenants.grid import no_complaints
@@ -41,8 +41,8 @@ NOT_REDONE: Mapping[str, NotRedone] = {
 #: Curves near the numbers that the text gives of Figure 3.1: user 1 has 120 queries/s with 40 CPUs, user 2 59 with 50
 #: and 62 with 60, and the greatest sum (about 212) is where they have about 64 and 36.
 USERS = (
-    Job("U1", TenantGoal("throughput", 120.0), 176.0, 34.5, 1.0, 1.0, False),
-    Job("U2", TenantGoal("throughput", 62.0), 68.1, 24.8, 1.0, 0.6, False),
+    SharedJob("U1", TenantGoal("throughput", 120.0), 176.0, 34.5, 1.0, 1.0, False),
+    SharedJob("U2", TenantGoal("throughput", 62.0), 68.1, 24.8, 1.0, 0.6, False),
 )
 
 

@@ -42,7 +42,7 @@ UTILITIES = ("linear", "sqrt", "quadratic")
 
 
 @dataclass(frozen=True)
-class Job:
+class SharedJob:
     """A job of the world: performance is `top` x (1 - exp(-(x / knee)^steep)) of x, its units over its load (1 in the
     mean); `noise` is a report's standard deviation. `load_matters` False: the load is 1."""
 
@@ -67,7 +67,7 @@ class Job:
 class JobsWorld:
     """Jobs, and their loads (jobs, rounds x REPORTS)."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[SharedJob, ...]
     loads: Floats
     units: int = UNITS
     seed: int = 0
@@ -134,7 +134,7 @@ class JobsWorld:
 
 
 @dataclass
-class Play:
+class JobsPlay:
     """What came of a play by interval: MEASURES, utilities and units of each job; and CPU seconds per decision."""
 
     scores: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -177,16 +177,16 @@ def jobs_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
             goal = TenantGoal("within_slo" if serves else "throughput", slo, UTILITIES[(len(jobs) + n) % 3])  # type: ignore[arg-type]
             top = 1.0 if serves else FASTEST
             knee = size * float(np.exp(rng.normal(0.0, 0.25)))
-            jobs.append(Job(f"{kind}{n}", goal, top, knee, steep, 0.02 if serves else 11.0, serves))
+            jobs.append(SharedJob(f"{kind}{n}", goal, top, knee, steep, 0.02 if serves else 11.0, serves))
             loads.append(shared if serves else np.ones_like(shared))
             wants.append(jobs[-1].demand(1.0))
     stretch = DEMANDED / sum(wants)
-    scaled = tuple(Job(j.id, j.goal, j.top, j.knee * stretch, j.steep, j.noise, j.load_matters) for j in jobs)
+    scaled = tuple(SharedJob(j.id, j.goal, j.top, j.knee * stretch, j.steep, j.noise, j.load_matters) for j in jobs)
     return JobsWorld(scaled, np.array(loads), seed=seed)
 
 
 @dataclass(frozen=True)
-class LogisticJob(Job):
+class LogisticJob(SharedJob):
     """A job of the paper's synthetic experiment: performance is logistic in units over load, moved by `knee`."""
 
     def performance(self, units: Floats, load: float) -> Floats:
@@ -215,10 +215,10 @@ def play(
     lies: Mapping[str, float] | None = None,
     blur: float = 0.0,
     rounds: int | None = None,
-) -> Play:
+) -> JobsPlay:
     """A policy in the loop. `lies`: jobs whose reports are multiplied; `blur`: so much more noise in all reports, as a
     part of the performance; `rounds`: only so many."""
-    problem, rng, out = world.problem(declared), np.random.default_rng([world.seed, 3]), Play()
+    problem, rng, out = world.problem(declared), np.random.default_rng([world.seed, 3]), JobsPlay()
     lies = lies or {}
     answer = policy.begin(problem, world.seed)
     for round_ in range(world.rounds if rounds is None else rounds):
@@ -241,16 +241,18 @@ def play(
     return out
 
 
-def _report(job: Job, units: float, load: float, lie: float, blur: float, rng: np.random.Generator) -> IntervalReport:
+def _report(
+    job: SharedJob, units: float, load: float, lie: float, blur: float, rng: np.random.Generator
+) -> IntervalReport:
     true = float(job.performance(np.array([units]), load)[0])
     seen = lie * (true + job.noise * rng.normal() + blur * true * rng.normal())
     most = 1.0 if job.goal.capped else math.inf
     return IntervalReport(load, min(most, max(0.0, seen)), units, INTERVAL_S / REPORTS)
 
 
-def oracle_play(world: JobsWorld, objective: str) -> Play:
+def oracle_play(world: JobsWorld, objective: str) -> JobsPlay:
     """The oracle, which moves at once."""
-    out = Play()
+    out = JobsPlay()
     for round_ in range(world.rounds):
         held = world.oracle(objective, round_)
         out.scores.append(world.scores(held, round_))

@@ -65,7 +65,7 @@ class UniformParts:
 
 
 @dataclass
-class Timed:
+class TimedPlanner:
     """A planner whose CPU seconds per plan are kept."""
 
     plan: PlanFunction
@@ -130,7 +130,7 @@ SLOT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Link:
+class CloudLink:
     """A network between the edge and the cloud: Mbit/s up and down. `duplex`: models come down while samples go up;
     else, as the paper counts, all samples go up first and then all models come down."""
 
@@ -139,7 +139,7 @@ class Link:
     down: float
     duplex: bool = False
 
-    def faster(self, times: float) -> Link:
+    def faster(self, times: float) -> CloudLink:
         """The same link, so many times as fast in both directions."""
         return replace(self, up=self.up * times, down=self.down * times)
 
@@ -157,7 +157,7 @@ class Link:
         return tuple(out)
 
 
-def cloud_accuracy(trace: Trace, cameras: Sequence[DriftCamera], link: Link) -> SimulationResult:
+def cloud_accuracy(trace: Trace, cameras: Sequence[DriftCamera], link: CloudLink) -> SimulationResult:
     """Retraining in the cloud as retrainings that cost no device here and come late.
 
     A round takes the newest finished window's samples as soon as the link is free; every model is trained to the end.

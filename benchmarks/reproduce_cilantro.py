@@ -19,8 +19,8 @@ from benchmarks.cilantro_published import EpsilonGreedy, PublishedCilantro, Publ
 from benchmarks.cilantro_world import (
     MEASURES,
     ROUNDS,
+    JobsPlay,
     JobsWorld,
-    Play,
     best_services,
     jobs_world,
     logistic_world,
@@ -57,7 +57,7 @@ def world(seed: int) -> JobsWorld:
 
 
 @cache
-def played(name: str, seed: int) -> Play:
+def played(name: str, seed: int) -> JobsPlay:
     """A policy's six hours; "oracle" and an objective: with known curves."""
     kind, _, objective = name.partition(" ")
     return oracle_play(world(seed), objective) if kind == "oracle" else play(world(seed), policy_of(name))

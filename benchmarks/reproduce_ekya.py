@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.bench_replay import held_out_front
 from benchmarks.ekya_alternatives import (
-    Link,
-    Timed,
+    CloudLink,
+    TimedPlanner,
     UniformParts,
     alone,
     as_followed,
@@ -351,10 +351,10 @@ def quantum(seeds: Sequence[int]) -> Redone:
         thief, relay, seconds, ours = [], [], [], []
         for seed in seeds:
             trace = drift_trace(drift_cameras(seed, 10, 2), 2.0, seed=seed, estimate_error=ERROR, delta=delta)
-            plan = Timed(alone(ThiefPolicy()))
+            plan = TimedPlanner(alone(ThiefPolicy()))
             thief.append(mean_of(replay(trace, PUBLISHED, plan)))
             seconds += plan.seconds
-            followed = Timed(as_followed())
+            followed = TimedPlanner(as_followed())
             relay.append(mean_of(replay(trace, OURS, followed)))
             ours += followed.seconds
         by_delta[delta], times[delta] = thief, max(seconds)
@@ -408,8 +408,8 @@ def robustness(seeds: Sequence[int]) -> Redone:
 
 def cloud(seeds: Sequence[int]) -> Redone:
     links = (
-        Link("cellular", 5.1, 17.5), Link("satellite", 8.5, 15.0), Link("cellular (2x)", 10.2, 35.0),
-        Link("cellular, both ways at once", 5.1, 17.5, duplex=True),
+        CloudLink("cellular", 5.1, 17.5), CloudLink("satellite", 8.5, 15.0), CloudLink("cellular (2x)", 10.2, 35.0),
+        CloudLink("cellular, both ways at once", 5.1, 17.5, duplex=True),
     )  # fmt: skip
     edge: dict[str, list[float]] = {PUBLISHED: [], OURS: []}
     worlds = {}
@@ -420,10 +420,10 @@ def cloud(seeds: Sequence[int]) -> Redone:
             edge[label].append(mean_of(replay(trace, label)))
     own = {s: drift_cameras(s, 8, WINDOWS, 400.0) for s in seeds}
 
-    def cloudy(link: Link) -> list[float]:
+    def cloudy(link: CloudLink) -> list[float]:
         return [mean_of(cloud_accuracy(worlds[s], own[s], link), slots_from(own[s], 2)) for s in seeds]
 
-    def needed(link: Link, target: Sequence[float]) -> float | None:
+    def needed(link: CloudLink, target: Sequence[float]) -> float | None:
         for times in (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0):
             if lead(cloudy(link.faster(times)), target) >= 0:
                 return times

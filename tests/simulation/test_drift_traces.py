@@ -8,7 +8,15 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.ekya_alternatives import Link, UniformParts, alone, cached_accuracy, cloud_accuracy, mean_of, slots_from
+from benchmarks.ekya_alternatives import (
+    CloudLink,
+    UniformParts,
+    alone,
+    cached_accuracy,
+    cloud_accuracy,
+    mean_of,
+    slots_from,
+)
 from edge.core.errors import InvalidValue
 from edge.simulation.drift_traces import CONFIGS, drift_cameras, drift_trace, ended_or_nothing
 from edge.simulation.simulator import simulate
@@ -80,12 +88,12 @@ def test_wrong_worlds_are_refused() -> None:
 
 
 def test_the_cloud_s_links_carry_what_the_paper_counts_and_a_fast_link_is_as_good_as_training_at_once() -> None:
-    assert Link("cellular", 5.1, 17.5).round_s(8) == pytest.approx(432, abs=2)
+    assert CloudLink("cellular", 5.1, 17.5).round_s(8) == pytest.approx(432, abs=2)
     cameras = drift_cameras(0, 2, 4, 400.0)
     trace = drift_trace(cameras, 2.0)
     slow, fast = (
         mean_of(cloud_accuracy(trace, cameras, link), slots_from(cameras, 2))
-        for link in (Link("slow", 0.4, 1.5), Link("fast", 1e5, 1e5))
+        for link in (CloudLink("slow", 0.4, 1.5), CloudLink("fast", 1e5, 1e5))
     )
     at_once = 100 * float(np.mean([c.goals[w - 1, w] for c in cameras for w in (2, 3, 4)]))
     assert slow < fast - 1
