@@ -60,7 +60,12 @@ async def soak(minutes: float, seed: int, cameras: int, folder: Path, say: Calla
             first_s, load_began = now(), os.getloadavg()[1]
             say(f"{first_s:.0f} s: all answers; {minutes:g} minutes begin")
             planned = steps(seed, place.cameras, 20, place.possible)
-            await _faults(acts, planned, first_s + minutes * 60.0, now, say)
+            doing = asyncio.create_task(_faults(acts, planned, first_s + minutes * 60.0, now, say))
+            await asyncio.wait({doing, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():  # nobody watches any more: what was done since says nothing
+                doing.cancel()
+                await watching
+            await doing
             kept = await _drained(place, watcher, now)
             ended_s = now()
         finally:
