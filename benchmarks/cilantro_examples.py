@@ -74,7 +74,7 @@ def two_users(seeds: Sequence[int]) -> Redone:
         "Goals of 120 and 62 queries/s are both met with 40 and 60 CPUs; equal shares leave the second at 59; the "
         "greatest sum (about 212) is at about 64 and 36.",
         "saturating curves through the numbers of the text (its curves are missing); learned: the last hour of "
-        "two hours, mean over seeds; the second user's CPUs are all that the first has not",
+        "four hours, mean over seeds; the second user's CPUs are all that the first has not",
         ("shares", "CPUs of user 1", "of user 2", "queries/s of user 1", "of user 2", "sum"), tuple(rows),
         "agrees" if good else "partly",
         f"Learning without a profile ends at {learned['published']:.1f} CPUs for the first user (published) and "
