@@ -38,8 +38,8 @@ NOT_REDONE: Mapping[str, NotRedone] = {
     )
 }  # fmt: skip
 
-#: Curves through the numbers that the text gives of Figure 3.1: user 1 has 120 queries/s with 40 CPUs, user 2 59 with 50
-#: and 62 with 60, and the greatest sum (about 212) is where they have about 64 and 36.
+#: Curves through the numbers that the text gives of Figure 3.1: user 1 has 120 queries/s with 40 CPUs, user 2 59 with
+#: 50 and 62 with 60, and the greatest sum (about 212) is where they have about 64 and 36.
 USERS = (
     SharedJob("U1", TenantGoal("throughput", 120.0), 166.0, 35.26, 1.98, 1.0, False),
     SharedJob("U2", TenantGoal("throughput", 62.0), 68.1, 24.8, 1.0, 0.6, False),

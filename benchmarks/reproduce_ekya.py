@@ -156,10 +156,10 @@ def by_cameras(seeds: Sequence[int]) -> Redone:
         ("GPUs", "cameras", *UNIFORM, "uniform, Config 2, free shares handed on", PUBLISHED, OURS, "ours - published"),
         tuple(rows), verdict,
         f"The published scheduler's lead over the best uniform baseline: {said}; over the worst one up to "
-        f"{max(worst):.1f} points. The baselines keep their split all window long, as the paper says; one that hands free "
-        f"shares on is behind by {min(handed):.1f} to {max(handed):.1f} points only. The best baseline of a setting "
-        "(chosen afterwards) has a large part for inference and a cheap configuration where GPUs are few. Ours is behind "
-        f"the published scheduler in {sum(x < -0.05 for x in behind)} of {len(behind)} settings and ahead by up to "
+        f"{max(worst):.1f} points. The baselines keep their split all window long, as the paper says; one that hands "
+        f"free shares on is behind by {min(handed):.1f} to {max(handed):.1f} points only. The best baseline of a setting "
+        "(chosen afterwards) has a large part for inference and a cheap configuration where GPUs are few. Ours is "
+        f"behind the published scheduler in {sum(x < -0.05 for x in behind)} of {len(behind)} settings and ahead by up to "
         f"{max(behind):.1f} points.",
     )  # fmt: skip
 
@@ -220,7 +220,8 @@ def by_gpus(seeds: Sequence[int]) -> Redone:
         GENERATED + "; accuracy in %; 8 and 16 GPUs were played by the baselines alone",
         ("GPUs", *UNIFORM, "the best of them per seed", PUBLISHED, OURS), tuple(rows), verdict,
         f"To reach what the published scheduler has with 4 GPUs ({top:.1f} %), the best uniform baseline needs "
-        f"{words(needs)} GPUs (the paper: more than 16); to reach ours with 4 ({statistics.fmean(relay[4.0]):.1f} %), {words(needs_ours)}. With "
+        f"{words(needs)} GPUs (the paper: more than 16); to reach ours with 4 "
+        f"({statistics.fmean(relay[4.0]):.1f} %), {words(needs_ours)}. With "
         "16 GPUs and 8 cameras no share is missing any more: what is left of the gap is the fixed configuration.",
     )  # fmt: skip
 
@@ -324,8 +325,8 @@ def components(seeds: Sequence[int]) -> Redone:
         "Points lost with 1, 2 and 4 GPUs: fixed resources " + ", ".join(f"{x:.1f}" for x in res)
         + "; fixed configuration " + ", ".join(f"{x:.1f}" for x in con)
         + ". Fair shares that are handed on when a retraining ends lose " + ", ".join(f"{x:.1f}" for x in fair)
-        + ": stealing itself gains next to nothing here, where cameras are alike; what FixedRes loses is that it keeps its "
-        "split.",
+        + ": stealing itself gains next to nothing here, where cameras are alike; what FixedRes loses is that it keeps "
+        "its split.",
     )  # fmt: skip
 
 
@@ -354,8 +355,8 @@ def window_lengths(seeds: Sequence[int]) -> Redone:
         ("window s", "nothing retrained", PUBLISHED, OURS), tuple(rows), shape,
         f"The published scheduler gains most with windows of {top:g} s: {curve[top]:+.1f} points over no retraining, "
         f"with 10 s {curve[10.0]:+.1f}, with 600 s {curve[600.0]:+.1f}. The cheapest generated "
-        "configuration costs less than a device second, so some retrainings end within 10 s; ours keeps the part that is "
-        "done, too. The fall with long windows is that models are "
+        "configuration costs less than a device second, so some retrainings end within 10 s; ours keeps the part that "
+        "is done, too. The fall with long windows is that models are "
         "older (and what a small model can hold, which is part of the generator).",
     )  # fmt: skip
 
