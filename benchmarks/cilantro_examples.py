@@ -38,8 +38,8 @@ NOT_REDONE: Mapping[str, NotRedone] = {
     )
 }  # fmt: skip
 
-#: Curves through the numbers that the text gives of Figure 3.1: user 1 has 120 queries/s with 40 CPUs, user 2 59 with 50
-#: and 62 with 60, and the greatest sum (about 212) is where they have about 64 and 36.
+#: Curves through the numbers that the text gives of Figure 3.1: user 1 has 120 queries/s with 40 CPUs, user 2 59 with
+#: 50 and 62 with 60, and the greatest sum (about 212) is where they have about 64 and 36.
 USERS = (
     SharedJob("U1", TenantGoal("throughput", 120.0), 166.0, 35.26, 1.98, 1.0, False),
     SharedJob("U2", TenantGoal("throughput", 62.0), 68.1, 24.8, 1.0, 0.6, False),
@@ -73,8 +73,8 @@ def two_users(seeds: Sequence[int]) -> Redone:
         "Figure 3.1", "Two users with different curves and goals on 100 CPUs",
         "Goals of 120 and 62 queries/s are both met with 40 and 60 CPUs; equal shares leave the second at 59; the "
         "greatest sum (about 212) is at about 64 and 36.",
-        "saturating curves through the numbers of the text (its curves are missing); learned: the last 30 minutes of "
-        "two hours, mean over seeds; the second user's CPUs are all that the first has not",
+        "saturating curves through the numbers of the text (its curves are missing); learned: the last hour of "
+        "four hours, mean over seeds; the second user's CPUs are all that the first has not",
         ("shares", "CPUs of user 1", "of user 2", "queries/s of user 1", "of user 2", "sum"), tuple(rows),
         "agrees" if good else "partly",
         f"Learning without a profile ends at {learned['published']:.1f} CPUs for the first user (published) and "

@@ -190,7 +190,7 @@ class PublishedEndToEnd:
 
     name = "cilantro-e2e"
     #: Candidates per round, and the length of the kernel in equal shares.
-    CANDIDATES, LENGTH, RIDGE = 400, 1.5, 0.02
+    CANDIDATES, LENGTH, RIDGE = 100, 1.5, 0.02
 
     def __init__(self) -> None:
         self._rows: list[Floats] = []

@@ -47,9 +47,9 @@ OBJECTIVES = ("sw", "ew", "njc")
 WORDS = {"sw": "social welfare", "ew": "egalitarian welfare", "njc": "NJC fairness", "useful": "useful"}
 BASELINES = ("fair", "evo-sw", "evo-ew", "greedy-ew", "ernest", "quasar", "minerva", "parties", "miad")
 #: Intervals of an hour, and of the plays in which a job lies.
-HOUR, LYING, SHORT = 20, 40, 60
+HOUR, LYING, SHORT = 15, 30, 45
 WORLD = (
-    "20 generated jobs on 1000 units, six hours in intervals of 3 minutes (the paper: 2), demand 1637 units in the "
+    "20 generated jobs on 1000 units, six hours in intervals of 4 minutes (the paper: 2), demand 1637 units in the "
     "median; a world per seed"
 )
 
@@ -269,7 +269,7 @@ def services(seeds: Sequence[int]) -> Redone:
         "Figure 3.13", "19 services of one application on 160 units: P99 over six hours",
         "Cilantro has a mean P99 of 525 ms, EvoAlg, the next best, 930 ms (0.57 times), equal shares about 2900 ms "
         "(0.18 times); epsilon-greedy explores too much to the end.",
-        "19 generated services (queues with several servers, two paths), 160 units, intervals of 3 minutes; the "
+        "19 generated services (queues with several servers, two paths), 160 units, intervals of 4 minutes; the "
         "hotel-reservation benchmark needs a cluster; P99 in ms, a world per seed",
         ("policy", "six hours", "hours 1 and 2", "hours 3 and 4", "hours 5 and 6"), tuple(rows), verdict,
         f"The published policy has {published / others[nearest]:.2f} times the P99 of the best of the paper's "

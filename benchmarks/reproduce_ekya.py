@@ -156,11 +156,11 @@ def by_cameras(seeds: Sequence[int]) -> Redone:
         ("GPUs", "cameras", *UNIFORM, "uniform, Config 2, free shares handed on", PUBLISHED, OURS, "ours - published"),
         tuple(rows), verdict,
         f"The published scheduler's lead over the best uniform baseline: {said}; over the worst one up to "
-        f"{max(worst):.1f} points. The baselines keep their split all window long, as the "
-        f"paper says; one that hands free shares on is behind by {min(handed):.1f} to {max(handed):.1f} points only: "
-        "most of the lead is that. The best baseline per setting (chosen afterwards) has a good part for inference and "
-        f"a cheap configuration. Ours is behind the published scheduler in {sum(x < -0.05 for x in behind)} of "
-        f"{len(behind)} settings, by up to {max(0.0, -min(behind)):.1f} points.",
+        f"{max(worst):.1f} points. The baselines keep their split all window long, as the paper says; one that hands "
+        f"free shares on is behind by {min(handed):.1f} to {max(handed):.1f} points only. The best baseline of a "
+        "setting (chosen afterwards) has a large part for inference and a cheap configuration where GPUs are few. Ours is "
+        f"behind the published scheduler in {sum(x < -0.05 for x in behind)} of {len(behind)} settings and ahead by up "
+        f"to {max(behind):.1f} points.",
     )  # fmt: skip
 
 
@@ -220,7 +220,8 @@ def by_gpus(seeds: Sequence[int]) -> Redone:
         GENERATED + "; accuracy in %; 8 and 16 GPUs were played by the baselines alone",
         ("GPUs", *UNIFORM, "the best of them per seed", PUBLISHED, OURS), tuple(rows), verdict,
         f"To reach what the published scheduler has with 4 GPUs ({top:.1f} %), the best uniform baseline needs "
-        f"{words(needs)} GPUs; to reach ours with 4 ({statistics.fmean(relay[4.0]):.1f} %), {words(needs_ours)}. With "
+        f"{words(needs)} GPUs (the paper: more than 16); to reach ours with 4 "
+        f"({statistics.fmean(relay[4.0]):.1f} %), {words(needs_ours)}. With "
         "16 GPUs and 8 cameras no share is missing any more: what is left of the gap is the fixed configuration.",
     )  # fmt: skip
 
@@ -324,8 +325,8 @@ def components(seeds: Sequence[int]) -> Redone:
         "Points lost with 1, 2 and 4 GPUs: fixed resources " + ", ".join(f"{x:.1f}" for x in res)
         + "; fixed configuration " + ", ".join(f"{x:.1f}" for x in con)
         + ". Fair shares that are handed on when a retraining ends lose " + ", ".join(f"{x:.1f}" for x in fair)
-        + ": stealing itself gains little where cameras are alike, and what FixedRes loses is that its split is kept. "
-        "With few GPUs the cheap fixed configuration is near the right one, so what it costs shows with more.",
+        + ": stealing itself gains next to nothing here, where cameras are alike; what FixedRes loses is that it keeps "
+        "its split.",
     )  # fmt: skip
 
 
@@ -345,15 +346,17 @@ def window_lengths(seeds: Sequence[int]) -> Redone:
         curve[length] = lead(values[PUBLISHED], values["no"])
         rows.append((f"{length:g}", spread(values["no"]), spread(values[PUBLISHED]), spread(values[OURS])))
     top = max(curve, key=lambda k: curve[k])
-    shape = curve[10.0] < 0.5 * curve[top] and top not in (10.0, 600.0)
+    shape = judged(top not in (10.0, 600.0), curve[10.0] < 2)
     return Redone(
         "Figure 2.10b", "Accuracy by length of the window, 4 cameras, 1 GPU",
         "Windows of 10 s are no better than no retraining; accuracy rises quickly with longer ones, then falls slowly, "
         "as a small model cannot hold all that a long window shows.",
         "generated traces: the same scenes cut into windows of each length; accuracy in % from 600 s to 1200 s",
-        ("window s", "nothing retrained", PUBLISHED, OURS), tuple(rows), "agrees" if shape else "partly",
+        ("window s", "nothing retrained", PUBLISHED, OURS), tuple(rows), shape,
         f"The published scheduler gains most with windows of {top:g} s: {curve[top]:+.1f} points over no retraining, "
-        f"with 10 s {curve[10.0]:+.1f}, with 600 s {curve[600.0]:+.1f}. The fall with long windows is that models are "
+        f"with 10 s {curve[10.0]:+.1f}, with 600 s {curve[600.0]:+.1f}. The cheapest generated "
+        "configuration costs less than a device second, so some retrainings end within 10 s; ours keeps the part that "
+        "is done, too. The fall with long windows is that models are "
         "older (and what a small model can hold, which is part of the generator).",
     )  # fmt: skip
 
