@@ -6,7 +6,7 @@
 `game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
 five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
 whole device and on half of it, at rates up to the largest at which the even split has a plan; each plan is replayed
-with requests that come evenly (pipeline_box_replay). Rates: the largest at which there is a plan on four devices,
+with requests that come evenly (edge.simulation.pipeline_world). Rates: the largest at which there is a plan on four devices,
 upwards in steps of 10 requests/s until three in a row have none. The even split is planned by `mosaic`, as the
 appliance does. Every plan is judged with interference and without tolerance by the law of `scheduler.joint.law`; the
 independent checker judges shares, interference and rates. Queues: `traffic` at 100 ms beside `archive`, which asks two
@@ -34,7 +34,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.pipeline_box_replay import REQUESTS, replayed
+from edge.simulation.pipeline_world import REQUESTS, replayed
 from benchmarks.scripts import load_script
 from edge.core.applications import LENT
 from edge.core.serving import DeviceTable, ServingPlan

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.pipeline_replay import late_share
+from edge.simulation.pipeline_queues import late_share
 from benchmarks.pipeline_workloads import workloads
 from benchmarks.scripts import load_script
 from edge.core.pipelines import PipelinePlan, PipelineProblem, problems_of

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from serving_problems import NAMES, tables
 
 from benchmarks.bench_pipeline_box import entrance, traffic
-from benchmarks.pipeline_box_replay import replayed
+from edge.simulation.pipeline_world import replayed
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
