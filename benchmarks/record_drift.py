@@ -90,9 +90,7 @@ class DriftRecorder:
             kept_out += data.held_out
         return RecordedCamera(camera.name, inference, frozen, windows, frozen_people=people)
 
-    def _frozen(
-        self, camera: BenchCamera, plain: Sequence[Detections]
-    ) -> tuple[dict[int, float], dict[int, float]]:
+    def _frozen(self, camera: BenchCamera, plain: Sequence[Detections]) -> tuple[dict[int, float], dict[int, float]]:
         """The download's accuracy by window, with the least score that was best on the windows before."""
         frozen, people = {}, {}
         for number, window in enumerate(camera.windows, start=1):
@@ -218,9 +216,7 @@ def main() -> None:
             if (wanted and path.stem not in wanted) or path.stem in [c.id for c in done]:
                 continue
             began = time.process_time()
-            camera = read_camera(
-                path, mapped, label_score, bikes, Path(folder), args.cache, WINDOWS * args.pictures
-            )
+            camera = read_camera(path, mapped, label_score, bikes, Path(folder), args.cache, WINDOWS * args.pictures)
             labelling_s = label_seconds(mapped, camera) * args.pictures
             done.append(rounded(recorder.record(camera, labelling_s)))
             trace = Trace(

@@ -51,8 +51,8 @@ class TenantResult:
 
 @dataclass(frozen=True)
 class BoxResult:
-    """One run of a box; None for parts that it does not have. `welfare`: the tenants' mean utility, `least`: that of the
-    tenant worst off."""
+    """One run of a box; None for parts that it does not have. `welfare`: the tenants' mean utility, `least`: that of
+    the tenant worst off."""
 
     windows: SimulationResult | None
     serving: ServingResult | None
@@ -103,9 +103,7 @@ class Box:
             if not alone and windows.num_gpus > 1.0:
                 raise InvalidValue("num_gpus", windows.num_gpus, "at most 1 in a box with served models: one device")
             self._capacity = windows.num_gpus if alone else trace.capacity
-            self._windows = Simulator(
-                windows, policies.window, plan or planner(self._caps), on_measured=self._measured
-            )
+            self._windows = Simulator(windows, policies.window, plan or planner(self._caps), on_measured=self._measured)
         self._serving: ServingWorld | None = None
         if trace.serving is not None:
             self._serving = ServingWorld(trace.serving, policies.planning, seed, self._caps, self._reserved)
@@ -201,7 +199,7 @@ class Box:
             cameras={c.id: _camera(c.id) for c in (() if windows is None else windows.cameras)},
             golden=SimpleNamespace(teacher=""),
             controller=controller,
-            usage=lambda: [],
+            usage=list,
             dispatch=self._dispatch,
             complaints=SimpleNamespace(add=_complain),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=1.0 if windows is None else windows.window_s)),
@@ -246,7 +244,7 @@ class SharingRecord:
 def simulate_box(
     trace: BoxTrace, policies: BoxPolicies | None = None, *, seed: int = 0, plan: PlanFunction | None = None
 ) -> BoxResult:
-    """Play a box's trace. The same seed gives the same result. Raises InvalidValue for a trace that cannot be played."""
+    """Play a box's trace; the same seed gives the same result. Raises InvalidValue if it cannot be played."""
 
     async def work() -> BoxResult:
         return await Box(trace, policies or BoxPolicies(), seed, plan).run()

@@ -6,6 +6,7 @@ name. Recorded shares and performances of tenants are there to compare with; a s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,8 @@ class SharingTrace:
 
 @dataclass(frozen=True)
 class BoxTrace:
-    """A box over a time that all its parts begin together. `capacity`: the share (0-1) of the device that cameras, their
-    retraining and served models have together."""
+    """A box over a time that all its parts begin together. `capacity`: the share (0-1) of the device that cameras,
+    their retraining and served models have together."""
 
     name: str
     windows: Trace | None = None
@@ -114,10 +115,11 @@ def read_box(path: Path) -> BoxTrace:
     return BoxTrace.from_json(read_document(path))
 
 
-def _tenant(value: dict[str, Any], at: str) -> Tenant:
+def _tenant(value: Mapping[str, Any], at: str) -> Tenant:
     objective = _built(TenantObjective, required(value, "objective", at), f"{at}.objective")
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "objective"}
-    return _built(Tenant, plain | {"objective": objective}, at)
+    tenant: Tenant = _built(Tenant, plain | {"objective": objective}, at)
+    return tenant
 
 
 def _built(kind: Any, value: Any, at: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,9 @@ class ServedRecord:
         for name in ("missed", "p50_ms", "p99_ms"):
             given = len(getattr(self, name))
             if given not in (0, len(self.arrived)):
-                raise InvalidValue(f"{at}.{name}", given, f"as many values as of arrived ({len(self.arrived)}), or none")
+                raise InvalidValue(
+                    f"{at}.{name}", given, f"as many values as of arrived ({len(self.arrived)}), or none"
+                )
 
     def to_json(self) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -95,7 +98,7 @@ class ServingTrace:
         )
 
 
-def _record(value: dict[str, Any], at: str) -> ServedRecord:
+def _record(value: Mapping[str, Any], at: str) -> ServedRecord:
     checks.known_keys(f"{at}.", value, {"name", "slo_ms", "priority", "arrived", "missed", "p50_ms", "p99_ms"})
 
     def numbers(key: str) -> list[float]:

@@ -1,8 +1,8 @@
 """Served models under the appliance's own front, reorganiser and planner, in virtual time.
 
 Everything that decides is the product's: the front with its queues, batches and deadlines (`edge.serving.front`), the
-reorganiser that turns its reports into gpu-lets, the planner and the shares that it may take. Executors are simulated: a
-batch takes as long as the device's table says for its size and share, beside its planned neighbours. Drift of live
+reorganiser that turns its reports into gpu-lets, the planner and the shares that it may take. Executors are simulated:
+a batch takes as long as the device's table says for its size and share, beside its planned neighbours. Drift of live
 latencies from the table is not modelled, so nothing watches it.
 """
 
@@ -121,8 +121,8 @@ class ServingResult:
 
 
 class ServingWorld:
-    """The served models of a box; made inside of a virtual loop. `reserve(share)` hears what belongs to serving. Has the
-    parts of `edge.runtime.serving.ServingRuntime` that tenants' shares are decided by."""
+    """The served models of a box; made inside of a virtual loop. `reserve(share)` hears what belongs to serving. Has
+    the parts of `edge.runtime.serving.ServingRuntime` that tenants' shares are decided by."""
 
     def __init__(
         self,
@@ -144,7 +144,9 @@ class ServingWorld:
         self.tables.use(self._table)
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
         for record in trace.models:
-            self.models.offers[record.name] = Offer(record.name, "offered", version=_version(record, record.arrived[0] / trace.interval_s))
+            self.models.offers[record.name] = Offer(
+                record.name, "offered", version=_version(record, record.arrived[0] / trace.interval_s)
+            )
         self.shares = ServingShares(clock, send, self._reserved, lambda: self.planning)
         self.front: Any = SimpleNamespace(up=True)
         self._front = Front(
@@ -317,11 +319,10 @@ def simulate_serving(
 
 
 def _version(record: ServedRecord, first_rate: float) -> ServedVersion:
-    rate = first_rate
     specs = (_SPEC,)
     return ServedVersion(
         record.name, "1", "", "identity", specs, (TensorSpec("y", "FP32", (-1, 1)),), record.slo_ms,
-        digest=record.name, priority=record.priority, rate=rate,
+        digest=record.name, priority=record.priority, rate=first_rate,
     )  # fmt: skip
 
 

@@ -52,8 +52,8 @@ class CameraWindowResult:
 @dataclass(frozen=True)
 class SimulationResult:
     """One policy on one trace. `mean_accuracy` is over cameras and windows from the second one on (the first has
-    nothing to retrain on). `estimates` counts uses of each rule that stands in for a measurement. `mean_people`: against
-    people's labels, over the cameras that have them (None: none has)."""
+    nothing to retrain on). `estimates` counts uses of each rule that stands in for a measurement. `mean_people`:
+    against people's labels, over the cameras that have them (None: none has)."""
 
     trace: str
     policy: str
