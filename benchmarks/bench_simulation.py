@@ -112,7 +112,7 @@ def box_world(seed: int) -> dict[str, Any]:
 
 
 def row(took_s: float, simulated_s: float) -> dict[str, Any]:
-    """What every world tells."""
+    """The figures that every world has."""
     faster = round(simulated_s / took_s, 1)
     return {"cpu_s": round(took_s, 2), "simulated_s": round(simulated_s, 1), "times_real_time": faster}
 

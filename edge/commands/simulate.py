@@ -23,7 +23,7 @@ from scheduler.follow import planner
 from scheduler.policies import TAKE_FIXED, WINDOW_POLICIES, WindowPolicy, window_policy
 
 if TYPE_CHECKING:
-    from edge.simulation.compare import Comparison
+    from edge.simulation.compare import PolicyComparison
 
 HELP = "replay a recorded box under other policies, and compare them"
 DEFAULT_INFLUENCE = 0.5
@@ -105,7 +105,7 @@ def _box(trace: Trace) -> BoxTrace:
     return BoxTrace(trace.name, trace)
 
 
-def comparison_table(found: Comparison) -> str:
+def comparison_table(found: PolicyComparison) -> str:
     """A comparison as lines of text, in per cent and points."""
     lines = [f"trace {found.trace}, {found.seeds} seed{'' if found.seeds == 1 else 's'}: per cent, mean and spread"]
     measures = list(dict.fromkeys(m for values in found.values.values() for m in values))

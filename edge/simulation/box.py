@@ -87,7 +87,7 @@ class BoxPolicies:
     sharing: str | None = None
 
 
-class Box:
+class SimulatedWholeBox:
     """One run of a box; made inside of a virtual loop. `plan` plans windows (None: as the appliance does)."""
 
     def __init__(self, trace: BoxTrace, policies: BoxPolicies, seed: int, plan: PlanFunction | None = None) -> None:
@@ -225,7 +225,7 @@ class _Interval:
 
 
 class SharingRecord:
-    """What tenants had and did in each interval (cameras: in each window). Takes the place of the appliance's record of
+    """Shares and performance of tenants in each interval (cameras: in each window). Takes the place of the appliance's record of
     a day (edge.runtime.tenant_day)."""
 
     def __init__(self) -> None:
@@ -247,7 +247,7 @@ def simulate_box(
     """Play a box's trace; the same seed gives the same result. Raises InvalidValue if it cannot be played."""
 
     async def work() -> BoxResult:
-        return await Box(trace, policies or BoxPolicies(), seed, plan).run()
+        return await SimulatedWholeBox(trace, policies or BoxPolicies(), seed, plan).run()
 
     found = run_virtual(work())
     assert isinstance(found, BoxResult)

@@ -34,7 +34,7 @@ class SharingRow:
 
 @dataclass(frozen=True)
 class SharingTrace:
-    """The tenants of a box and the rules of their sharing; `rows`: what they had and did."""
+    """The tenants of a box and the rules of their sharing; `rows`: their recorded shares and performance."""
 
     tenants: tuple[Tenant, ...]
     rules: SharingRules = SharingRules()  # noqa: RUF009

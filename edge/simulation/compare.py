@@ -27,7 +27,7 @@ _REGISTRIES = {"window": WINDOW_POLICIES, "serving": SERVING_POLICIES, "sharing"
 
 
 @dataclass(frozen=True)
-class Contender:
+class NamedPolicies:
     """Policies under the name that a person gave them; `plan` plans windows."""
 
     name: str
@@ -35,7 +35,7 @@ class Contender:
     plan: PlanFunction
 
 
-def contender(text: str, caps: ShareCaps | None = None, fixed: str | None = None) -> Contender:
+def contender(text: str, caps: ShareCaps | None = None, fixed: str | None = None) -> NamedPolicies:
     """Read "relay", "uniform=CONFIG", or several with a plus, one for each part of a box: "relay+mosaic+ew". A name
     that two parts have is written as "window:NAME", "serving:NAME" or "sharing:NAME". `fixed`: the configuration of
     policies that take one, where the text names none. Raises InvalidValue."""
@@ -58,7 +58,7 @@ def contender(text: str, caps: ShareCaps | None = None, fixed: str | None = None
     def chosen(name: str) -> WindowPolicy:
         return window_policy(name, config if name in TAKE_FIXED else None)
 
-    return Contender(text, policies, planner(caps or ideal_caps(), policies=chosen))
+    return NamedPolicies(text, policies, planner(caps or ideal_caps(), policies=chosen))
 
 
 def _part(name: str) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def _part(name: str) -> tuple[str, str]:
 
 
 def measures(result: BoxResult) -> dict[str, float]:
-    """What is compared, by name; parts (0-1), higher is better."""
+    """The compared measures of a run, by name; parts (0-1), higher is better."""
     out: dict[str, float] = {}
     if result.windows is not None:
         out |= {"accuracy": result.windows.mean_accuracy, "worst camera": result.windows.worst_camera}
@@ -92,19 +92,19 @@ def measures(result: BoxResult) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasureSpread:
     """A measure of one contender over the seeds: its mean and standard deviation (0: one seed)."""
 
     mean: float
     spread: float
 
     @staticmethod
-    def of(values: Sequence[float]) -> Measured:
-        return Measured(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+    def of(values: Sequence[float]) -> MeasureSpread:
+        return MeasureSpread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
 
 
 @dataclass(frozen=True)
-class Difference:
+class PolicyDifference:
     """`measure` of the first contender less that of `against`, in pairs of equal seeds: the mean, and its interval of
     95 % (None: one seed tells none)."""
 
@@ -116,13 +116,13 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PolicyComparison:
     """All contenders on one trace, the first one against each of the others."""
 
     trace: str
     seeds: int
-    values: Mapping[str, Mapping[str, Measured]]
-    differences: tuple[Difference, ...]
+    values: Mapping[str, Mapping[str, MeasureSpread]]
+    differences: tuple[PolicyDifference, ...]
 
     def to_json(self) -> dict[str, Any]:
         values = {c: {m: vars(v) for m, v in by_name.items()} for c, by_name in self.values.items()}
@@ -132,7 +132,7 @@ class Comparison:
         }  # fmt: skip
 
 
-def compare(trace: BoxTrace, contenders: Sequence[Contender], seeds: int = 1) -> Comparison:
+def compare(trace: BoxTrace, contenders: Sequence[NamedPolicies], seeds: int = 1) -> PolicyComparison:
     """Play `trace` once per contender and seed. With one seed the windows are as they were recorded; with more they
     have other luck in each (edge.simulation.chance), and requests come at other moments. Raises InvalidValue."""
     if seeds < 1:
@@ -146,7 +146,7 @@ def compare(trace: BoxTrace, contenders: Sequence[Contender], seeds: int = 1) ->
         for one in contenders:
             found[one.name].append(measures(simulate_box(lucky, one.policies, seed=seed, plan=one.plan)))
     values = {
-        name: {m: Measured.of([run[m] for run in runs]) for m in runs[0] if all(m in run for run in runs)}
+        name: {m: MeasureSpread.of([run[m] for run in runs]) for m in runs[0] if all(m in run for run in runs)}
         for name, runs in found.items()
     }
     first, *others = contenders
@@ -156,12 +156,12 @@ def compare(trace: BoxTrace, contenders: Sequence[Contender], seeds: int = 1) ->
             if measure in values[other.name]:
                 pairs = zip(found[first.name], found[other.name], strict=True)
                 differences.append(_difference(other.name, measure, [a[measure] - b[measure] for a, b in pairs]))
-    return Comparison(trace.name, seeds, values, tuple(differences))
+    return PolicyComparison(trace.name, seeds, values, tuple(differences))
 
 
-def _difference(against: str, measure: str, gaps: Sequence[float]) -> Difference:
+def _difference(against: str, measure: str, gaps: Sequence[float]) -> PolicyDifference:
     mean = statistics.fmean(gaps)
     if len(gaps) < 2:
-        return Difference(against, measure, mean)
+        return PolicyDifference(against, measure, mean)
     half = quantile(CONFIDENCE, len(gaps) - 1) * statistics.stdev(gaps) / len(gaps) ** 0.5
-    return Difference(against, measure, mean, mean - half, mean + half)
+    return PolicyDifference(against, measure, mean, mean - half, mean + half)

@@ -21,7 +21,7 @@ _MISSED = ("late", "dropped", "rejected", "failed")
 
 
 @dataclass
-class _Model:
+class _CountedModel:
     slo_ms: float
     priority: int
     arrived: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class ServingRecorder:
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._totals: dict[str, tuple[int, int]] | None = None
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, _CountedModel] = {}
         self._intervals = 0
 
     def look(self, document: Mapping[str, Any]) -> None:
@@ -76,10 +76,10 @@ class ServingRecorder:
         return ServingTrace(self._interval_s, models, table)
 
 
-def _blank(document: Mapping[str, Any], intervals: int) -> _Model:
+def _blank(document: Mapping[str, Any], intervals: int) -> _CountedModel:
     none = [math.nan] * intervals
     zero = [0] * intervals
-    return _Model(float(document["slo_ms"]), int(document["priority"]), zero, list(zero), none, list(none))
+    return _CountedModel(float(document["slo_ms"]), int(document["priority"]), zero, list(zero), none, list(none))
 
 
 def sharing_trace(

@@ -197,7 +197,7 @@ class Simulator:
         return self._controller
 
     def result(self) -> SimulationResult:
-        """What came of the windows that are over."""
+        """The result of the windows that are over."""
         scored = [r for r in self._rows if r.window > 1] or self._rows
         by_camera = {c: [r.accuracy for r in scored if r.camera == c] for c in self._cameras}
         people = [r.people for r in scored if r.people is not None]

@@ -12,7 +12,7 @@ from edge.core.events import Event
 from edge.core.shares import ideal_caps
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.settings import ServingPlanning
-from edge.simulation.box import Box, BoxPolicies, BoxResult, simulate_box
+from edge.simulation.box import BoxPolicies, BoxResult, SimulatedWholeBox, simulate_box
 from edge.simulation.box_trace import BoxTrace, SharingRow, SharingTrace
 from edge.simulation.generated import generated_serving, generated_windows
 from edge.simulation.serving_world import simulate_serving
@@ -76,7 +76,7 @@ def test_every_request_ends_once_and_every_part_is_there(whole: BoxResult) -> No
     assert whole.windows.mean_accuracy != alone.mean_accuracy, "cameras have what serving leaves"
 
 
-class _Watched(Box):
+class _Watched(SimulatedWholeBox):
     """Looks at the shares after each event that comes to the cameras from beside them."""
 
     seen: list[float]
