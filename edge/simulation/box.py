@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,7 +103,8 @@ class SimulatedWholeBox:
             if not alone and windows.num_gpus > 1.0:
                 raise InvalidValue("num_gpus", windows.num_gpus, "at most 1 in a box with served models: one device")
             self._capacity = windows.num_gpus if alone else trace.capacity
-            self._windows = Simulator(windows, policies.window, plan or planner(self._caps), on_measured=self._measured)
+            there = replace(windows, num_gpus=self._capacity)
+            self._windows = Simulator(there, policies.window, plan or planner(self._caps), on_measured=self._measured)
         self._serving: ServingWorld | None = None
         if trace.serving is not None:
             self._serving = ServingWorld(trace.serving, policies.planning, seed, self._caps, self._reserved)
@@ -175,7 +176,7 @@ class SimulatedWholeBox:
         assert trace.sharing is not None
         rules = trace.sharing.rules
         if self._policies.sharing is not None:
-            rules = type(rules)(**{**vars(rules), "policy": self._policies.sharing})
+            rules = replace(rules, policy=self._policies.sharing)
         shares = TenantShares(
             trace.sharing.tenants, rules, self._runtime(), self._clock, _ignore,  # type: ignore[arg-type]
             _ignore, _ignore, self._shared,  # type: ignore[arg-type]
@@ -225,8 +226,8 @@ class _Interval:
 
 
 class SharingRecord:
-    """Shares and performance of tenants in each interval (cameras: in each window). Takes the place of the appliance's record of
-    a day (edge.runtime.tenant_day)."""
+    """Shares and performance of tenants in each interval (cameras: in each window). Takes the place of the appliance's
+    record of a day (edge.runtime.tenant_day)."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[_Interval]] = {}
