@@ -66,7 +66,7 @@ def windows_world(cameras: int, hours: float, seed: int) -> dict[str, Any]:
     """A day of windows."""
     count = round(3600 * hours / WINDOW_S)
     trace = generated_windows(cameras, count, seed, window_s=WINDOW_S)
-    took, found = cpu_s(lambda: simulate(trace, DEFAULT_POLICY, planner(ideal_caps())))
+    took, found = cpu_s(lambda: simulate(trace, DEFAULT_POLICY, planner(ideal_caps()), corrected=True))
     return row(took, count * WINDOW_S) | {"cameras": cameras, "windows": count, "plans": found.plans}
 
 
@@ -153,7 +153,7 @@ def live_errors(details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if len(policies) > 1:
         raise SystemExit(f"the run had several policies ({', '.join(sorted(policies))}): record one under one policy")
     (policy,) = policies
-    found = simulate(trace, policy, planner(trace.caps or ideal_caps()))
+    found = simulate(trace, policy, planner(trace.caps or ideal_caps()), corrected=True)
     simulated = {(r.camera, r.window): r for r in found.rows}
     rows = []
     for number, detail in enumerate(closed, start=1):

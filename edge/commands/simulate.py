@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     for name in names:
         window_policy(name)
     plan = planner(trace.caps or ideal_caps(), policies=policy)
-    results = [simulate(trace, name, plan, start_influence=args.start_influence) for name in names]
+    results = [simulate(trace, name, plan, start_influence=args.start_influence, corrected=True) for name in names]
     if args.json:
         sys.stdout.write(json.dumps([r.to_json() for r in results], indent=1) + "\n")
     else:

@@ -23,6 +23,7 @@ from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.tenants import TenantShares
 from edge.settings import ServingPlanning
 from edge.simulation.box_trace import BoxTrace
+from edge.simulation.promises import LearnedPromises
 from edge.simulation.serving_world import LoopClock, ServingResult, ServingWorld
 from edge.simulation.simulator import SimulationResult, Simulator
 from edge.simulation.virtual_time import run_virtual
@@ -104,7 +105,10 @@ class SimulatedWholeBox:
                 raise InvalidValue("num_gpus", windows.num_gpus, "at most 1 in a box with served models: one device")
             self._capacity = windows.num_gpus if alone else trace.capacity
             there = replace(windows, num_gpus=self._capacity)
-            self._windows = Simulator(there, policies.window, plan or planner(self._caps), on_measured=self._measured)
+            self._windows = Simulator(
+                there, policies.window, plan or planner(self._caps), on_measured=self._measured,
+                promises=LearnedPromises(windows.window_s),
+            )  # fmt: skip
         self._serving: ServingWorld | None = None
         if trace.serving is not None:
             self._serving = ServingWorld(trace.serving, policies.planning, seed, self._caps, self._reserved)

@@ -18,7 +18,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge.core import checks
 from edge.core import events as ev
@@ -26,6 +26,9 @@ from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 from scheduler.controller import WindowController, option_from_profile
 from scheduler.window_planning import PlanFunction
+
+if TYPE_CHECKING:
+    from edge.simulation.promises import LearnedPromises
 
 #: A running retraining reports after each such part of its work.
 REPORT_PART = 0.1
@@ -131,14 +134,16 @@ class Simulator:
         gate_tolerance: float = 0.0,
         on_event: Callable[[WindowController], None] | None = None,
         on_measured: Callable[[str, int, float], None] | None = None,
+        promises: LearnedPromises | None = None,
     ) -> None:
-        """`on_event` is called after every event, for tests that check the controller's invariants; `on_measured` with
-        camera, window and realised accuracy once these are known."""
+        """`promises` correct the accuracies that plans count on, as in the appliance (None: nothing does). `on_event`
+        is called after every event, for tests that check the controller's invariants; `on_measured` with camera, window
+        and realised accuracy once these are known."""
         checks.in_range("start_influence", start_influence, 0.0, 1.0)
         checks.in_range("gate_tolerance", gate_tolerance, 0.0, 1.0)
         self._trace, self._policy = trace, policy
         self._influence, self._tolerance = start_influence, gate_tolerance
-        self._on_event, self._on_measured = on_event, on_measured
+        self._on_event, self._on_measured, self._promises = on_event, on_measured, promises
         settings = ev.WindowSettings(trace.window_s, trace.a_min, policy, delta=trace.delta)
         self._controller = WindowController(settings, trace.num_gpus, plan)
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -291,6 +296,8 @@ class Simulator:
                     self._at(order.at_s, lambda w=window: self._handle(ev.DeadlinePassed(self._now, w)))  # type: ignore[misc]
                 case ev.RecordPlan():
                     self._plans += 1
+                    if self._promises is not None:
+                        self._promises.planned(order.window, order.problem, order.plan)
                 case ev.Complain():
                     about = "" if order.camera is None else f"{order.camera}: "
                     self._complaints.append(f"window {self._window}: {about}{order.message}")
@@ -331,7 +338,11 @@ class Simulator:
         delay = 0.0 if record is None else record.labelling_s
 
         def labelled() -> None:
-            self._handle(replace(event, at_s=self._now))
+            correction = None
+            if self._promises is not None:
+                self._promises.seen(order.camera, order.window, row.accuracy)
+                correction = self._promises.correction(order.camera, order.window + 1, event.held_out_frames)
+            self._handle(replace(event, at_s=self._now, correction=correction))
             if self._on_measured is not None:
                 self._on_measured(order.camera, order.window, row.accuracy)
 
@@ -522,10 +533,25 @@ def _progress(profile: RetrainingProfile, part: float) -> float:
 
 
 def simulate(
-    trace: Trace, policy: str, plan: PlanFunction, *, start_influence: float = 0.5, gate_tolerance: float = 0.0
+    trace: Trace,
+    policy: str,
+    plan: PlanFunction,
+    *,
+    start_influence: float = 0.5,
+    gate_tolerance: float = 0.0,
+    corrected: bool = False,
 ) -> SimulationResult:
-    """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own)."""
-    return Simulator(trace, policy, plan, start_influence=start_influence, gate_tolerance=gate_tolerance).run()
+    """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own). `corrected`: plans
+    count on what past windows really showed, as in the appliance; without, on held-out accuracies as they are."""
+    promises: LearnedPromises | None = None
+    if corrected:
+        # The appliance's settings take a while to import.
+        from edge.simulation.promises import LearnedPromises
+
+        promises = LearnedPromises(trace.window_s)
+    return Simulator(
+        trace, policy, plan, start_influence=start_influence, gate_tolerance=gate_tolerance, promises=promises
+    ).run()
 
 
 def _mean(values: list[float]) -> float:

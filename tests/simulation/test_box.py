@@ -43,7 +43,7 @@ def whole() -> BoxResult:
 
 
 def test_cameras_alone_do_as_in_a_box_with_nothing_else() -> None:
-    alone = simulate(WINDOWS, "uniform", planner(ideal_caps()))
+    alone = simulate(WINDOWS, "uniform", planner(ideal_caps()), corrected=True)
     assert simulate_box(BoxTrace("cameras", WINDOWS), SIMPLE, seed=9) == BoxResult(alone, None)
 
 
@@ -72,7 +72,7 @@ def test_every_request_ends_once_and_every_part_is_there(whole: BoxResult) -> No
     assert whole.welfare is not None
     assert whole.least is not None
     assert whole.least <= whole.welfare <= 1.0
-    alone = simulate(WINDOWS, "uniform", planner(ideal_caps()))
+    alone = simulate(WINDOWS, "uniform", planner(ideal_caps()), corrected=True)
     assert whole.windows.mean_accuracy != alone.mean_accuracy, "cameras have what serving leaves"
 
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from edge.core.errors import InvalidValue
+from edge.core.profiles import Estimate
 from edge.core.shares import ideal_caps
 from edge.simulation.box_trace import BoxTrace
 from edge.simulation.chance import varied
 from edge.simulation.compare import compare, contender
 from edge.simulation.generated import generated_windows
-from edge.simulation.simulator import simulate
+from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import RecordedCamera, Trace
 from scheduler.follow import planner
 
@@ -35,7 +36,10 @@ def test_a_difference_is_that_of_the_pairs_and_has_an_interval() -> None:
     gaps = []
     for seed in range(1, 5):
         lucky = varied(TRACE, seed)
-        a, b = (simulate(lucky, name, planner(ideal_caps())).mean_accuracy for name in ("uniform", "no-retraining"))
+        a, b = (
+            simulate(lucky, name, planner(ideal_caps()), corrected=True).mean_accuracy
+            for name in ("uniform", "no-retraining")
+        )
         gaps.append(a - b)
     (accuracy,) = [d for d in found.differences if d.measure == "accuracy"]
     assert accuracy.mean == pytest.approx(statistics.fmean(gaps))
@@ -49,7 +53,7 @@ def test_a_difference_is_that_of_the_pairs_and_has_an_interval() -> None:
 def test_one_seed_is_the_trace_as_recorded_and_tells_no_interval() -> None:
     assert varied(TRACE, 0) is TRACE
     found = compare(BOX, [contender("uniform"), contender("no-retraining")])
-    recorded = simulate(TRACE, "uniform", planner(ideal_caps()))
+    recorded = simulate(TRACE, "uniform", planner(ideal_caps()), corrected=True)
     assert found.values["uniform"]["accuracy"].mean == recorded.mean_accuracy
     assert all(d.low is None for d in found.differences)
 
@@ -112,3 +116,24 @@ def test_accuracy_by_people_is_told_beside_and_changes_no_plan() -> None:
 
 def _frozen(camera: str, window: int) -> float:
     return next(c for c in TRACE.cameras if c.id == camera).frozen[window]
+
+
+def test_promises_that_are_not_kept_are_believed_less() -> None:
+    """Every profile promises 20 points that never come: the appliance learns it, and so does its simulation."""
+    boast = replace(TRACE, cameras=tuple(_boasting(c) for c in generated_windows(2, 12, 7).cameras), windows=12)
+    plain, learned = (simulate(boast, "relay", planner(ideal_caps()), corrected=c) for c in (False, True))
+
+    def work(result: SimulationResult) -> float:
+        return sum(r.retraining_device_s for r in result.rows if r.window > 6)
+
+    assert work(learned) < work(plain)
+
+
+def _boasting(camera: RecordedCamera) -> RecordedCamera:
+    windows = {}
+    for w, r in camera.windows.items():
+        said = min(0.98, r.start_accuracy + 0.2)
+        profiles = tuple(replace(p, end_accuracy=Estimate.exact(said)) for p in r.profiles)
+        outcomes = {i: replace(o, accuracy=r.start_accuracy, live={}) for i, o in r.outcomes.items()}
+        windows[w] = replace(r, profiles=profiles, outcomes=outcomes)
+    return replace(camera, windows=windows)
