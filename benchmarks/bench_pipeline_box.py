@@ -6,8 +6,8 @@
 `game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
 five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
 whole device and on half of it, at rates up to the largest at which the even split has a plan; each plan is replayed
-with requests that come evenly (pipeline_box_replay). Rates: the largest at which there is a plan on four devices,
-upwards in steps of 10 requests/s until three in a row have none. The even split is planned by `mosaic`, as the
+with requests that come evenly (edge.simulation.pipeline_world). Rates: the largest at which there is a plan on four
+devices, upwards in steps of 10 requests/s until three in a row have none. The even split is planned by `mosaic`, as the
 appliance does. Every plan is judged with interference and without tolerance by the law of `scheduler.joint.law`; the
 independent checker judges shares, interference and rates. Queues: `traffic` at 100 ms beside `archive`, which asks two
 of its models within 1000 ms, at several rates: the total share where each model has one queue, and where a model may
@@ -34,10 +34,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.pipeline_box_replay import REQUESTS, replayed
 from benchmarks.scripts import load_script
 from edge.core.applications import LENT
 from edge.core.serving import DeviceTable, ServingPlan
+from edge.simulation.pipeline_world import REQUESTS, replayed
 from scheduler.gpulets.policies import least_percent, serving_policy, smallest_plan
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.joint.demand import JointProblem, PipelineLoad, StageLoad

@@ -27,10 +27,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.pipeline_replay import late_share
 from benchmarks.pipeline_workloads import workloads
 from benchmarks.scripts import load_script
 from edge.core.pipelines import PipelinePlan, PipelineProblem, problems_of
+from edge.simulation.pipeline_queues import late_share
 from scheduler.pipelines.answer import all_configurations, rounded_up
 from scheduler.pipelines.graph import PipelineGraph
 from scheduler.pipelines.policies import PIPELINE_POLICIES, PipelinePolicy, pipeline_policy

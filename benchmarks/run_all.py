@@ -34,6 +34,8 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_replay", (), 2),
     ("benchmarks.reproduce_ekya", (), 6),
     ("benchmarks.reproduce_cilantro", (), 6),
+    ("benchmarks.bench_drift", (), 4),
+    ("benchmarks.bench_simulation", (), 4),
     ("benchmarks.bench_truth", (), 15),
     ("benchmarks.bench_real_clips", (), 12),
     ("benchmarks.bench_load", (), 2),

@@ -44,12 +44,17 @@ def camera_names(folder: Path) -> list[Path]:
 
 
 def read_camera(
-    path: Path, teacher: Teacher, label_score: float, bikes: Sequence[int], scratch: Path, cache: Path
+    path: Path,
+    teacher: Teacher,
+    label_score: float,
+    bikes: Sequence[int],
+    scratch: Path,
+    cache: Path,
+    most: int = WINDOWS * (PICTURES + 1),
 ) -> BenchCamera:
-    """Label a camera's pictures, at most 4 windows of 25 evenly spaced in time. Labels are kept in `cache` by what the
-    picture and the teacher are. `bikes`: classes of people's labels that are no vehicles of class 0."""
+    """Label a camera's pictures, at most `most` (4 windows of 25) evenly spaced in time. Labels are kept in `cache` by
+    what the picture and the teacher are. `bikes`: classes of people's labels that are no vehicles of class 0."""
     stills = _stills(path) if path.is_dir() else _from_video(path, scratch / path.stem)
-    most = WINDOWS * (PICTURES + 1)
     if len(stills) > most:
         stills = [stills[int(i)] for i in np.linspace(0, len(stills) - 1, most)]
     known = cache / f"{path.stem}-{teacher.name}.json"

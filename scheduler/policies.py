@@ -27,6 +27,8 @@ class WindowPolicy(Protocol):
 
 
 DEFAULT_POLICY = "relay"
+#: Policies that can be given one configuration.
+TAKE_FIXED = ("uniform", "uniform-heavy", "fixed-config")
 
 WINDOW_POLICIES: Mapping[str, Callable[[], WindowPolicy]] = MappingProxyType(
     {

@@ -2,6 +2,7 @@
 
 `--data DIR` reads the windows that an appliance keeps there instead of a trace; `--save FILE` writes them as one. Plans
 are made as the appliance makes them (scheduler.follow), in shares of the recorded device where the trace knows it.
+With `--against` policies are compared in pairs with the same luck, also of a box that serves models or has tenants.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge.core.errors import InvalidValue
 from edge.core.shares import ideal_caps
+from edge.simulation.box_trace import BoxTrace, read_box
 from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import Trace, read_trace
 from scheduler.follow import planner
-from scheduler.policies import WINDOW_POLICIES, WindowPolicy, window_policy
+from scheduler.policies import TAKE_FIXED, WINDOW_POLICIES, WindowPolicy, window_policy
 
-HELP = "replay recorded windows under another policy"
+if TYPE_CHECKING:
+    from edge.simulation.compare import PolicyComparison
+
+HELP = "replay a recorded box under other policies, and compare them"
+DEFAULT_INFLUENCE = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `magpie simulate`."""
-    parser.add_argument("trace", type=Path, nargs="?", help='a recorded run, format "magpie-trace/1"')
+    parser.add_argument("trace", type=Path, nargs="?", help='a recorded run, format "magpie-trace/1" or "/2"')
     parser.add_argument("--data", type=Path, metavar="DIR", help="an appliance's data folder instead of a trace")
     parser.add_argument("--url", help="address of its database, if it is not the SQLite file in that folder")
     parser.add_argument("--windows", type=int, default=50, help="how many of its latest windows (default 50)")
@@ -33,9 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", action="append", metavar="NAME", help="a policy to replay (may be repeated; default: all)"
     )
+    parser.add_argument(
+        "--against", action="append", metavar="NAME",
+        help="compare the --policy with this one (may be repeated); both may name one policy for each part of a box: "
+        "relay+mosaic+ew, or with one configuration: uniform=CONFIG",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, default=None, metavar="N", help="compare with the luck of so many seeds (10)"
+    )
     parser.add_argument("--fixed", metavar="CONFIG", help="the configuration of uniform and fixed-config")
     parser.add_argument(
-        "--start-influence", type=float, default=0.5, metavar="0-1",
+        "--start-influence", type=float, default=DEFAULT_INFLUENCE, metavar="0-1",
         help="how much of a better or worse start is left after a retraining (default 0.5)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print everything as JSON instead of a table")
@@ -43,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line per policy, best first. Raises MagpieError for an unreadable trace or an unknown policy."""
+    if args.against:
+        return _compare(args)
+    if args.seeds is not None:
+        raise InvalidValue("--seeds", args.seeds, "with --against: policies that are compared")
     trace = _trace(args)
     if args.save is not None:
         try:
@@ -53,18 +71,55 @@ def run(args: argparse.Namespace) -> int:
     fixed = args.fixed
 
     def policy(name: str) -> WindowPolicy:
-        takes_fixed = fixed is not None and name in ("uniform", "uniform-heavy", "fixed-config")
-        return window_policy(name, fixed if takes_fixed else None)
+        return window_policy(name, fixed if name in TAKE_FIXED else None)
 
     for name in names:
         window_policy(name)
     plan = planner(trace.caps or ideal_caps(), policies=policy)
-    results = [simulate(trace, name, plan, start_influence=args.start_influence) for name in names]
+    results = [simulate(trace, name, plan, start_influence=args.start_influence, corrected=True) for name in names]
     if args.json:
         sys.stdout.write(json.dumps([r.to_json() for r in results], indent=1) + "\n")
     else:
         sys.stdout.write(table(results))
     return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Print the measures of each policy with their spread, and the differences with their intervals."""
+    # The parts of a serving box take a while to import, and windows alone do not need them.
+    from edge.simulation.compare import compare, contender
+
+    if len(args.policy or ()) != 1:
+        raise InvalidValue("--policy", args.policy, "one policy, to be compared --against others")
+    if args.save is not None or args.start_influence != DEFAULT_INFLUENCE:
+        raise InvalidValue("--against", args.against, "without --save and --start-influence")
+    box = read_box(args.trace) if args.trace is not None and args.data is None else _box(_trace(args))
+    caps = None if box.windows is None else box.windows.caps
+    contenders = [contender(name, caps, args.fixed) for name in (*args.policy, *args.against)]
+    found = compare(box, contenders, 10 if args.seeds is None else args.seeds)
+    sys.stdout.write(json.dumps(found.to_json(), indent=1) + "\n" if args.json else comparison_table(found))
+    return 0
+
+
+def _box(trace: Trace) -> BoxTrace:
+    return BoxTrace(trace.name, trace)
+
+
+def comparison_table(found: PolicyComparison) -> str:
+    """A comparison as lines of text, in per cent and points."""
+    lines = [f"trace {found.trace}, {found.seeds} seed{'' if found.seeds == 1 else 's'}: per cent, mean and spread"]
+    measures = list(dict.fromkeys(m for values in found.values.values() for m in values))
+    lines.append(f"{'policy':28}" + "".join(f"{m:>20}" for m in measures))
+    for name, values in found.values.items():
+        cells = (f"{100 * v.mean:.2f} ± {100 * v.spread:.2f}" if (v := values.get(m)) else "-" for m in measures)
+        lines.append(f"{name:28}" + "".join(f"{c:>20}" for c in cells))
+    first = next(iter(found.values))
+    for d in found.differences:
+        interval = ""
+        if d.low is not None and d.high is not None:
+            interval = f" ({100 * d.low:+.2f} to {100 * d.high:+.2f} in 95 of 100 cases)"
+        lines.append(f"{first} less {d.against}, {d.measure}: {100 * d.mean:+.2f} points{interval}")
+    return "\n".join(lines) + "\n"
 
 
 def _trace(args: argparse.Namespace) -> Trace:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, Tenant
-from edge.runtime.runtime import Runtime
-from edge.runtime.serving import ServingRuntime
 from edge.runtime.serving_budgets import owners_of
 from scheduler.gpulets.tenant_fit import ServingBudget
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+    from edge.runtime.serving import ServingRuntime
 
 
 @dataclass(frozen=True)

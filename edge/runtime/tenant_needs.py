@@ -7,18 +7,20 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge.core.clock import Clock
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.tenants import Tenant
-from edge.runtime.runtime import Runtime
-from edge.runtime.serving import ServingRuntime
 from edge.runtime.tenant_members import Members
 from scheduler.gpulets.fitting import PlanFunction
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.tenant_fit import need_of
 from scheduler.serving_floor import floors_share
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+    from edge.runtime.serving import ServingRuntime
 
 #: The models, the version of the table and the planning policy that a need was found for.
 _Asked = tuple[tuple[ServedModel, ...], str, str]

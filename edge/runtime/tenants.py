@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
 from edge.core.clock import Clock
@@ -22,8 +22,6 @@ from edge.core.journal_kinds import JournalNote
 from edge.core.layout import TrafficReport
 from edge.core.plan_basis import CameraBudget
 from edge.core.tenants import SharingRules, Tenant
-from edge.runtime.runtime import Runtime
-from edge.runtime.serving import ServingRuntime
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
@@ -35,6 +33,10 @@ from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
 from scheduler.tenants.known import LearnedTenant
 from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+    from edge.runtime.serving import ServingRuntime
 
 log = logging.getLogger(__name__)
 

@@ -62,7 +62,7 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
                 profiles[0].start_accuracy,
                 # A restart profiles again: the last word on a configuration counts.
                 tuple({p.config.id: p for p in profiles}.values()),
-                _outcomes(name, number, detail, row),
+                _outcomes(name, number, details),
                 _delay(name, details, number),
                 sum(c["gpu_seconds"] for c in costs),
                 # The store keeps the sum only; the simulator asks no more than whether there were some.
@@ -76,18 +76,20 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
     return RecordedCamera(name, inference, frozen, windows)
 
 
-def _outcomes(
-    name: str, number: int, detail: Mapping[str, Any], row: Mapping[str, Any] | None
-) -> dict[str, RecordedOutcome]:
-    """Completed retrainings; the model in force at the window's end was also measured on the window's own data."""
+def _outcomes(name: str, number: int, details: Sequence[Mapping[str, Any]]) -> dict[str, RecordedOutcome]:
+    """Completed retrainings of window `number`; a model in force at the end of a window, this one or a later one, was
+    also measured on that window's own data."""
     out = {}
-    for job in detail["jobs"]:
+    for job in details[number - 1]["jobs"]:
         if job["camera"] != name or job["state"] != "completed" or job["accuracy_after"] is None:
             continue
         live = {}
-        fresh = None if row is None else row["details"].get("current_fresh")
-        if fresh is not None and row is not None and row["model_version"] == job["model_version"]:
-            live[number] = fresh["value"]
+        for later, detail in enumerate(details[number - 1 :], start=number):
+            rows = (r for r in detail["window"]["cameras"] if r["camera"] == name)
+            row = next((r for r in rows if r["model_version"] == job["model_version"]), None)
+            fresh = None if row is None else row["details"].get("current_fresh")
+            if fresh is not None and job["model_version"] is not None:
+                live[later] = fresh["value"]
         out[job["config"]] = RecordedOutcome(job["accuracy_after"], job["gpu_seconds"], live)
     return out
 

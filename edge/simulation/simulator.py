@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge.core import checks
 from edge.core import events as ev
@@ -26,6 +26,9 @@ from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 from scheduler.controller import WindowController, option_from_profile
 from scheduler.window_planning import PlanFunction
+
+if TYPE_CHECKING:
+    from edge.simulation.promises import LearnedPromises
 
 #: A running retraining reports after each such part of its work.
 REPORT_PART = 0.1
@@ -37,7 +40,8 @@ SEGMENT_PAUSE = 0.0025
 @dataclass(frozen=True)
 class CameraWindowResult:
     """One camera in one simulated window: time-averaged inference accuracy (inference factor included), that of the
-    frozen student at the same inference shares, device seconds of retraining, and the models put in force."""
+    frozen student at the same inference shares, device seconds of retraining, and the models put in force. `people`:
+    the accuracy against people's labels (None: the trace has none of this camera)."""
 
     camera: str
     window: int
@@ -45,12 +49,14 @@ class CameraWindowResult:
     frozen: float
     retraining_device_s: float
     promoted: tuple[str, ...] = ()
+    people: float | None = None
 
 
 @dataclass(frozen=True)
 class SimulationResult:
     """One policy on one trace. `mean_accuracy` is over cameras and windows from the second one on (the first has
-    nothing to retrain on). `estimates` counts uses of each rule that stands in for a measurement."""
+    nothing to retrain on). `estimates` counts uses of each rule that stands in for a measurement. `mean_people`:
+    against people's labels, over the cameras that have them (None: none has)."""
 
     trace: str
     policy: str
@@ -61,6 +67,7 @@ class SimulationResult:
     plans: int
     complaints: tuple[str, ...] = ()
     estimates: dict[str, int] = field(default_factory=dict)
+    mean_people: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         out = {k: getattr(self, k) for k in self.__dataclass_fields__}
@@ -70,12 +77,14 @@ class SimulationResult:
 
 @dataclass
 class _Model:
-    """A model in force: its accuracies by window where known, and the window and held-out accuracy it was born with."""
+    """A model in force: its accuracies by window where known, and the window and held-out accuracy it was born with.
+    `people`: the same against people's labels."""
 
     name: str
     born: int
     accuracy: float
     live: dict[int, float]
+    people: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -107,6 +116,7 @@ class _CameraState:
     job: _SimulatedJob | None = None
     accuracy_s: float = 0.0
     frozen_s: float = 0.0
+    people_s: float = 0.0
     retraining_device_s: float = 0.0
     promoted: list[str] = field(default_factory=list)
 
@@ -123,12 +133,17 @@ class Simulator:
         start_influence: float = 0.5,
         gate_tolerance: float = 0.0,
         on_event: Callable[[WindowController], None] | None = None,
+        on_measured: Callable[[str, int, float], None] | None = None,
+        promises: LearnedPromises | None = None,
     ) -> None:
-        """`on_event` is called after every event, for tests that check the controller's invariants."""
+        """`promises` correct the accuracies that plans count on, as in the appliance (None: nothing does). `on_event`
+        is called after every event, for tests that check the controller's invariants; `on_measured` with camera, window
+        and realised accuracy once these are known."""
         checks.in_range("start_influence", start_influence, 0.0, 1.0)
         checks.in_range("gate_tolerance", gate_tolerance, 0.0, 1.0)
         self._trace, self._policy = trace, policy
-        self._influence, self._tolerance, self._on_event = start_influence, gate_tolerance, on_event
+        self._influence, self._tolerance = start_influence, gate_tolerance
+        self._on_event, self._on_measured, self._promises = on_event, on_measured, promises
         settings = ev.WindowSettings(trace.window_s, trace.a_min, policy, delta=trace.delta)
         self._controller = WindowController(settings, trace.num_gpus, plan)
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -142,23 +157,55 @@ class Simulator:
         self._complaints: list[str] = []
         self._estimates = {"drift": 0, "start": 0, "outcome": 0}
         self._cameras = {
-            c.id: _CameraState(c, _Model("frozen", 1, c.frozen[min(c.frozen)], dict(c.frozen)), c.inference_profile)
+            c.id: _CameraState(
+                c,
+                _Model("frozen", 1, c.frozen[min(c.frozen)], dict(c.frozen), dict(c.frozen_people)),
+                c.inference_profile,
+            )
             for c in trace.cameras
         }
         self._turn = dict.fromkeys(self._cameras, 0)
 
     def run(self) -> SimulationResult:
         """Play all windows of the trace."""
+        self.begin()
+        while self.due_s is not None:
+            self.step()
+        return self.result()
+
+    def begin(self) -> None:
+        """The cameras join, and the first window opens."""
         for name, state in sorted(self._cameras.items()):
             first = self._live(state, state.model, 1)
             self._handle(ev.CameraJoined(0.0, name, first, state.inference, state.record.every_kth_window, "frozen"))
         self._boundary()
-        while self._queue and self._window <= self._trace.windows:
-            at_s, _, action = heapq.heappop(self._queue)
-            self._advance(at_s)
-            action()
+
+    @property
+    def due_s(self) -> float | None:
+        """When something happens next, in seconds from the beginning; None: all windows are over."""
+        return self._queue[0][0] if self._queue and self._window <= self._trace.windows else None
+
+    def step(self) -> None:
+        """Go on to the time that is due next, and do what is due then."""
+        at_s, _, action = heapq.heappop(self._queue)
+        self._advance(at_s)
+        action()
+
+    def handle_now(self, event: ev.Event) -> None:
+        """Something outside of the cameras happened at `event.at_s`: not before the last step, nor after the next."""
+        self._advance(max(self._now, event.at_s))
+        self._handle(event)
+
+    @property
+    def controller(self) -> WindowController:
+        """The window controller, to be read."""
+        return self._controller
+
+    def result(self) -> SimulationResult:
+        """The result of the windows that are over."""
         scored = [r for r in self._rows if r.window > 1] or self._rows
         by_camera = {c: [r.accuracy for r in scored if r.camera == c] for c in self._cameras}
+        people = [r.people for r in scored if r.people is not None]
         return SimulationResult(
             self._trace.name,
             self._policy,
@@ -169,6 +216,7 @@ class Simulator:
             self._plans,
             tuple(self._complaints),
             dict(self._estimates),
+            _mean(people) if people else None,
         )
 
     # -- the clock and the measurements under it
@@ -184,6 +232,8 @@ class Simulator:
                 factor = state.inference.factor(state.share)
                 state.accuracy_s += self._live(state, state.model, self._window) * factor * seconds
                 state.frozen_s += self._frozen(state, self._window) * factor * seconds
+                if state.record.frozen_people:
+                    state.people_s += self._by_people(state, self._window) * factor * seconds
                 if state.job is not None:
                     done = state.job.rate() * seconds
                     state.job.work += done
@@ -202,9 +252,10 @@ class Simulator:
                         state.frozen_s / self._trace.window_s,
                         state.retraining_device_s,
                         tuple(state.promoted),
+                        state.people_s / self._trace.window_s if state.record.frozen_people else None,
                     )
                 )
-                state.accuracy_s = state.frozen_s = state.retraining_device_s = 0.0
+                state.accuracy_s = state.frozen_s = state.people_s = state.retraining_device_s = 0.0
                 state.promoted = []
         # Jobs that the boundary ends are gated as work of the window that is over, so its number goes up afterwards.
         instructions = self._controller.handle(ev.BoundaryReached(self._now))
@@ -245,6 +296,8 @@ class Simulator:
                     self._at(order.at_s, lambda w=window: self._handle(ev.DeadlinePassed(self._now, w)))  # type: ignore[misc]
                 case ev.RecordPlan():
                     self._plans += 1
+                    if self._promises is not None:
+                        self._promises.planned(order.window, order.problem, order.plan)
                 case ev.Complain():
                     about = "" if order.camera is None else f"{order.camera}: "
                     self._complaints.append(f"window {self._window}: {about}{order.message}")
@@ -283,7 +336,17 @@ class Simulator:
             state.inference,
         )
         delay = 0.0 if record is None else record.labelling_s
-        self._at(self._now + delay, lambda: self._handle(replace(event, at_s=self._now)))
+
+        def labelled() -> None:
+            correction = None
+            if self._promises is not None:
+                self._promises.seen(order.camera, order.window, row.accuracy)
+                correction = self._promises.correction(order.camera, order.window + 1, event.held_out_frames)
+            self._handle(replace(event, at_s=self._now, correction=correction))
+            if self._on_measured is not None:
+                self._on_measured(order.camera, order.window, row.accuracy)
+
+        self._at(self._now + delay, labelled)
 
     def _profile(self, order: ev.StartProfiling) -> None:
         """Cameras are profiled one after another on the share that inference leaves."""
@@ -313,6 +376,7 @@ class Simulator:
             _clip(outcome.accuracy + shift),
             outcome.gpu_seconds,
             {w: _clip(a + shift) for w, a in outcome.live.items()},
+            {w: _clip(a + shift) for w, a in outcome.people.items()},
         )
         shifted = self._shifted(profile, record, start)
         state.job = _SimulatedJob(order.job, order.config, shifted, moved, order.share, self._now)
@@ -369,16 +433,25 @@ class Simulator:
         for window, accuracy in job.outcome.live.items():
             base = self._live(state, old, window)
             live[window] = _clip(base + gained * (accuracy - base))
-        state.model = _Model(f"w{self._window}-{job.config}", self._window, _clip(after), live)
+        people = {}
+        for window, accuracy in job.outcome.people.items():
+            base = _carried(old.people, state.record.frozen_people, window)
+            people[window] = _clip(base + gained * (accuracy - base))
+        state.model = _Model(f"w{self._window}-{job.config}", self._window, _clip(after), live, people)
         state.promoted.append(job.config)
         return state.model.accuracy, True, state.model.name
 
     # -- the truth about models
 
     def _frozen(self, state: _CameraState, window: int) -> float:
-        known = state.record.frozen
-        earlier = [w for w in known if w <= window]
-        return known[max(earlier)] if earlier else known[min(known)]
+        return _known(state.record.frozen, window)
+
+    def _by_people(self, state: _CameraState, window: int) -> float:
+        """Accuracy of the model in force on the data of `window`, against people's labels."""
+        people, window = state.model.people, max(1, window)
+        if window not in people:
+            people[window] = _carried(people, state.record.frozen_people, window)
+        return people[window]
 
     def _live(self, state: _CameraState, model: _Model, window: int) -> float:
         """Accuracy of `model` on the data of `window`."""
@@ -427,6 +500,23 @@ class Simulator:
         return replace(profile, start_accuracy=_clip(start), end_accuracy=end, curve=curve)
 
 
+def _known(by_window: Mapping[int, float], window: int) -> float:
+    """The accuracy in `window`, or in the last one before it that is known."""
+    earlier = [w for w in by_window if w <= window]
+    return by_window[max(earlier)] if earlier else by_window[min(by_window)]
+
+
+def _carried(measured: Mapping[int, float], frozen: Mapping[int, float], window: int) -> float:
+    """A model's accuracy in `window`: as measured, or its last one less what the frozen student lost since; of a model
+    that was never measured that of the frozen student."""
+    earlier = [w for w in measured if w <= window]
+    if not earlier:
+        return _known(frozen, window)
+    since = max(earlier)
+    lost = max(0.0, _known(frozen, since) - _known(frozen, window)) if since < window else 0.0
+    return _clip(measured[since] - lost)
+
+
 def _progress(profile: RetrainingProfile, part: float) -> float:
     """Part of the gain that `part` of the work brings, along the profile's curve (linear where it has none)."""
     curve = profile.curve
@@ -443,10 +533,25 @@ def _progress(profile: RetrainingProfile, part: float) -> float:
 
 
 def simulate(
-    trace: Trace, policy: str, plan: PlanFunction, *, start_influence: float = 0.5, gate_tolerance: float = 0.0
+    trace: Trace,
+    policy: str,
+    plan: PlanFunction,
+    *,
+    start_influence: float = 0.5,
+    gate_tolerance: float = 0.0,
+    corrected: bool = False,
 ) -> SimulationResult:
-    """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own)."""
-    return Simulator(trace, policy, plan, start_influence=start_influence, gate_tolerance=gate_tolerance).run()
+    """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own). `corrected`: plans
+    count on what past windows really showed, as in the appliance; without, on held-out accuracies as they are."""
+    promises: LearnedPromises | None = None
+    if corrected:
+        # The appliance's settings take a while to import.
+        from edge.simulation.promises import LearnedPromises
+
+        promises = LearnedPromises(trace.window_s)
+    return Simulator(
+        trace, policy, plan, start_influence=start_influence, gate_tolerance=gate_tolerance, promises=promises
+    ).run()
 
 
 def _mean(values: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""Recorded windows as values and as a file, "magpie-trace/1" (docs/formats.md).
+"""Recorded windows as values and as a file, "magpie-trace/1" and "/2" (docs/formats.md).
 
 A trace holds the recorded facts: per camera the accuracy of the frozen student in every window, and per window the
 micro-profiler's profiles, the time of labelling and profiling, and the real gain and cost of retrainings. Accuracies
@@ -19,26 +19,34 @@ from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.shares import ShareCaps
 
 TRACE_FORMAT = "magpie-trace/1"
+#: With people's labels, or with more of the box than its windows (edge.simulation.box_trace).
+BOX_FORMAT = "magpie-trace/2"
+#: Parts of the box in a file of BOX_FORMAT beside the windows.
+BOX_PARTS = ("capacity", "serving", "sharing")
 
 
 @dataclass(frozen=True)
 class RecordedOutcome:
     """One retraining's outcome: `accuracy` on the held-out data it was gated with, `gpu_seconds` of work, and `live`,
-    its accuracy on the data of the window it was made in and of later ones, by window number, where measured."""
+    its accuracy on the data of the window it was made in and of later ones, by window number, where measured. `people`
+    is the same against people's labels, where there are any."""
 
     accuracy: float
     gpu_seconds: float
     live: Mapping[int, float] = field(default_factory=dict)
+    people: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.in_range("outcome.accuracy", self.accuracy, 0.0, 1.0)
         checks.in_range("outcome.gpu_seconds", self.gpu_seconds, 0.0, 1e9)
         for window, accuracy in self.live.items():
             checks.in_range(f"outcome.live[{window}]", accuracy, 0.0, 1.0)
+        for window, accuracy in self.people.items():
+            checks.in_range(f"outcome.people[{window}]", accuracy, 0.0, 1.0)
 
     def to_json(self) -> dict[str, Any]:
-        live = {str(w): a for w, a in sorted(self.live.items())}
-        return {"accuracy": self.accuracy, "gpu_seconds": self.gpu_seconds, "live": live}
+        out = {"accuracy": self.accuracy, "gpu_seconds": self.gpu_seconds, "live": _windows(self.live)}
+        return out | ({"people": _windows(self.people)} if self.people else {})
 
 
 @dataclass(frozen=True)
@@ -87,13 +95,15 @@ class RecordedWindow:
 
 @dataclass(frozen=True)
 class RecordedCamera:
-    """One camera's record. `frozen` is the accuracy of the student that was never retrained, by window number."""
+    """One camera's record. `frozen` is the accuracy of the student that was never retrained, by window number, and
+    `frozen_people` the same against people's labels, where there are any."""
 
     id: str
     inference_profile: InferenceProfile
     frozen: Mapping[int, float]
     windows: Mapping[int, RecordedWindow] = field(default_factory=dict)
     every_kth_window: int = 1
+    frozen_people: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.in_range(f"cameras[{self.id}].every_kth_window", self.every_kth_window, 1, 1_000_000)
@@ -101,15 +111,17 @@ class RecordedCamera:
             raise InvalidValue(f"cameras[{self.id}].frozen", {}, "an accuracy for at least one window")
         for window, accuracy in self.frozen.items():
             checks.in_range(f"cameras[{self.id}].frozen[{window}]", accuracy, 0.0, 1.0)
+        for window, accuracy in self.frozen_people.items():
+            checks.in_range(f"cameras[{self.id}].frozen_people[{window}]", accuracy, 0.0, 1.0)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "inference_profile": self.inference_profile.to_json(),
-            "frozen": {str(w): a for w, a in sorted(self.frozen.items())},
+            "frozen": _windows(self.frozen),
             "windows": {str(w): r.to_json() for w, r in sorted(self.windows.items())},
             "every_kth_window": self.every_kth_window,
-        }
+        } | ({"frozen_people": _windows(self.frozen_people)} if self.frozen_people else {})
 
 
 @dataclass(frozen=True)
@@ -139,7 +151,7 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "format": TRACE_FORMAT,
+            "format": BOX_FORMAT if any(c.frozen_people for c in self.cameras) else TRACE_FORMAT,
             "name": self.name,
             "window_s": self.window_s,
             "num_gpus": self.num_gpus,
@@ -152,9 +164,12 @@ class Trace:
 
     @staticmethod
     def from_json(value: Any) -> Trace:
-        """Raises InvalidValue naming the field, the value given, the values allowed."""
+        """The windows of a file of either format; parts of the box beside them are left to edge.simulation.box_trace.
+        Raises InvalidValue naming the field, the value given, the values allowed."""
         value = _object(value, "(file)")
-        checks.one_of("format", value.get("format"), (TRACE_FORMAT,))
+        checks.one_of("format", value.get("format"), (TRACE_FORMAT, BOX_FORMAT))
+        if value["format"] == BOX_FORMAT:
+            value = {k: v for k, v in value.items() if k not in BOX_PARTS}
         _keys(
             "", value, {"format", *Trace.__dataclass_fields__}, {"name", "window_s", "num_gpus", "cameras", "windows"}
         )
@@ -175,15 +190,19 @@ def _caps(value: Any) -> ShareCaps | None:
 
 def read_trace(path: Path) -> Trace:
     """Raises InvalidValue where the file cannot be read, is not JSON, or breaks the format."""
+    return Trace.from_json(read_document(path))
+
+
+def read_document(path: Path) -> Any:
+    """The JSON value in a trace's file. Raises InvalidValue where it cannot be read, or is not JSON."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValue(str(path), str(error), "a readable file in the format magpie-trace/1") from None
+        raise InvalidValue(str(path), str(error), f"a readable file in the format {TRACE_FORMAT}") from None
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidValue(str(path), f"line {error.lineno}: {error.msg}", "JSON") from None
-    return Trace.from_json(value)
 
 
 def _camera(value: Any, path: str) -> RecordedCamera:
@@ -196,6 +215,7 @@ def _camera(value: Any, path: str) -> RecordedCamera:
         _by_window(value["frozen"], f"{path}.frozen"),
         {_number(w, f"{path}.windows"): _window(r, f"{path}.windows[{w}]") for w, r in windows.items()},
         value.get("every_kth_window", 1),
+        _by_window(value.get("frozen_people") or {}, f"{path}.frozen_people"),
     )
 
 
@@ -208,9 +228,10 @@ def _window(value: Any, path: str) -> RecordedWindow:
     outcomes = {}
     for i, o in _object(value.get("outcomes") or {}, f"{path}.outcomes").items():
         o = _object(o, f"{path}.outcomes[{i}]")
-        _keys(f"{path}.outcomes[{i}]", o, {"accuracy", "gpu_seconds", "live"}, {"accuracy", "gpu_seconds"})
+        _keys(f"{path}.outcomes[{i}]", o, {"accuracy", "gpu_seconds", "live", "people"}, {"accuracy", "gpu_seconds"})
         live = _by_window(o.get("live") or {}, f"{path}.outcomes[{i}].live")
-        outcomes[i] = RecordedOutcome(o["accuracy"], o["gpu_seconds"], live)
+        people = _by_window(o.get("people") or {}, f"{path}.outcomes[{i}].people")
+        outcomes[i] = RecordedOutcome(o["accuracy"], o["gpu_seconds"], live, people)
     inference = value.get("inference_profile")
     return RecordedWindow(
         value["start_accuracy"],
@@ -251,6 +272,10 @@ def _number(value: str, path: str) -> int:
     if not value.isdigit() or int(value) < 1:
         raise InvalidValue(path, value, "window numbers from 1 as keys")
     return int(value)
+
+
+def _windows(by_window: Mapping[int, float]) -> dict[str, float]:
+    return {str(w): a for w, a in sorted(by_window.items())}
 
 
 def _by_window(value: Any, path: str) -> dict[int, float]:

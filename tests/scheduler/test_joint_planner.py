@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from serving_problems import NAMES, tables
 
 from benchmarks.bench_pipeline_box import entrance, traffic
-from benchmarks.pipeline_box_replay import replayed
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan
+from edge.simulation.pipeline_world import replayed
 from scheduler.gpulets.policies import serving_policy, smallest_plan
 from scheduler.gpulets.stage_times import waits_ms
 from scheduler.gpulets.turns import alike

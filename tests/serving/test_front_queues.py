@@ -14,13 +14,13 @@ from front_kit import HeldExecutor, Site, asking, pending, request, route, site,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.pipeline_box_replay import SimulatedBox
-from benchmarks.virtual_time import run_virtual
 from edge.core.errors import DeadlineMissed, MagpieError, Overloaded
 from edge.core.layout import Layout
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from edge.serving.applications import ApplicationService
 from edge.serving.routing import RoutingTable
+from edge.simulation.pipeline_world import SimulatedBox
+from edge.simulation.virtual_time import run_virtual
 
 ONE, TWO = version(), version(number="2")
 STAGE = ("app", "ask")

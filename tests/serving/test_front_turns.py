@@ -13,11 +13,11 @@ from examples_kit import tried
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.pipeline_box_replay import Begun, SimulatedBox
-from benchmarks.virtual_time import run_virtual
 from edge.core.batching import Formed, Lane, WaitingRequest
 from edge.core.errors import MagpieError
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId
+from edge.simulation.pipeline_world import Begun, SimulatedBox
+from edge.simulation.virtual_time import run_virtual
 from scheduler.gpulets.batching import DeadlineBatching
 
 LAX_MS = 1e6

@@ -33,7 +33,8 @@ def late_share(problem: PipelineProblem, plan: PipelinePlan, requests: int, seed
         begin = [max(times) for times in zip(*(ended[p] for p in parents), strict=True)] if parents else arrivals
         ended[name] = _through(modules[name], plan.modules[name], begin, modules[name].rate / source.rate)
     ends = [max(times) for times in zip(*ended.values(), strict=True)]
-    return sum(end - begin > problem.slo_s for begin, end in zip(arrivals, ends, strict=True)) / requests
+    late = sum(1 for begin, end in zip(arrivals, ends, strict=True) if end - begin > problem.slo_s)
+    return late / requests
 
 
 def _through(module: PipelineModule, plan: ModulePlan, begin: Sequence[float], fan_out: float) -> list[float]:

@@ -15,13 +15,9 @@ import asyncio
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
-from benchmarks.virtual_time import run_virtual
 from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage
 from edge.core.batching import Batching
 from edge.core.errors import MagpieError
@@ -29,8 +25,8 @@ from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, QueueId, ServingPlan
 from edge.serving.front import Front
-from edge.serving.front_link import BatchDone, BatchInput
-from edge.serving.link_messages import Times
+from edge.simulation.simulated_executor import Begun, SimulatedExecutor
+from edge.simulation.virtual_time import run_virtual
 from scheduler.gpulets.batching import DeadlineBatching
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.gpulets.routes import in_turn
@@ -42,56 +38,6 @@ from scheduler.joint.shapes import model_budgets
 REQUESTS = 1500
 _EPS = 1e-9
 _X, _Y = TensorSpec("x", "FP32", (-1, 1)), TensorSpec("y", "FP32", (-1, 1))
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A batch of `rows` that an executor was handed at `handed_s` and began at `at_s`."""
-
-    executor: str
-    handed_s: float
-    at_s: float
-    model: str
-    rows: int
-
-
-@dataclass(eq=False)
-class SimulatedExecutor:
-    """Stands for an executor's link: computes one batch after the other, each in `took_ms[model][rows - 1]`."""
-
-    executor: str
-    models: frozenset[str]
-    took_ms: Mapping[str, Sequence[float]]
-    handler: Any = None
-    arena: Any = field(default_factory=lambda: SimpleNamespace(size=1 << 30))
-    begun: list[Begun] = field(default_factory=list)
-    free_s: float = 0.0
-    dead: bool = False
-    _number: int = 0
-
-    def send(self, model: str, version: str, inputs: Sequence[BatchInput], output_bytes: int) -> int:
-        """As FrontLink.send."""
-        loop = asyncio.get_running_loop()
-        rows = sum(len(part) for part in inputs[0].parts)
-        at_s = max(loop.time(), self.free_s)
-        self.free_s = at_s + self.took_ms[model][rows - 1] / 1000
-        self.begun.append(Begun(self.executor, loop.time(), at_s, model, rows))
-        self._number += 1
-        outputs = (Tensor("y", "FP32", np.concatenate(inputs[0].parts)),)
-        loop.call_at(self.free_s, self._done, self._number, outputs)
-        return self._number
-
-    def release(self, number: int) -> None:
-        """As FrontLink.release."""
-
-    def die(self) -> None:
-        """Its process ends: nothing that it has is answered."""
-        self.dead = True
-        self.handler.link_lost(self, (), "killed")
-
-    def _done(self, number: int, outputs: tuple[Tensor, ...]) -> None:
-        if not self.dead:
-            self.handler.batch_done(self, BatchDone(number, outputs, Times()))
 
 
 class SimulatedBox:

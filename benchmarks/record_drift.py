@@ -1,0 +1,247 @@
+"""Records real drift as an every-configuration trace, "magpie-trace/2": `python -m benchmarks.record_drift`.
+
+    python -m benchmarks.record_drift --cameras DIR [--pictures N] [--out FILE]
+
+DIR is as `bench_students` takes it: one sub-folder of time-ordered stills per camera (with YOLO `.txt` labels of people
+beside them, where there are any), or video files. Each camera's pictures are four windows. On each window the
+micro-profiler tries the configurations, then *every* configuration is trained in full, with the product's own code;
+each result is measured on held-out pictures, on the window that it would serve, and on the one after: against the
+teacher's labels ("live", F1 at IoU 0.5) and against people's vehicles ("people"). The best one on held-out pictures is
+the recorded model of the next window. Costs are CPU seconds of one core. Stills do not move, so no staleness can be
+measured: an inference profile is linear (a frame without an answer counts as wrong), its cost is measured.
+
+The file is written after every camera, and cameras in it are not recorded again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from benchmarks.bench_students import CLASSES, _answers, _pairs, _picture, open_models
+from benchmarks.sibling_students import window_data
+from benchmarks.student_cameras import WINDOWS, BenchCamera, camera_names, read_camera
+from edge.core.accuracy import Counts, count
+from edge.core.configs import RetrainingConfig
+from edge.core.labels import LabelledFrame, LabelledWindow
+from edge.core.profiles import InferenceProfile
+from edge.core.thresholds import best_score
+from edge.core.vision import Detections
+from edge.recording.exemplars import ExemplarMemory
+from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
+from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
+from edge.training.published import PublishedExamples, PublishedRetraining, judged, with_best_score
+from edge.training.published_trials import PublishedTrials
+from golden.ensemble import Teacher
+from microprofiler.history import ProfilerHistory
+from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
+
+RESULTS = Path(__file__).resolve().parent / "results"
+#: Part of the space of the product's published students: two depths, and short and long.
+EPOCHS = {"all": (2, 5), "last_stage": (5,)}
+CONFIGS = tuple(
+    RetrainingConfig(e, 4, layers, 1.0, 1e-3)  # type: ignore[arg-type]
+    for layers, epochs in EPOCHS.items()
+    for e in epochs
+)
+PROFILER = ProfilerSettings(epochs=2, min_frames=8)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A configuration's result: held-out accuracy, CPU seconds."""
+
+    student: PublishedStudent
+    accuracy: float
+    cpu_s: float
+
+
+class DriftRecorder:
+    """Records one camera after the other. `rate`: answers a second that an inference share of 1 factor means."""
+
+    def __init__(self, download: PublishedStudent, scratch: Path, rate: float, exemplars: int, seed: int) -> None:
+        self._download, self._scratch = download, scratch
+        self._rate, self._exemplars, self._seed = rate, exemplars, seed
+
+    def record(self, camera: BenchCamera, labelling_s: float) -> RecordedCamera:
+        """All windows of `camera`; `labelling_s`: CPU seconds of the teacher for a window."""
+        began = time.process_time()
+        plain = _answers(self._download, camera.frames)
+        answer_s = (time.process_time() - began) / len(camera.frames)
+        inference = InferenceProfile("linear", round(self._rate * answer_s, 5), name="measured cost")
+        frozen, people = self._frozen(camera, plain)
+        memory = ExemplarMemory(self._scratch / camera.name, self._exemplars)
+        parent, history = self._download, ProfilerHistory()
+        windows: dict[int, RecordedWindow] = {}
+        kept_out: list[LabelledFrame] = []
+        for number in range(2, WINDOWS + 1):
+            data = window_data(camera, number - 2, memory.frames(), kept_out)
+            windows[number], parent, history = self._window(camera, number, data, parent, history)
+            windows[number] = replace(windows[number], labelling_s=round(labelling_s, 2))
+            memory.update(data.train, self._download.features([_picture(f) for f in data.train]))
+            kept_out += data.held_out
+        return RecordedCamera(camera.name, inference, frozen, windows, frozen_people=people)
+
+    def _frozen(self, camera: BenchCamera, plain: Sequence[Detections]) -> tuple[dict[int, float], dict[int, float]]:
+        """The download's accuracy by window, with the least score that was best on the windows before."""
+        frozen, people = {}, {}
+        for number, window in enumerate(camera.windows, start=1):
+            past = [i for w in camera.windows[: number - 1] for i in w]
+            least = best_score(_pairs([plain[i] for i in past], camera, past), DOWNLOAD_SCORE) if past else None
+            least = DOWNLOAD_SCORE if least is None else least
+            frozen[number], by_people = scored([plain[i] for i in window], least, camera, window)
+            if by_people is not None:
+                people[number] = by_people
+        return frozen, people
+
+    def _window(
+        self,
+        camera: BenchCamera,
+        number: int,
+        data: LabelledWindow,
+        parent: PublishedStudent,
+        history: ProfilerHistory,
+    ) -> tuple[RecordedWindow, PublishedStudent, ProfilerHistory]:
+        """Retraining in window `number` on `data`; the recorded model after it."""
+        seed = self._seed * 100 + number
+        examples = PublishedExamples(data, parent)
+        own, start = with_best_score(parent.copy(), examples)
+        before = camera.windows[number - 2]
+        seen = _answers(own, [camera.frames[i] for i in before])
+        start_live, _ = scored(seen, own.score, camera, before)
+        size = WindowSize.of(data)
+        trials = PublishedTrials(parent, examples, download=self._download)
+        profile = micro_profile(size, CONFIGS, trials, PROFILER, history, seed=seed, start_accuracy=start.value)
+        outcomes, best, best_accuracy = {}, own, start.value
+        for config, made in self._trained(parent, examples, seed).items():
+            live, people = {}, {}
+            for later in range(number, min(number + 2, WINDOWS + 1)):
+                window = camera.windows[later - 1]
+                answers = _answers(made.student, [camera.frames[i] for i in window])
+                live[later], by_people = scored(answers, made.student.score, camera, window)
+                if by_people is not None:
+                    people[later] = by_people
+            outcomes[config] = RecordedOutcome(made.accuracy, round(made.cpu_s, 3), live, people)
+            if made.accuracy > best_accuracy:
+                best, best_accuracy = made.student, made.accuracy
+        top = max(outcomes, key=lambda i: outcomes[i].accuracy)
+        history = profile.history.learned(top, outcomes[top].accuracy, outcomes[top].gpu_seconds)
+        window_now = RecordedWindow(
+            start.value,
+            profile.profiles,
+            outcomes,
+            profiling_gpu_s=profile.device_seconds,
+            train_frames=size.train_frames,
+            held_out_frames=size.held_out_frames,
+            start_live=start_live,
+        )
+        return window_now, best, history
+
+    def _trained(self, parent: PublishedStudent, examples: PublishedExamples, seed: int) -> dict[str, Trained]:
+        """Every configuration; those that differ in epochs alone are one run, looked at on the way."""
+        out = {}
+        for layers, epochs in EPOCHS.items():
+            config = next(c for c in CONFIGS if c.layers == layers and c.epochs == max(epochs))
+            run = PublishedRetraining(
+                parent, examples, config, seed, download=self._download, held_out_every=0, clock=time.process_time
+            )
+            watched = 0.0
+            for progress in run.steps():
+                done = progress.epoch + 1
+                if progress.epoch_over and done in epochs:
+                    cost, began = run.cpu_seconds - watched, time.process_time()
+                    out[replace(config, epochs=done).id] = Trained(run.result(), run.held_out().value, cost)
+                    watched += time.process_time() - began
+        return out
+
+
+def scored(
+    answers: Sequence[Detections], least: float, camera: BenchCamera, window: Sequence[int]
+) -> tuple[float, float | None]:
+    """F1 of answers from score `least` on, against the teacher's labels and against people's vehicles (None: these are
+    missing)."""
+    pairs = _pairs(answers, camera, window)
+    teacher = round(judged(pairs, least, len(CLASSES)).value, 5)
+    counts = Counts()
+    for answer, i in zip(answers, window, strict=True):
+        people = camera.people[i]
+        if people is None:
+            return teacher, None
+        counts += count(answer.select((answer.scores >= least - 1e-6) & (answer.classes == 0)), people, 0.5)
+    return teacher, round(counts.f1, 5)
+
+
+def rounded(camera: RecordedCamera) -> RecordedCamera:
+    """With numbers of a size that a file of many cameras can hold."""
+    text = json.dumps(camera.to_json())
+    value = json.loads(text, parse_float=lambda t: round(float(t), 5))
+    return Trace.from_json(
+        {"format": "magpie-trace/1", "name": "-", "window_s": 1, "num_gpus": 1, "windows": 1, "cameras": [value]}
+    ).cameras[0]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cameras", type=Path, required=True)
+    parser.add_argument("--only", default="", help="names of cameras, with commas; empty: all")
+    parser.add_argument("--pictures", type=int, default=20, help="pictures per camera and window")
+    parser.add_argument("--exemplars", type=int, default=8, help="pictures of older windows beside")
+    parser.add_argument("--rate", type=float, default=5.0, help="answers a second of a camera")
+    parser.add_argument("--window-seconds", type=float, default=400.0, help="the trace's window, which sets the pace")
+    parser.add_argument("--num-gpus", type=float, default=2.5, help="the trace's devices (cores)")
+    parser.add_argument("--teacher", default="traffic_ensemble")
+    parser.add_argument("--student", default="yolox_nano")
+    parser.add_argument("--bikes", default="3", help="classes of people's labels that are no vehicles")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "magpie-bench-labels")
+    parser.add_argument("--out", type=Path, default=RESULTS / "drift_trace.json")
+    args = parser.parse_args()
+    cv2.setNumThreads(1)
+    mapped, label_score, download = open_models(args.teacher, args.student)
+    wanted = [n for n in args.only.split(",") if n]
+    bikes = [int(n) for n in args.bikes.split(",") if n]
+    done = list(read_trace(args.out).cameras) if args.out.is_file() else []
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = DriftRecorder(download, Path(folder), args.rate, args.exemplars, args.seed)
+        for path in camera_names(args.cameras):
+            if (wanted and path.stem not in wanted) or path.stem in [c.id for c in done]:
+                continue
+            began = time.process_time()
+            camera = read_camera(path, mapped, label_score, bikes, Path(folder), args.cache, WINDOWS * args.pictures)
+            labelling_s = label_seconds(mapped, camera) * args.pictures
+            done.append(rounded(recorder.record(camera, labelling_s)))
+            trace = Trace(
+                "drift", args.window_seconds, args.num_gpus, tuple(done), WINDOWS,
+                notes=f"real pictures, {args.pictures} a window, {args.student} as student, {args.teacher} as teacher",
+            )  # fmt: skip
+            args.out.write_text(json.dumps(trace.to_json()) + "\n", encoding="utf-8")
+            last = done[-1]
+            gains = [max(o.accuracy for o in w.outcomes.values()) - w.start_accuracy for w in last.windows.values()]
+            print(
+                f"{last.id:12} frozen {[round(v, 2) for v in last.frozen.values()]}, best gains on held-out pictures "
+                f"{np.round(gains, 2).tolist()}, {time.process_time() - began:.0f} CPU s",
+                flush=True,
+            )
+
+
+def label_seconds(teacher: Teacher, camera: BenchCamera) -> float:
+    """CPU seconds of the teacher for one of the camera's pictures: the least of three."""
+    took = []
+    for frame in camera.frames[:3]:
+        picture, began = _picture(frame), time.process_time()
+        teacher.label(picture)
+        took.append(time.process_time() - began)
+    return float(min(took))
+
+
+if __name__ == "__main__":
+    main()
