@@ -19,7 +19,7 @@ from edge.settings import SiteSettings
 
 def cameras(count: int = 2) -> list[dict[str, Any]]:
     """Small pictures, few a second: drawing, decoding and answering them costs little."""
-    return [c | {"width": 256, "height": 144, "fps": 4} for c in scene_cameras(count, 1, 600.0)]
+    return [c | {"width": 256, "height": 144, "fps": 5} for c in scene_cameras(count, 1, 600.0)]
 
 
 def site_of(port: int, data: Path, count: int = 2, window_s: float = 20.0, **retraining: Any) -> SiteSettings:

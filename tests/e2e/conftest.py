@@ -22,7 +22,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def cameras(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Two drawn street cameras, served for the whole module: (their descriptions, the port)."""
-    described = [c | {"width": 256, "height": 144, "fps": 4} for c in scene_cameras(2, seed=3, cycle_s=240.0)]
+    described = [c | {"fps": 5} for c in scene_cameras(2, seed=3, cycle_s=240.0)]
     with serve_cameras(described, tmp_path_factory.mktemp("cameras")) as port:
         yield described, port
 

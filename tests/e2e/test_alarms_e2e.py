@@ -72,7 +72,7 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
             60, "an alarm with a picture",
         )  # fmt: skip
         one = alarms[-1]
-        assert size(alarmed.alarm_picture(one.id)) == (256, 144), "the whole picture"
+        assert size(alarmed.alarm_picture(one.id)) == (512, 288), "the whole picture"
         assert isinstance(one.details, ObjectDetails)
         assert one.details.zones == ("all",)
         thing = alarmed.object(one.object)
@@ -81,7 +81,7 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         await until(lambda: alarmed.object(one.object).picture, 10, "the object has a picture")
         width, height = size(alarmed.object_picture(one.object))
         assert 8 <= width <= 320, "the object and some of what is around it"
-        assert 8 <= height <= 144
+        assert 8 <= height <= 288
         await until(lambda: alarmed.alarms(50, None, None, "any", False, None), 60, "an object leaves, its alarm ends")
         seen = await alarmed.acknowledge(one.id, "ann")
         assert seen.acknowledged_by == "ann"
