@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from scheduler.fleet.matcher import Matcher
 
 BOXES, CORES = 32, 8.0
-GANGS, HOLD_S, LOAD = 150, 2.0, 0.5
+GANGS, HOLD_S = 150, 2.0
 SIZES = (4, 8, 16, 32)
 #: The launch of one placeholder; a request to a service and back; a decision inside the framework.
 LAUNCH_S, ASK_S, DECIDE_S = 0.005, 0.002, 0.002
@@ -34,10 +34,10 @@ class Gang:
     tasks: int
 
 
-def gangs(seed: int) -> list[Gang]:
-    """Random arrivals that keep `LOAD` of all cores busy."""
+def gangs(seed: int, load: float) -> list[Gang]:
+    """Random arrivals that keep the part `load` of all cores busy."""
     rng = random.Random(seed)
-    rate = LOAD * BOXES * CORES / (HOLD_S * sum(SIZES) / len(SIZES))
+    rate = load * BOXES * CORES / (HOLD_S * sum(SIZES) / len(SIZES))
     at, found = 0.0, []
     for n in range(GANGS):
         at += rng.expovariate(rate)
@@ -92,7 +92,7 @@ class GangWorld:
         self.at(now + HOLD_S, lambda _: self.release(gang))
 
 
-def in_application(seed: int) -> list[float]:
+def in_application(seed: int, load: float) -> list[float]:
     """Seconds to each grant."""
     world, rng = GangWorld(), random.Random(f"pauses {seed}")
 
@@ -109,17 +109,20 @@ def in_application(seed: int) -> list[float]:
             pause = PAUSE_S * 2**tries * rng.uniform(0.5, 1.5)
             world.at(now + pause, lambda t: launch(gang, 0, t, tries + 1, t))
 
-    for gang in gangs(seed):
+    for gang in gangs(seed, load):
         world.at(gang.at_s + LAUNCH_S, lambda t, g=gang: launch(g, 0, t, 0, t))  # type: ignore[misc]
     world.run()
     return list(world.granted_s.values())
 
 
-def _served_in_turn(
-    seed: int, begin_s: float, step: Callable[[GangWorld, Gang, int, float], tuple[int, float]]
-) -> list[float]:
-    """One gang after the other: `step` (world, gang, tasks held, now) -> (tasks held, next look)."""
-    world, queue = GangWorld(), []  # type: tuple[GangWorld, list[Gang]]
+#: (world, gang, tasks held, now) -> (tasks held, next look).
+Step = Callable[[GangWorld, Gang, int, float], tuple[int, float]]
+
+
+def _served_in_turn(seed: int, load: float, begin_s: float, step: Step) -> list[float]:
+    """One gang after the other."""
+    world = GangWorld()
+    queue: list[Gang] = []
 
     def serve(held: int, now: float) -> None:
         gang = queue[0]
@@ -137,13 +140,13 @@ def _served_in_turn(
         if len(queue) == 1:
             serve(0, now)
 
-    for gang in gangs(seed):
+    for gang in gangs(seed, load):
         world.at(gang.at_s + begin_s, lambda t, g=gang: ask(g, t))  # type: ignore[misc]
     world.run()
     return list(world.granted_s.values())
 
 
-def in_service(seed: int) -> list[float]:
+def in_service(seed: int, load: float) -> list[float]:
     """Seconds to each grant."""
 
     def step(world: GangWorld, gang: Gang, held: int, now: float) -> tuple[int, float]:
@@ -151,23 +154,23 @@ def in_service(seed: int) -> list[float]:
             return held + 1, now + LAUNCH_S
         return held, now + LOOK_S
 
-    return _served_in_turn(seed, ASK_S, step)
+    return _served_in_turn(seed, load, ASK_S, step)
 
 
-def in_framework(seed: int) -> list[float]:
+def in_framework(seed: int, load: float) -> list[float]:
     """Seconds to each grant."""
 
     def step(world: GangWorld, gang: Gang, held: int, now: float) -> tuple[int, float]:
         return (gang.tasks, now + DECIDE_S) if world.all(gang) else (0, now + LOOK_S)
 
-    return _served_in_turn(seed, DECIDE_S, step)
+    return _served_in_turn(seed, load, DECIDE_S, step)
 
 
-def scenario(seed: int) -> dict[str, object]:
+def scenario(seed: int, load: float) -> dict[str, object]:
     """The same gangs as a fleet's scenario."""
     boxes = [{"name": f"b{n}", "resources": {"cpu": CORES}} for n in range(BOXES)]
     jobs = [
         {"id": f"g{g.number}", "t": g.at_s, "tasks": g.tasks, "demand": {"cpu": 1}, "gang": True, "duration_s": HOLD_S}
-        for g in gangs(seed)
+        for g in gangs(seed, load)
     ]
     return {"format": "fleet-scenario/1", "name": f"gangs {seed}", "boxes": boxes, "jobs": jobs}
