@@ -17,6 +17,7 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.all_boxes import AllBoxes
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
+from edge.appliance.capacity import CapacityForecasts
 from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.counts_opened import open_counts
@@ -97,6 +98,7 @@ class Services:
     outputs: Outputs
     truth: Truth
     tenants: Tenants
+    capacity: CapacityForecasts
     fleet: Fleet
     all_boxes: AllBoxes
     fleet_jobs: FleetJobs
@@ -275,9 +277,14 @@ class Appliance:
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
-        self.housekeeping = Housekeeping(
-            site, store, alarms, counts, clips, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
+        capacity = CapacityForecasts(
+            store, clock, served.planned_now, lambda: runtime.shares.golden, site.retention.days
         )
+        self._parts.callback(capacity.close)
+        self.housekeeping = Housekeeping(
+            site, store, alarms, counts, clips, truth, capacity, journal.tally, note, runtime.complaints.add,
+            Silences(clock),
+        )  # fmt: skip
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         self.lending = Lending(site, runtime, runtime.complaints.add)
         secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
@@ -311,6 +318,7 @@ class Appliance:
             outputs,
             truth,
             tenants,
+            capacity,
             fleet,
             AllBoxes(me, answers, live, agent, fleet.status),
             fleet_jobs,

@@ -15,8 +15,8 @@ from edge.core.capacity_notes import CapacityNote
 from edge.core.errors import InvalidValue
 from edge.core.profiles import Estimate
 
-#: "camera": one more; "frame_rate": each camera (or one) is answered at up to `factor` times its rate; "window": windows
-#: of `factor` of the length; "device": `factor` of the device; "box": a second box like this one.
+#: "camera": one more; "frame_rate": each camera (or one) is answered at up to `factor` times its rate; "window":
+#: windows of `factor` of the length; "device": `factor` of the device; "box": a second box like this one.
 ChangeKind = Literal["camera", "frame_rate", "window", "device", "box"]
 CHANGE_KINDS: Final = get_args(ChangeKind)
 #: So many closed windows that were measured are needed for a forecast.
@@ -138,8 +138,8 @@ class CapacityForecast:
 
 @dataclass(frozen=True)
 class CameraOutcome:
-    """A forecast accuracy beside the mean that came; `held`: inside the interval. `outside`: how far outside, 0 where it
-    held."""
+    """A forecast accuracy beside the mean that came; `held`: inside the interval. `outside`: how far outside, 0 where
+    it held."""
 
     camera: str
     forecast: float
@@ -177,7 +177,9 @@ class CapacityOutcome:
     def from_json(value: Mapping[str, Any]) -> CapacityOutcome:
         """Inverse of `to_json`. Raises KeyError, TypeError for anything else."""
         cameras = tuple(CameraOutcome(**c) for c in value["cameras"])
-        return CapacityOutcome(**{**value, "cameras": cameras, "models": tuple(ModelOutcome(**m) for m in value["models"])})
+        return CapacityOutcome(
+            **{**value, "cameras": cameras, "models": tuple(ModelOutcome(**m) for m in value["models"])}
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,14 @@ from statistics import fmean
 from typing import Any
 
 from edge.core import checks
-from edge.core.capacity import LEAST_WINDOWS, BoxWindow, CameraForecast, CapacityChange, CapacityForecast, CapacityOutcome
+from edge.core.capacity import (
+    LEAST_WINDOWS,
+    BoxWindow,
+    CameraForecast,
+    CapacityChange,
+    CapacityForecast,
+    CapacityOutcome,
+)
 from edge.core.capacity_notes import CapacityNote
 from edge.core.errors import Conflict
 from edge.core.learning import BudgetProblem
@@ -37,9 +44,9 @@ _Means = Mapping[str, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class CapacityQuestion:
-    """A change, and what is known of the box: `details` are documents of edge.store's WindowDetail in any order, `budget`
-    the last problem of the learning budget, `golden` the golden model's share (None: as the newest window had it),
-    `past` the outcomes of earlier forecasts of such changes. The same `seed` gives the same intervals."""
+    """A change, and what is known of the box: `details` are documents of edge.store's WindowDetail in any order,
+    `budget` the last problem of the learning budget, `golden` the golden model's share (None: as the newest window had
+    it), `past` the outcomes of earlier forecasts of such changes. The same `seed` gives the same intervals."""
 
     change: CapacityChange
     details: tuple[Mapping[str, Any], ...]
@@ -73,8 +80,8 @@ def _top_rate(profile: InferenceProfile) -> float | None:
 
 
 def enough(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
-    """Those that a forecast is made from: the newest in a row with the same cameras and length, and a measured accuracy.
-    Raises Conflict where they are too few."""
+    """Those that a forecast is made from: the newest in a row with the same cameras and length, and a measured
+    accuracy. Raises Conflict where they are too few."""
     kept = tuple(w for w in steady(windows) if any(v is not None for v in w.realised.values()))
     if len(kept) < LEAST_WINDOWS:
         raise Conflict(
@@ -151,7 +158,12 @@ class _Box:
         if past is None:
             notes.append(CapacityNote("no_past"))
         else:
-            about = {"answers": past.answers, "error": 100 * past.error, "held": 100 * past.held, "wider": 100 * past.wider}
+            about = {
+                "answers": past.answers,
+                "error": 100 * past.error,
+                "held": 100 * past.held,
+                "wider": 100 * past.wider,
+            }
             notes.append(CapacityNote("past", numbers=about))
         return CapacityForecast(
             change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.worlds[1].share,
@@ -195,7 +207,11 @@ class _Box:
         if share < LEAST_SHARE:
             notes.append(CapacityNote("no_room", numbers={"left": max(0.0, share)}))
             share = LEAST_SHARE
-        worlds = {1: _World(self._world(traces.of_cameras(trace, here), like, new, effect, share), share, change.kind == "window")}
+        worlds = {
+            1: _World(
+                self._world(traces.of_cameras(trace, here), like, new, effect, share), share, change.kind == "window"
+            )
+        }
         if away:
             other = self._learning(len(away))
             share_2 = trace.num_gpus + served.share_now + self.golden * (1.0 - other.golden)

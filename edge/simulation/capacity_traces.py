@@ -72,7 +72,10 @@ def on_device(trace: Trace, factor: float) -> Trace:
         return replace(record, profiles=profiles, outcomes=outcomes, profiling_gpu_s=work)
 
     def camera(c: RecordedCamera) -> RecordedCamera:
-        return replace(_with_inference(c, inference), windows={w: window(r) for w, r in _with_inference(c, inference).windows.items()})
+        return replace(
+            _with_inference(c, inference),
+            windows={w: window(r) for w, r in _with_inference(c, inference).windows.items()},
+        )
 
     return replace(trace, cameras=tuple(map(camera, trace.cameras)))
 
@@ -120,9 +123,9 @@ def _learned_window(record: RecordedWindow, effect: LearningEffect) -> RecordedW
 
 
 def halved(trace: Trace) -> Trace:
-    """Windows half as long: both halves have the accuracy of the frozen student of the whole. A half is retrained on the
-    half before, with what a retraining on the data of that whole window gave; as its data is half as old, it loses half
-    as much until it is in force. The last half is left out: nothing was retrained on the half before it."""
+    """Windows half as long: both halves have the accuracy of the frozen student of the whole. A half is retrained on
+    the half before, with what a retraining on the data of that whole window gave; as its data is half as old, it loses
+    half as much until it is in force. The last half is left out: nothing was retrained on the half before it."""
     windows = HALVES * trace.windows - 1
     cameras = tuple(_halved_camera(c, windows) for c in trace.cameras)
     return replace(trace, window_s=trace.window_s / HALVES, windows=windows, cameras=cameras)

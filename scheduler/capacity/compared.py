@@ -1,4 +1,4 @@
-"""Forecasts beside what came: which recorded change was the one that was asked about, and how far off the answer was."""
+"""Forecasts beside what came: which recorded change was the one that was asked about, and how far off the answer is."""
 
 from __future__ import annotations
 

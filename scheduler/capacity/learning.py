@@ -1,4 +1,4 @@
-"""What a change does to labelling and to the learning budget: shares, labels, and with them retraining's work and gain."""
+"""What a change does to labelling and to the learning budget, and with them to the work and gain of retrainings."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 from alarms_double import DictAlarms
+from capacity_double import DictCapacity
 from clips_double import DictClips
 from counts_double import DictCounts
 from discovery_double import OneDiscovery
@@ -115,6 +116,7 @@ class DictAppliance:
         self.models = DictModels(self)
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
+        self.capacity = DictCapacity(self)
         self.fleet, self.fleet_jobs = DictFleet(), DictFleetJobs()
         self.all_boxes = DictAllBoxes(jpeg(1))
         self.events, self.secrets = DictEvents(self), DictSecrets(self)
