@@ -21,8 +21,8 @@ _WORDS: Final[Mapping[str, str]] = {
     "new_camera": "Nothing is recorded of a new camera: it is taken to be like {camera}, and its interval reaches over "
     "what is forecast for all others",
     "few_windows": "Only {windows:.0f} windows were measured: the intervals say little",
-    "rate_above": "{camera}: no rate above {recorded:g} answers/s was measured; that {asked:g}/s loses in proportion to
-    " "the age of answers is assumed, and the interval begins at no gain",
+    "rate_above": "{camera}: no rate above {recorded:g} answers/s was measured; it is assumed that an answer loses in "
+    "proportion to its age also at {asked:g}/s, and the interval begins at no gain",
     "rate_unknown": "{camera}: no frame rates were measured, so another rate changes nothing in this forecast",
     "not_measured": "{camera}: no accuracy was measured in these windows; its level is the simulator's",
     "left_out": "{camera} is left out: its frozen student was not measured in these windows",

@@ -87,8 +87,8 @@ class CapacityOutcomeAnswer:
 
 @answer
 class ForecastAnswer:
-    """A forecast, from `windows` windows up to `last_window`. `share_now` and `share_then`: devices of this box's cameras
-    and their retraining. `outcome` null: the change was not made, or too few windows are over since."""
+    """A forecast, from `windows` windows up to `last_window`. `share_now` and `share_then`: devices of this box's
+    cameras and their retraining. `outcome` null: the change was not made, or too few windows are over since."""
 
     id: Shown[int]
     at_utc_s: Shown[float]
