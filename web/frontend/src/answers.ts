@@ -296,7 +296,8 @@ export type CameraEffectAnswer = {
   loss: number;
 };
 
-/** A camera's mean accuracy now (null: it is not there yet) and with the change; `box` 2: it is on the second box. */
+/** A camera's mean accuracy now (null: it is not there yet) and with the change; `box` 2: it is on the second
+ * box. */
 export type CameraForecastAnswer = {
   camera: string;
   now: number | null;
@@ -403,8 +404,8 @@ export type CapacityAnswer = {
   forecasts: ForecastAnswer[];
 };
 
-/** A change that is asked about (edge.core.capacity.CapacityChange), also in words. `camera` and `words` are null for
- * a user of some cameras. */
+/** A change that is asked about (edge.core.capacity.CapacityChange), also in words. `camera` and `words` are null
+ * for a user of some cameras. */
 export type CapacityChangeAnswer = {
   kind: "camera" | "frame_rate" | "window" | "device" | "box";
   factor: number;
@@ -1126,8 +1127,8 @@ export type FleetWallCamera = {
   answers_per_s: number;
 };
 
-/** A forecast, from `windows` windows up to `last_window`. `share_now` and `share_then`: devices of this box's cameras
- * and their retraining. `outcome` null: the change was not made, or too few windows are over since. */
+/** A forecast, from `windows` windows up to `last_window`. `share_now` and `share_then`: devices of this box's
+ * cameras and their retraining. `outcome` null: the change was not made, or too few windows are over since. */
 export type ForecastAnswer = {
   id: number;
   at_utc_s: number;
