@@ -70,7 +70,9 @@ def box_window(
 def made(change: CapacityChange, last: int = 6, share_then: float = 0.8, new: bool = False) -> CapacityForecast:
     """A forecast of 0.6 (0.55 to 0.65) for the cameras gate and yard; `new`: of a new one, too."""
     then = Estimate(0.6, 0.55, 0.65)
-    cameras = [CameraForecast(c, 0.62, then, 2 if change.kind == "box" and c == "yard" else 1) for c in ("gate", "yard")]
+    cameras = [
+        CameraForecast(c, 0.62, then, 2 if change.kind == "box" and c == "yard" else 1) for c in ("gate", "yard")
+    ]
     if new:
         cameras.append(CameraForecast("new-camera", None, then))
     return CapacityForecast(change, 6, last, 0.8, share_then, tuple(cameras))

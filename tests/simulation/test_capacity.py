@@ -19,7 +19,9 @@ from edge.simulation.record import trace_from_windows
 TOLERANCE = 0.005
 
 
-def asked(kind: ChangeKind, factor: float | None = None, camera: str | None = None, **about: object) -> CapacityForecast:
+def asked(
+    kind: ChangeKind, factor: float | None = None, camera: str | None = None, **about: object
+) -> CapacityForecast:
     found = tuple(details(6, **about))  # type: ignore[arg-type]
     return forecast(CapacityQuestion(CapacityChange.of(kind, factor, camera), found))
 
@@ -53,7 +55,8 @@ def test_a_crowded_box_loses_with_a_camera_more_and_gains_with_a_second_box() ->
     new = more.cameras[-1]
     assert (new.camera, new.now) == ("new-camera", None)
     known = [c.then for c in more.cameras[:-1]]
-    assert new.then.low <= min(t.low for t in known) and new.then.high >= max(t.high for t in known)
+    assert new.then.low <= min(t.low for t in known)
+    assert new.then.high >= max(t.high for t in known)
     assert {"new_camera", "no_past", "budget_unknown"} <= {n.code for n in more.notes}
     assert "second_box" in {n.code for n in two.notes}
 
@@ -62,7 +65,8 @@ def test_a_rate_above_the_recorded_one_is_an_assumption_that_begins_at_no_gain()
     found = asked("frame_rate", share=1.0)
     for c in found.cameras:
         assert c.now is not None
-        assert c.then.value >= c.now - TOLERANCE and c.then.low <= c.now
+        assert c.then.value >= c.now - TOLERANCE
+        assert c.then.low <= c.now
     assert [(n.camera, dict(n.numbers)) for n in found.notes if n.code == "rate_above"] == [
         (c, {"recorded": 8.0, "asked": 16.0}) for c in ("gate", "yard")
     ]

@@ -25,7 +25,8 @@ def test_a_forecast_comes_back_as_it_was_given_and_gets_one_outcome(tmp_path: Pa
     with Store(None, tmp_path) as store:
         first = store.add_forecast("anna", asked)
         assert store.forecasts() == (first,)
-        assert first.forecast == asked and first.outcome is None
+        assert first.forecast == asked
+        assert first.outcome is None
         assert store.put_forecast_outcome(first.id, CAME)
         assert not store.put_forecast_outcome(first.id, CAME), "it has one"
         second = store.add_forecast("", made(CapacityChange.of("box")))

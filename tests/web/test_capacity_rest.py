@@ -22,7 +22,8 @@ async def test_an_operator_asks_and_everybody_sees_their_cameras(
         client.headers.update(door.person("viewer", {"south"}))
         seen = (await client.get("/capacity")).json()["forecasts"]
         assert [[c["camera"] for c in f["cameras"]] for f in seen] == [["south"], ["south"]]
-        assert seen[1]["outcome"]["error"] is None and seen[0]["change"]["words"] is None
+        assert seen[1]["outcome"]["error"] is None
+        assert seen[0]["change"]["words"] is None
         assert "north" not in (await client.get("/capacity")).text
         assert (await client.post("/capacity", json={"kind": "box"})).status_code == 403
         client.headers.update(door.person("operator", {"south"}))
@@ -53,4 +54,5 @@ async def test_too_few_windows_is_a_conflict(client: httpx.AsyncClient, door: Do
     service.capacity.windows = 1
     client.headers.update(door.person("operator"))
     refused = await client.post("/capacity", json={"kind": "window"})
-    assert refused.status_code == 409 and "needs 3" in refused.json()["error"]["message"]
+    assert refused.status_code == 409
+    assert "needs 3" in refused.json()["error"]["message"]

@@ -47,14 +47,16 @@ def test_with_a_fixed_number_of_labels_more_cameras_and_shorter_windows_need_mor
     fixed = replace(BUDGET, labels=16)
     more = learning_effect(fixed, CapacityChange.of("camera"), 2, 3)
     half = learning_effect(fixed, CapacityChange.of("window"), 2, 2)
-    assert more.golden == pytest.approx(1.5, abs=0.01) and half.golden == pytest.approx(2.0, abs=0.01)
+    assert more.golden == pytest.approx(1.5, abs=0.01)
+    assert half.golden == pytest.approx(2.0, abs=0.01)
     assert (more.work, more.gain) == (1.0, 1.0)
     assert learning_effect(fixed, CapacityChange.of("box"), 2, 1).golden == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_budget_that_gives_fewer_labels_gains_less_by_less_work() -> None:
     half = learning_effect(BUDGET, CapacityChange.of("window"), 2, 2)
-    assert half.work < 1.0 and half.gain < 1.0
+    assert half.work < 1.0
+    assert half.gain < 1.0
 
 
 def test_without_a_budget_labels_wait_longer_with_more_cameras_and_on_less() -> None:
@@ -73,13 +75,16 @@ def served(rate: float = 20.0, measured: float | None = 12.0) -> ServedNow:
 def test_a_models_forecast_begins_at_what_was_measured_and_lies_in_its_interval() -> None:
     found = served_effect(served(), CapacityChange.of("device", 0.5), -0.4, (), None)
     (model,) = found.models
-    assert model.now_ms == 12.0 and model.then_ms is not None
+    assert model.now_ms == 12.0
+    assert model.then_ms is not None
     assert model.then_ms.low <= model.then_ms.value <= model.then_ms.high
-    assert model.then_ms.high >= 5.0 and found.share_then <= 0.5 + 1e-6
+    assert model.then_ms.high >= 5.0
+    assert found.share_then <= 0.5 + 1e-6
 
 
 def test_a_model_without_room_is_not_served() -> None:
     found = served_effect(served(rate=120.0), CapacityChange.of("device", 0.25), -0.88, (), None)
     (model,) = found.models
-    assert model.now_part == 1.0 and model.then_part < 1.0
+    assert model.now_part == 1.0
+    assert model.then_part < 1.0
     assert found.share_then <= 0.02 + 1e-6

@@ -38,11 +38,13 @@ def test_the_change_that_was_asked_about_is_compared(kind: ChangeKind, share: fl
     assert found is not None
     assert (found.window, found.windows) == (9, HORIZON)
     by_name = {c.camera: c for c in found.cameras}
-    assert by_name["gate"].held and by_name["gate"].came == pytest.approx(0.58)
+    assert by_name["gate"].held
+    assert by_name["gate"].came == pytest.approx(0.58)
     if kind == "camera":
         assert by_name["dock"].forecast == 0.6, "the new camera, whatever its name"
     if kind != "box":
-        assert not by_name["yard"].held and by_name["yard"].outside == pytest.approx(0.05)
+        assert not by_name["yard"].held
+        assert by_name["yard"].outside == pytest.approx(0.05)
     for other, then, _ in CHANGES:
         if other != kind:
             asked = made(CapacityChange.of(other, 0.5 if other == "device" else None), share_then=then)
@@ -54,7 +56,8 @@ def test_the_first_window_after_the_change_is_not_counted() -> None:
     late[0] = replace(late[0], length_s=50.0, realised={"gate": 0.0, "yard": 0.0})
     rest = [replace(w, length_s=50.0) for w in late[1:]]
     found = outcome(made(CapacityChange.of("window")), [*BEFORE, late[0], *rest])
-    assert found is not None and found.cameras[0].came == pytest.approx(0.58)
+    assert found is not None
+    assert found.cameras[0].came == pytest.approx(0.58)
 
 
 def test_too_few_windows_wait_unless_another_change_ended_them() -> None:
@@ -63,7 +66,8 @@ def test_too_few_windows_wait_unless_another_change_ended_them() -> None:
     assert outcome(asked, BEFORE) is None, "not made yet"
     other = replace(halves[-1], number=30, length_s=100.0)
     found = outcome(asked, [*BEFORE, *halves[:4], other])
-    assert found is not None and found.windows == 3
+    assert found is not None
+    assert found.windows == 3
     assert outcome(asked, [*BEFORE, *halves[:3], other]) is None
 
 

@@ -25,7 +25,8 @@ def test_windows_that_differ_more_give_a_wider_interval() -> None:
     calm, wild = interval([0.58, 0.6, 0.62] * 2, 0), interval([0.4, 0.6, 0.8] * 2, 0)
     assert 0.0 < calm.high - calm.low < wild.high - wild.low
     same = interval([0.6] * 6, 0)
-    assert same.low == pytest.approx(0.6) and same.high == pytest.approx(0.6)
+    assert same.low == pytest.approx(0.6)
+    assert same.high == pytest.approx(0.6)
 
 
 def outcomes(*outside: float) -> list[CapacityOutcome]:
@@ -47,4 +48,5 @@ def test_with_the_widening_four_in_five_past_values_would_have_held(outside: lis
     assert past is not None
     assert sum(o <= past.wider for o in outside) >= 0.8 * len(outside)
     wide = widened(Estimate(0.5, 0.4, 0.6), past)
-    assert wide.low == pytest.approx(0.4 - past.wider) and wide.high == pytest.approx(0.6 + past.wider)
+    assert wide.low == pytest.approx(0.4 - past.wider)
+    assert wide.high == pytest.approx(0.6 + past.wider)
