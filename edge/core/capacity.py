@@ -71,7 +71,8 @@ class CapacityChange:
 
 @dataclass(frozen=True)
 class BoxWindow:
-    """A closed window of the box: what its cameras had and reached. `share`: devices for cameras and their retraining;
+    """A closed window of the box: what its cameras had and reached. `share`: cores or SMs for cameras and their
+    retraining (devices, where it is not known what a device has);
     `realised` accuracy by camera (None: not measured); `rates`: the highest measured answers per second."""
 
     number: int

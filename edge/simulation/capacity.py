@@ -72,7 +72,9 @@ def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
         for row in detail["window"]["cameras"]
     }
     window = detail["window"]
-    return BoxWindow(int(window["id"]), float(window["length_s"]), problem.num_gpus, realised, rates)
+    basis = detail["plans"][-1].get("basis")
+    share = problem.num_gpus * (1.0 if basis is None else float(basis["caps"]["units"]))
+    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates)
 
 
 def _top_rate(profile: InferenceProfile) -> float | None:

@@ -18,7 +18,7 @@ from edge.core.capacity import (
 from scheduler.capacity.intervals import HORIZON
 
 #: Lengths of windows, rates and shares that differ by no larger part are the same.
-SAME_LENGTH, SAME_RATE, SAME_SHARE = 0.03, 0.1, 0.2
+SAME_LENGTH, SAME_RATE, SAME_SHARE = 0.03, 0.1, 0.3
 
 
 def steady(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
@@ -32,17 +32,22 @@ def steady(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
 
 
 def outcome(
-    forecast: CapacityForecast, windows: Sequence[BoxWindow], measured_ms: Mapping[str, float] | None = None
+    forecast: CapacityForecast,
+    windows: Sequence[BoxWindow],
+    measured_ms: Mapping[str, float] | None = None,
+    horizon: int = HORIZON,
 ) -> CapacityOutcome | None:
-    """What came of it; None: the change was not made, was not made alone, or too few windows are over since (`HORIZON`,
-    or `LEAST_WINDOWS` before yet another change). `windows` are closed ones in order, those of the forecast with them.
-    The first window after the change is not counted: nothing was retrained in it under the change. `measured_ms`:
-    latency of recent answers by model, of now."""
+    """What came of it; None: the change was not made, was not made alone, or too few windows are over since (`horizon`
+    windows of the recorded length, or `LEAST_WINDOWS` before yet another change). `windows` are closed ones in order,
+    those of the forecast with them. The first window after the change is not counted: nothing was retrained in it under
+    the change. `measured_ms`: latency of recent answers by model, of now."""
     before = [w for w in windows if w.number <= forecast.last_window]
     later = [w for w in windows if w.number > forecast.last_window]
     if not before:
         return None
     was = before[-1]
+    if forecast.change.kind == "window":
+        horizon = round(horizon / forecast.change.factor)
     for n, window in enumerate(later):
         if _same(was, window):
             was = window
@@ -51,9 +56,9 @@ def outcome(
             return None
         after = list(itertools.takewhile(partial(_same, window), later[n + 1 :]))
         over = len(after) < len(later) - n - 1
-        if len(after) < (LEAST_WINDOWS if over else HORIZON):
+        if len(after) < (LEAST_WINDOWS if over else horizon):
             return None
-        return _outcome(forecast, window.number, after[:HORIZON], measured_ms or {})
+        return _outcome(forecast, window.number, after[:horizon], measured_ms or {})
     return None
 
 
@@ -92,7 +97,8 @@ def _is_change(forecast: CapacityForecast, was: BoxWindow, now: BoxWindow) -> bo
         case "window":
             return not added and not gone and _same_length(was, now, change.factor)
         case "device":
-            near = abs(now.share - forecast.share_then) <= SAME_SHARE * forecast.share_then
+            wanted_share = was.share * forecast.share_then / forecast.share_now
+            near = abs(now.share - wanted_share) <= SAME_SHARE * wanted_share
             return not added and not gone and length and near
         case "frame_rate":
             wanted = was.realised.keys() if change.camera is None else {change.camera}

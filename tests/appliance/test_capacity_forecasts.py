@@ -107,10 +107,10 @@ async def test_a_forecast_is_made_kept_and_compared_when_the_change_was_made(
     (found,) = answer.forecasts
     assert (found.asked_by, found.windows, found.last_window, found.outcome) == ("anna", 6, 5, None)
     assert found.cameras[0].now == pytest.approx(0.6)
-    record(store, HORIZON + 1, length_s=50.0, realised=0.3)
+    record(store, 2 * HORIZON + 1, length_s=50.0, realised=0.3)
     (found,) = (await capacity.all()).forecasts
     assert found.outcome is not None
-    assert (found.outcome.window, found.outcome.windows) == (6, HORIZON)
+    assert (found.outcome.window, found.outcome.windows) == (6, 2 * HORIZON)
     assert found.outcome.cameras[0].came == pytest.approx(0.3)
     assert not found.outcome.cameras[0].held
 
@@ -141,7 +141,7 @@ async def test_a_forecast_that_fails_says_why(store: Store, monkeypatch: pytest.
 async def test_retention_compares_before_it_deletes(store: Store) -> None:
     record(store, 6)
     kept = store.add_forecast("anna", made(HALF, last=5))
-    record(store, HORIZON + 1, length_s=50.0)
+    record(store, 2 * HORIZON + 1, length_s=50.0)
     assert await service(store).retain() == 0
     assert store.forecasts()[0].id == kept.id
     assert store.forecasts()[0].outcome is not None
