@@ -36,7 +36,7 @@ def now(found: CapacityForecast) -> float:
     return sum(values) / len(values)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from([6.0, 20.0, 60.0]))
 def test_more_device_is_never_worse_and_half_of_it_never_better(share: float, work_s: float) -> None:
     half = asked("device", 0.5, share=share, work_s=work_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.capacity import CameraOutcome, CapacityOutcome
@@ -13,6 +13,7 @@ from scheduler.capacity.intervals import interval, past_errors, widened
 ACCURACIES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12)
 
 
+@settings(max_examples=10, deadline=None)
 @given(ACCURACIES, st.integers(0, 5))
 def test_an_interval_holds_its_mean_and_is_made_again_by_its_seed(values: list[float], seed: int) -> None:
     found = interval(values, seed)
