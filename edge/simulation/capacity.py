@@ -73,8 +73,13 @@ def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
     }
     window = detail["window"]
     basis = detail["plans"][-1].get("basis")
-    share = problem.num_gpus * (1.0 if basis is None else float(basis["caps"]["units"]))
+    share = _share(detail) * (1.0 if basis is None else float(basis["caps"]["units"]))
     return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates)
+
+
+def _share(detail: Mapping[str, Any]) -> float:
+    """Devices of the cameras in a window: the mean of its plans, for the golden model's share follows its work."""
+    return fmean(float(plan["problem"]["num_gpus"]) for plan in detail["plans"])
 
 
 def _top_rate(profile: InferenceProfile) -> float | None:
@@ -99,7 +104,7 @@ def forecast(question: CapacityQuestion) -> CapacityForecast:
     windows = enough(box_windows(question.details))
     numbers = {w.number for w in windows}
     kept = [d for d in question.details if int(d["window"]["id"]) in numbers]
-    trace = trace_from_windows("box", kept)
+    trace = replace(trace_from_windows("box", kept), num_gpus=fmean(map(_share, kept)))
     change, cameras = question.change, {c.id for c in trace.cameras}
     if change.camera is not None:
         checks.one_of("camera", change.camera, sorted(cameras))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from statistics import fmean
+from statistics import fmean, median_low
 
 from edge.core.capacity import (
     LEAST_WINDOWS,
@@ -41,8 +42,9 @@ def outcome(
     windows of the recorded length, or `LEAST_WINDOWS` before yet another change). `windows` are closed ones in order,
     those of the forecast with them. The first window after the change is not counted: nothing was retrained in it under
     the change. `measured_ms`: latency of recent answers by model, of now."""
-    before = [w for w in windows if w.number <= forecast.last_window]
-    later = [w for w in windows if w.number > forecast.last_window]
+    calm = _calm(windows)
+    before = [w for w in calm if w.number <= forecast.last_window]
+    later = [w for w in calm if w.number > forecast.last_window]
     if not before:
         return None
     was = before[-1]
@@ -60,6 +62,13 @@ def outcome(
             return None
         return _outcome(forecast, window.number, after[:horizon], measured_ms or {})
     return None
+
+
+def _calm(windows: Sequence[BoxWindow]) -> list[BoxWindow]:
+    """Each window with the median of its own share and its neighbours': labelling takes more or less from window to
+    window, and a change stays."""
+    shares = [w.share for w in windows]
+    return [replace(w, share=median_low(shares[max(0, n - 1) : n + 2])) for n, w in enumerate(windows)]
 
 
 def _outcome(

@@ -61,6 +61,12 @@ def test_the_first_window_after_the_change_is_not_counted() -> None:
     assert found.cameras[0].came == pytest.approx(0.58)
 
 
+def test_a_share_that_jumps_in_one_window_is_no_change() -> None:
+    before = [replace(w, share=0.4) if w.number in (4, 8) else w for w in BEFORE]
+    halves = [replace(w, share=0.3) if w.number == 12 else w for w in after(2 * HORIZON + 1, length_s=50.0)]
+    assert outcome(made(CapacityChange.of("window")), [*before, *halves]) is not None
+
+
 def test_too_few_windows_wait_unless_another_change_ended_them() -> None:
     asked, halves = made(CapacityChange.of("window")), after(HORIZON, length_s=50.0)
     assert outcome(asked, [*BEFORE, *halves]) is None
