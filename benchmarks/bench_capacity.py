@@ -24,7 +24,7 @@ from benchmarks.demo_windows import write_result
 from edge.appliance.appliance import Appliance
 from edge.appliance.capacity import last_budget
 from edge.commands.front_process import front_process
-from edge.core.capacity import CapacityChange, CapacityForecast
+from edge.core.capacity import BoxChange, CapacityForecast
 from edge.core.learning import BudgetProblem
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras
@@ -35,9 +35,9 @@ from scheduler.capacity.compared import outcome
 TARGET_POINTS = 4.0
 #: The changes that are made, and what is asked about each.
 CHANGES = {
-    "camera": CapacityChange.of("camera"),
-    "share": CapacityChange.of("device", 0.5),
-    "window": CapacityChange.of("window"),
+    "camera": BoxChange.of("camera"),
+    "share": BoxChange.of("device", 0.5),
+    "window": BoxChange.of("window"),
 }
 Details = list[dict[str, Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edge.core.capacity import BoxWindow, CameraForecast, CapacityChange, CapacityForecast
+from edge.core.capacity import BoxChange, BoxWindow, CameraForecast, CapacityForecast
 from edge.core.configs import InferenceConfig, RetrainingConfig
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
 from edge.core.window import StreamProblem, WindowProblem
@@ -67,7 +67,7 @@ def box_window(
     return BoxWindow(number, length_s, share, realised, dict.fromkeys(realised, rate))
 
 
-def made(change: CapacityChange, last: int = 6, share_then: float = 0.8, new: bool = False) -> CapacityForecast:
+def made(change: BoxChange, last: int = 6, share_then: float = 0.8, new: bool = False) -> CapacityForecast:
     """A forecast of 0.6 (0.55 to 0.65) for the cameras gate and yard; `new`: of a new one, too."""
     then = Estimate(0.6, 0.55, 0.65)
     cameras = [

@@ -98,7 +98,6 @@ class Services:
     outputs: Outputs
     truth: Truth
     tenants: Tenants
-    capacity: CapacityForecasts
     fleet: Fleet
     all_boxes: AllBoxes
     fleet_jobs: FleetJobs
@@ -277,10 +276,7 @@ class Appliance:
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
-        capacity = CapacityForecasts(
-            store, clock, served.planned_now, lambda: runtime.shares.golden, site.retention.days
-        )
-        self._parts.callback(capacity.close)
+        capacity = self._capacity(served)
         self.housekeeping = Housekeeping(
             site, store, alarms, counts, clips, truth, capacity, journal.tally, note, runtime.complaints.add,
             Silences(clock),
@@ -296,7 +292,7 @@ class Appliance:
             tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
             clips=clips.told,
         )  # fmt: skip
-        answers, me = BoxAnswers(site, state, alarms, journal, secrets), "" if site.fleet is None else site.fleet.name
+        answers = BoxAnswers(site, state, alarms, journal, secrets)
         self.services = Services(
             state,
             Cameras(
@@ -306,7 +302,7 @@ class Appliance:
             live,
             TeacherLabels(data, store, runtime),
             BoxRetraining(store, runtime, note),
-            Windows(store, runtime, site.control_share),
+            Windows(store, runtime, site.control_share, capacity),
             Models(store, runtime),
             served,
             journal,
@@ -318,12 +314,18 @@ class Appliance:
             outputs,
             truth,
             tenants,
-            capacity,
             fleet,
-            AllBoxes(me, answers, live, agent, fleet.status),
+            AllBoxes("" if site.fleet is None else site.fleet.name, answers, live, agent, fleet.status),
             fleet_jobs,
         )  # fmt: skip
         self._parts.callback(self.services.cameras.discovery.close)
+
+    def _capacity(self, served: ServedModels) -> CapacityForecasts:
+        """Forecasts; one that is being made ends with the appliance."""
+        shares, days = self.runtime.shares, self.site.retention.days
+        capacity = CapacityForecasts(self.store, self.clock, served.planned_now, lambda: shares.golden, days)
+        self._parts.callback(capacity.close)
+        return capacity
 
     def _own_agent(self) -> OwnAgent | None:
         """The agent beside this appliance; None: the site file has no section `fleet`."""

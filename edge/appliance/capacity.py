@@ -21,8 +21,8 @@ from edge.appliance.answers.read import by_name
 from edge.core import checks
 from edge.core.capacity import (
     LEAST_WINDOWS,
+    BoxChange,
     BoxWindow,
-    CapacityChange,
     CapacityForecast,
     CapacityOutcome,
     KeptForecast,
@@ -36,7 +36,7 @@ from edge.simulation.capacity import CapacityQuestion, box_windows, enough, fore
 from edge.store.store import Store
 from edge.store.values import WindowRecord
 from scheduler.capacity.compared import outcome, steady
-from scheduler.capacity.serving import ServedNow
+from scheduler.capacity.serving import ServedBox
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def reckon(channel: Channel, question: CapacityQuestion) -> None:
 
 @dataclass
 class _Working:
-    change: CapacityChange
+    change: BoxChange
     since_utc_s: float
     by: str
     process: WorkerProcess | None = None
@@ -71,14 +71,14 @@ class CapacityForecasts:
         self,
         store: Store,
         clock: Clock,
-        served: Callable[[], ServedNow | None],
+        served: Callable[[], ServedBox | None],
         golden: Callable[[], float],
         retention_days: float,
     ) -> None:
         self._store, self._clock, self._served, self._golden = store, clock, served, golden
         self._days = retention_days
         self._working: _Working | None = None
-        self._failed: tuple[CapacityChange, str] | None = None
+        self._failed: tuple[BoxChange, str] | None = None
         self._keeping: set[asyncio.Task[None]] = set()
         self._settled_at = -1
 
@@ -104,7 +104,7 @@ class CapacityForecasts:
             forecasts=tuple(map(forecast_answer, kept[:_TOLD])),
         )
 
-    async def ask(self, change: CapacityChange, windows: int, by: str) -> CapacityAnswer:
+    async def ask(self, change: BoxChange, windows: int, by: str) -> CapacityAnswer:
         """Raises Conflict, InvalidValue, Unavailable, StoreError."""
         checks.in_range("windows", windows, LEAST_WINDOWS, MOST_LOOKED)
         if self._working is not None:
@@ -130,9 +130,9 @@ class CapacityForecasts:
 
     def _question(
         self,
-        change: CapacityChange,
+        change: BoxChange,
         windows: int,
-        served: ServedNow | None,
+        served: ServedBox | None,
         golden: float,
         measured: Mapping[str, float],
     ) -> CapacityQuestion:
@@ -231,7 +231,7 @@ def _details(store: Store, limit: int, since: int = 0) -> tuple[dict[str, Any], 
     return tuple(store.window(number).to_json() for number in found[:limit])
 
 
-def change_answer(change: CapacityChange) -> CapacityChangeAnswer:
+def change_answer(change: BoxChange) -> CapacityChangeAnswer:
     """For REST."""
     return CapacityChangeAnswer(kind=change.kind, factor=change.factor, camera=change.camera, words=change.words)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from edge.appliance.answers.capacity import CapacityAnswer
-from edge.core.capacity import CapacityChange
+from edge.core.capacity import BoxChange
 
 
 class CapacityService(Protocol):
@@ -14,6 +14,6 @@ class CapacityService(Protocol):
     async def all(self) -> CapacityAnswer:
         """The kept forecasts with what came of them, and the one that is being made."""
 
-    async def ask(self, change: CapacityChange, windows: int, by: str) -> CapacityAnswer:
+    async def ask(self, change: BoxChange, windows: int, by: str) -> CapacityAnswer:
         """Begin a forecast from the newest `windows` windows; it is kept when it is there (`all`). Raises Conflict (one
         is being made, too few windows), InvalidValue (a camera that is not there)."""

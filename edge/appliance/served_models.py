@@ -27,7 +27,7 @@ from edge.runtime.runtime import Runtime
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, ServingPlanning, SiteSettings, merge, parse
 from edge.store.store import Store
-from scheduler.capacity.serving import ServedNow
+from scheduler.capacity.serving import ServedBox
 from scheduler.tenant_admission import TenantRoom
 
 if TYPE_CHECKING:
@@ -158,14 +158,14 @@ class ServedModels:
 
     # -- for the rest of the appliance
 
-    def planned_now(self) -> ServedNow | None:
-        """What is served, for a forecast; None where nothing is."""
+    def planned_now(self) -> ServedBox | None:
+        """The served models, for a forecast; None where there are none."""
         if self.runtime is None:
             return None
         now, load = self.cameras_now(), self._load()
         measured = {m.name: m.latency_ms[-1] for m in self.status().models if m.latency_ms}
         planning = load.planning
-        return ServedNow(box_now(load, now), planning.policy, planning.split, now.policy, now.caps, measured)
+        return ServedBox(box_now(load, now), planning.policy, planning.split, now.policy, now.caps, measured)
 
     def current(self) -> Serving | None:
         """`status`, or None where the site serves none."""

@@ -142,6 +142,9 @@ class RetrainingService(Protocol):
 class WindowsService(Protocol):
     """Retraining windows that were and the one that is. `recent` and `one` block."""
 
+    @property
+    def capacity(self) -> CapacityService: ...
+
     def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         """Newest first."""
 
@@ -269,9 +272,6 @@ class ApplianceService(Protocol):
 
     @property
     def tenants(self) -> TenantsService: ...
-
-    @property
-    def capacity(self) -> CapacityService: ...
 
     @property
     def fleet(self) -> FleetService: ...

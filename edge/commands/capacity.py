@@ -1,4 +1,4 @@
-"""`magpie capacity`: what would a change of the box do to accuracy and latency, and how right were such answers?
+"""`magpie capacity` forecasts the effect of a change of the box on accuracy and latency, and tells past errors.
 
 Of a running appliance (`--url`), which keeps the answer and compares it with what comes; or of a data folder
 (`--data DIR`), where nothing is kept and served models are not known.
@@ -16,11 +16,12 @@ from typing import Any
 
 from edge.commands.remote import Remote, add_remote_arguments, remote_of
 from edge.commands.simulate import recorded_windows
-from edge.core.capacity import CHANGE_KINDS, CapacityChange, KeptForecast
+from edge.core.capacity import CHANGE_KINDS, BoxChange, KeptForecast
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 
 HELP = "forecast what one more camera, another rate, window or device, or a second box would do"
-_LOOK_S, _PATIENCE_S = 2.0, 3600.0
+#: Seconds between two looks at whether the forecast is there, and until none is waited for.
+LOOK_S, PATIENCE_S = 2.0, 3600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,24 +51,24 @@ def run(args: argparse.Namespace) -> int:
         answer = remote_of(args).ask("GET", "/capacity")
         sys.stdout.write(json.dumps(answer, indent=1) + "\n" if args.json else told(answer))
         return 0
-    change = CapacityChange.of(args.change, args.factor, args.camera)
+    change = BoxChange.of(args.change, args.factor, args.camera)
     made = _asked(remote_of(args), change, args.windows) if args.data is None else _of_folder(args, change)
     sys.stdout.write(json.dumps(made, indent=1) + "\n" if args.json else in_words(made))
     return 0
 
 
-def _asked(remote: Remote, change: CapacityChange, windows: int) -> dict[str, Any]:
+def _asked(remote: Remote, change: BoxChange, windows: int) -> dict[str, Any]:
     """Ask, and wait for the forecast."""
     body: dict[str, Any] = {"kind": change.kind, "factor": change.factor, "windows": windows}
     if change.camera is not None:
         body["camera"] = change.camera
     before = {f["id"] for f in remote.ask("GET", "/capacity")["forecasts"]}
     answer = remote.ask("POST", "/capacity", body)
-    until_s = time.monotonic() + _PATIENCE_S
+    until_s = time.monotonic() + PATIENCE_S
     while answer["working"] is not None:
         if time.monotonic() > until_s:
-            raise Unavailable(f"no forecast came within {_PATIENCE_S:.0f} s")
-        time.sleep(_LOOK_S)
+            raise Unavailable(f"no forecast came within {PATIENCE_S:.0f} s")
+        time.sleep(LOOK_S)
         answer = remote.ask("GET", "/capacity")
     made = [f for f in answer["forecasts"] if f["id"] not in before]
     if not made:
@@ -75,7 +76,7 @@ def _asked(remote: Remote, change: CapacityChange, windows: int) -> dict[str, An
     return dict(made[0])
 
 
-def _of_folder(args: argparse.Namespace, change: CapacityChange) -> dict[str, Any]:
+def _of_folder(args: argparse.Namespace, change: BoxChange) -> dict[str, Any]:
     from edge.appliance.answers.capacity import ForecastAnswer
     from edge.appliance.answers.read import plain
     from edge.appliance.capacity import forecast_answer, last_budget

@@ -1,4 +1,4 @@
-"""What a change would do to a box, as values: the change, the forecast of it, and what really came.
+"""A change of a box as values: the change, the forecast of it, and its outcome.
 
 Accuracies are means over windows [0, 1], times in milliseconds, shares in devices. An `Estimate` holds its value with
 probability about 0.8.
@@ -27,7 +27,7 @@ _ALLOWED: Final[Mapping[str, tuple[float, float]]] = {"frame_rate": (1.0, 8.0), 
 
 
 @dataclass(frozen=True)
-class CapacityChange:
+class BoxChange:
     """A change that is asked about. `camera`: of "camera" the one that the new one is like, of "frame_rate" the only
     one with another rate; None: chosen, and every camera. Raises InvalidValue that names the field."""
 
@@ -48,10 +48,10 @@ class CapacityChange:
             raise InvalidValue("camera", self.camera, f"no camera: the change {self.kind} is of the whole box")
 
     @staticmethod
-    def of(kind: ChangeKind, factor: float | None = None, camera: str | None = None) -> CapacityChange:
+    def of(kind: ChangeKind, factor: float | None = None, camera: str | None = None) -> BoxChange:
         """With the usual factor where `factor` is None. Raises InvalidValue."""
         checks.one_of("kind", kind, CHANGE_KINDS)
-        return CapacityChange(kind, FACTORS[kind] if factor is None else factor, camera)
+        return BoxChange(kind, FACTORS[kind] if factor is None else factor, camera)
 
     @property
     def words(self) -> str:
@@ -71,8 +71,8 @@ class CapacityChange:
 
 @dataclass(frozen=True)
 class BoxWindow:
-    """A closed window of the box: what its cameras had and reached. `share`: cores or SMs for cameras and their
-    retraining (devices, where it is not known what a device has);
+    """A closed window of the box, with the share and the accuracy of its cameras. `share`: cores or SMs for cameras and
+    their retraining (devices, where it is not known what a device has);
     `realised` accuracy by camera (None: not measured); `rates`: the highest measured answers per second."""
 
     number: int
@@ -111,7 +111,7 @@ class CapacityForecast:
     """The answer, from `windows` windows of which `last_window` is the newest. `share_now` and `share_then` are the
     devices of this box's cameras and their retraining."""
 
-    change: CapacityChange
+    change: BoxChange
     windows: int
     last_window: int
     share_now: float
@@ -133,7 +133,7 @@ class CapacityForecast:
             for m in value["models"]
         )
         notes = tuple(CapacityNote(**n) for n in value["notes"])
-        parts = {"change": CapacityChange(**value["change"]), "cameras": cameras, "models": models, "notes": notes}
+        parts = {"change": BoxChange(**value["change"]), "cameras": cameras, "models": models, "notes": notes}
         return CapacityForecast(**{**value, **parts})
 
 
@@ -161,8 +161,8 @@ class ModelOutcome:
 
 @dataclass(frozen=True)
 class CapacityOutcome:
-    """What came of a change that was forecast: it was made before window `window`, and `windows` windows were compared.
-    `error`: mean of the cameras' absolute errors [0, 1]."""
+    """The outcome of a change that was forecast: it was made before window `window`, and `windows` windows were
+    compared. `error`: mean of the cameras' absolute errors [0, 1]."""
 
     window: int
     windows: int

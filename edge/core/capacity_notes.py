@@ -1,4 +1,4 @@
-"""What a forecast of a change cannot know, as values. No code parses their sentences."""
+"""Notes about the assumptions and gaps of a forecast, as values. No code parses their sentences."""
 
 from __future__ import annotations
 

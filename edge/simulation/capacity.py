@@ -14,9 +14,9 @@ from typing import Any
 from edge.core import checks
 from edge.core.capacity import (
     LEAST_WINDOWS,
+    BoxChange,
     BoxWindow,
     CameraForecast,
-    CapacityChange,
     CapacityForecast,
     CapacityOutcome,
 )
@@ -34,7 +34,7 @@ from scheduler.capacity.boxes import over_boxes
 from scheduler.capacity.compared import steady
 from scheduler.capacity.intervals import HORIZON, estimate, interval, past_errors, widened
 from scheduler.capacity.learning import LearningEffect, learning_effect
-from scheduler.capacity.serving import ServedEffect, ServedNow, served_effect
+from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
 from scheduler.follow import planner
 
 #: Cameras are planned with at least this share (as edge.runtime.device_shares has it).
@@ -48,11 +48,11 @@ class CapacityQuestion:
     `budget` the last problem of the learning budget, `golden` the golden model's share (None: as the newest window had
     it), `past` the outcomes of earlier forecasts of such changes. The same `seed` gives the same intervals."""
 
-    change: CapacityChange
+    change: BoxChange
     details: tuple[Mapping[str, Any], ...]
     budget: BudgetProblem | None = None
     golden: float | None = None
-    served: ServedNow | None = None
+    served: ServedBox | None = None
     past: tuple[CapacityOutcome, ...] = ()
     seed: int = 0
 
@@ -252,7 +252,7 @@ class _Box:
     # -- a camera's forecast
 
     def _levels(self, camera: str, base: _Means) -> dict[int, float]:
-        """What was measured, by window of the trace; where nothing was, the replay."""
+        """Measured accuracy by window of the trace; of a camera that was not measured, that of the replay."""
         found = {n: v for n, w in enumerate(self.windows, 1) if (v := w.realised.get(camera)) is not None}
         return found or dict(base.get(camera, {}))
 

@@ -1,6 +1,6 @@
 """Recorded windows as they would have been with another box: one more camera, another rate, length or device.
 
-Pure. Each function gives a trace that the simulator plays; what it assumes is in docs/capacity.md.
+Pure. Each function gives a trace that the simulator plays; docs/capacity.md names its assumptions.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a change would do to a box: its effect on shares and learning, intervals, and comparison with what came."""
+"""The effect of a change of a box on shares, learning and serving; intervals; comparison with the outcome."""

@@ -38,10 +38,10 @@ def outcome(
     measured_ms: Mapping[str, float] | None = None,
     horizon: int = HORIZON,
 ) -> CapacityOutcome | None:
-    """What came of it; None: the change was not made, was not made alone, or too few windows are over since (`horizon`
-    windows of the recorded length, or `LEAST_WINDOWS` before yet another change). `windows` are closed ones in order,
-    those of the forecast with them. The first window after the change is not counted: nothing was retrained in it under
-    the change. `measured_ms`: latency of recent answers by model, of now."""
+    """The outcome of a forecast; None: the change was not made, was not made alone, or too few windows are over since
+    (`horizon` windows of the recorded length, or `LEAST_WINDOWS` before yet another change). `windows` are closed ones
+    in order, those of the forecast with them. The first window after the change is not counted: nothing was retrained
+    in it under the change. `measured_ms`: latency of recent answers by model, of now."""
     calm = _calm(windows)
     before = [w for w in calm if w.number <= forecast.last_window]
     later = [w for w in calm if w.number > forecast.last_window]

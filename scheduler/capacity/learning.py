@@ -1,10 +1,10 @@
-"""What a change does to labelling and to the learning budget, and with them to the work and gain of retrainings."""
+"""The effect of a change on labelling and on the learning budget, and so on the work and gain of retrainings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from edge.core.capacity import CapacityChange
+from edge.core.capacity import BoxChange
 from edge.core.learning import BudgetProblem
 from scheduler.learning.budget import decide, taught_part
 
@@ -21,7 +21,7 @@ class LearningEffect:
     labelling: float = 1.0
 
 
-def learning_effect(problem: BudgetProblem | None, change: CapacityChange, before: int, after: int) -> LearningEffect:
+def learning_effect(problem: BudgetProblem | None, change: BoxChange, before: int, after: int) -> LearningEffect:
     """With `after` cameras on the box instead of `before`; shares are of today's device. Without a problem (nothing was
     learned) only the labels that wait at a boundary change: with the cameras, and with the device."""
     crowd = after / max(1, before)

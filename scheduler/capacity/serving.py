@@ -1,11 +1,11 @@
-"""What a change does to served models: their latency, and the share that they leave to cameras."""
+"""The effect of a change on served models: their latency, and the share that they leave to cameras."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from edge.core.capacity import CapacityChange, ModelForecast
+from edge.core.capacity import BoxChange, ModelForecast
 from edge.core.capacity_notes import CapacityNote
 from edge.core.profiles import Estimate
 from edge.core.serving import DeviceTable
@@ -19,8 +19,9 @@ _LEAST = 1e-6
 
 
 @dataclass(frozen=True)
-class ServedNow:
-    """What is served now, and how it is planned. `measured_ms`: 99th percentile of recent answers by model."""
+class ServedBox:
+    """The box with its served models as it is planned now. `measured_ms`: 99th percentile of recent answers by
+    model."""
 
     box: Box
     policy: str
@@ -41,7 +42,7 @@ class ServedEffect:
 
 
 def served_effect(
-    served: ServedNow, change: CapacityChange, more: float, stay: Collection[str], like: str | None
+    served: ServedBox, change: BoxChange, more: float, stay: Collection[str], like: str | None
 ) -> ServedEffect:
     """`more` devices are there for models and cameras together (less: negative). Cameras in `stay` are still on this
     box; `like` stands in for a new one."""
@@ -64,7 +65,7 @@ def served_effect(
     return ServedEffect(a.serving_share, b.serving_share, models, notes)
 
 
-def _model(served: ServedNow, model: str, slo_ms: float, now: BoxPlanned, then: BoxPlanned) -> ModelForecast:
+def _model(served: ServedBox, model: str, slo_ms: float, now: BoxPlanned, then: BoxPlanned) -> ModelForecast:
     """The measured latency moves with the planned worst case, which is the interval's end; no answer is sooner than one
     alone on the fastest share, which is its beginning."""
     assert served.box.table is not None

@@ -13,7 +13,7 @@ import pytest
 from capacity_kit import INFERENCE, made
 
 from edge.appliance.capacity import CapacityForecasts
-from edge.core.capacity import CapacityChange
+from edge.core.capacity import BoxChange
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue
 from edge.core.labels import Accuracy
@@ -24,7 +24,7 @@ from edge.store.store import Store
 from scheduler.capacity.intervals import HORIZON
 from scheduler.policies import window_policy
 
-HALF = CapacityChange.of("window")
+HALF = BoxChange.of("window")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_without_windows_nothing_is_begun_and_the_number_is_told(store: St
     record(store, 1)
     assert (await capacity.all()).windows == 3
     with pytest.raises(InvalidValue) as error:
-        await capacity.ask(CapacityChange.of("camera", camera="dock"), 48, "anna")
+        await capacity.ask(BoxChange.of("camera", camera="dock"), 48, "anna")
     assert error.value.path == "camera"
     with pytest.raises(InvalidValue) as error:
         await capacity.ask(HALF, 2, "anna")

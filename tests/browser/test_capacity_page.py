@@ -37,12 +37,12 @@ async def test_a_forecast_is_asked_for_and_shown_with_what_came_of_earlier_ones(
         await page.get_by_label("Change").select_option("camera")
         await page.get_by_label("Like").select_option("south")
         await page.get_by_role("button", name="Forecast", exact=True).press("Enter")
-        await page.get_by_role("heading", name="One more camera like south").wait_for()
+        await page.get_by_role("heading", name="one more camera like south").wait_for()
         await page.get_by_text("not made, or not measured yet").wait_for()
-        assert [f.change.camera for f in box.capacity.made] == [None, "south"]
+        assert [f.change.camera for f in box.windows.capacity.made] == [None, "south"]
         assert await visit.too_wide() == []
         assert await visit.violations(axe) == []
-        box.capacity.windows = 1
+        box.windows.capacity.windows = 1
         await page.get_by_text("needs 3 closed windows in a row").wait_for()
         assert await page.get_by_role("button", name="Forecast", exact=True).is_disabled()
         assert visit.complaints == []

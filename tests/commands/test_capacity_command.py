@@ -41,7 +41,7 @@ class _Appliance(QuietHandler):
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ASKED.clear()
-    monkeypatch.setattr(capacity, "_LOOK_S", 0.0)
+    monkeypatch.setattr(capacity, "LOOK_S", 0.0)
     with answering(_Appliance) as address:
         yield address
 

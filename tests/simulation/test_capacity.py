@@ -9,7 +9,7 @@ from capacity_kit import details
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.core.capacity import CapacityChange, CapacityForecast, ChangeKind
+from edge.core.capacity import BoxChange, CapacityForecast, ChangeKind
 from edge.core.errors import Conflict, InvalidValue
 from edge.simulation.capacity import CapacityQuestion, box_windows, forecast
 from edge.simulation.capacity_traces import halved, on_device, whole_of, with_rate
@@ -23,7 +23,7 @@ def asked(
     kind: ChangeKind, factor: float | None = None, camera: str | None = None, **about: object
 ) -> CapacityForecast:
     found = tuple(details(6, **about))  # type: ignore[arg-type]
-    return forecast(CapacityQuestion(CapacityChange.of(kind, factor, camera), found))
+    return forecast(CapacityQuestion(BoxChange.of(kind, factor, camera), found))
 
 
 def mean(found: CapacityForecast) -> float:
@@ -80,7 +80,7 @@ def test_the_same_windows_give_the_same_answer() -> None:
 
 
 def test_too_few_windows_are_refused_with_the_number_that_is_needed() -> None:
-    change = CapacityChange.of("window")
+    change = BoxChange.of("window")
     with pytest.raises(Conflict, match=r"needs 3 .* there are 0"):
         forecast(CapacityQuestion(change, ()))
     mixed = (*details(6, length_s=50.0), *details(2, first=7))

@@ -108,15 +108,13 @@ class DictAppliance:
         self.truth: TruthService = DictTruth(lambda camera: self.cameras.one(camera), jpeg(1))
         self._events = itertools.count(1)
         self.state = DictState(self)
-        self.cameras = DictCameras(self)
-        self.live = DictLive(self)
+        self.cameras, self.live = DictCameras(self), DictLive(self)
         self.labelled = DictLabelled(self)
         self.retraining = DictRetraining(self)
         self.windows = DictWindows(self)
         self.models = DictModels(self)
         self.served = DictServedModels(self)
         self.tenants = DictTenants(self)
-        self.capacity = DictCapacity(self)
         self.fleet, self.fleet_jobs = DictFleet(), DictFleetJobs()
         self.all_boxes = DictAllBoxes(jpeg(1))
         self.events, self.secrets = DictEvents(self), DictSecrets(self)
@@ -485,7 +483,7 @@ class DictWindows:
     """Implements `WindowsService`."""
 
     def __init__(self, box: DictAppliance) -> None:
-        self.box = box
+        self.box, self.capacity = box, DictCapacity(box)
 
     def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         self.box.look("windows")

@@ -9,7 +9,7 @@ from edge.appliance.answers.capacity import CapacityAnswer, ForecastAnswer
 from edge.appliance.answers.read import read
 from edge.appliance.capacity import change_answer
 from edge.core import checks
-from edge.core.capacity import LEAST_WINDOWS, CapacityChange
+from edge.core.capacity import LEAST_WINDOWS, BoxChange
 from edge.core.errors import Conflict
 from web.examples.capacity import FORECAST
 
@@ -41,7 +41,7 @@ class DictCapacity:
             needed=LEAST_WINDOWS, windows=self.windows, working=None, failed=None, forecasts=tuple(reversed(self.made))
         )
 
-    async def ask(self, change: CapacityChange, windows: int, by: str) -> CapacityAnswer:
+    async def ask(self, change: BoxChange, windows: int, by: str) -> CapacityAnswer:
         self.box.look("ask_capacity")
         if self.windows < LEAST_WINDOWS:
             raise Conflict(f"a forecast needs {LEAST_WINDOWS} windows; there are {self.windows}")

@@ -51,7 +51,7 @@ async def test_bad_questions_name_the_field(app: FastAPI, door: Door, body: dict
 
 
 async def test_too_few_windows_is_a_conflict(client: httpx.AsyncClient, door: Door, service: DictAppliance) -> None:
-    service.capacity.windows = 1
+    service.windows.capacity.windows = 1
     client.headers.update(door.person("operator"))
     refused = await client.post("/capacity", json={"kind": "window"})
     assert refused.status_code == 409

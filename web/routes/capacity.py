@@ -1,4 +1,4 @@
-"""Routes of capacity: what a change of the box would do, and how right such answers were."""
+"""Routes of capacity: forecasts of changes of the box, and past errors of such forecasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import Depends
 
 from edge.appliance.answers.capacity import CapacityAnswer
 from edge.appliance.capacity_service import CapacityService
-from edge.core.capacity import CapacityChange
+from edge.core.capacity import BoxChange
 from edge.settings import parse
 from web import limits
 from web.bodies import AskedCapacity
@@ -22,7 +22,7 @@ ROLES: Final = {"GET /capacity": VIEWER, "POST /capacity": EVERY_OPERATOR}
 
 
 async def _capacity(service: Service) -> CapacityService:
-    return service.capacity
+    return service.windows.capacity
 
 
 Capacities = Annotated[CapacityService, Depends(_capacity)]
@@ -44,5 +44,5 @@ async def ask_capacity(body: Body, service: Capacities, by: Who) -> CapacityAnsw
     """Begin a forecast of a change: one more camera, a higher frame rate, a window half as long, another device, a
     second box. It takes seconds to minutes, beside the box's work. Nothing is changed."""
     asked = parse(AskedCapacity, body)
-    change = CapacityChange.of(asked.kind, asked.factor, asked.camera)
+    change = BoxChange.of(asked.kind, asked.factor, asked.camera)
     return await service.ask(change, asked.windows, by)

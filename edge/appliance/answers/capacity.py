@@ -1,4 +1,4 @@
-"""Forecasts of changes of the box, and what came of them."""
+"""Forecasts of changes of the box, and their outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edge.core.capacity_notes import NoteCode
 
 @answer
 class CapacityChangeAnswer:
-    """A change that is asked about (edge.core.capacity.CapacityChange), also in words. `camera` and `words` are null
+    """A change that is asked about (edge.core.capacity.BoxChange), also in words. `camera` and `words` are null
     for a user of some cameras."""
 
     kind: Shown[ChangeKind]
@@ -21,7 +21,7 @@ class CapacityChangeAnswer:
 
 @answer
 class CapacityNoteAnswer:
-    """What a forecast cannot know, by code and in words."""
+    """A note about an assumption or a gap of a forecast, by code and in words."""
 
     code: Shown[NoteCode]
     camera: OfCamera[str | None]
@@ -75,8 +75,8 @@ class ModelCame:
 
 @answer
 class CapacityOutcomeAnswer:
-    """What came of a change that was made before window `window`, over `windows` windows. `error`: mean of all cameras'
-    absolute errors (null for a user of some)."""
+    """The result of a change that was made before window `window`, over `windows` windows. `error`: mean of all
+    cameras' absolute errors (null for a user of some)."""
 
     window: Shown[int]
     windows: Shown[int]

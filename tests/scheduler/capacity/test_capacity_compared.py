@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from capacity_kit import box_window, made
 
-from edge.core.capacity import BoxWindow, CapacityChange, ChangeKind, ModelForecast
+from edge.core.capacity import BoxChange, BoxWindow, ChangeKind, ModelForecast
 from edge.core.profiles import Estimate
 from scheduler.capacity.boxes import over_boxes
 from scheduler.capacity.compared import outcome, steady
@@ -33,7 +33,7 @@ CHANGES: list[tuple[ChangeKind, float, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("kind", "share", "about"), CHANGES)
 def test_the_change_that_was_asked_about_is_compared(kind: ChangeKind, share: float, about: dict[str, object]) -> None:
-    forecast = made(CapacityChange.of(kind, 0.5 if kind == "device" else None), share_then=share, new=kind == "camera")
+    forecast = made(BoxChange.of(kind, 0.5 if kind == "device" else None), share_then=share, new=kind == "camera")
     count = HORIZON * (2 if kind == "window" else 1)
     found = outcome(forecast, [*BEFORE, *after(count + 1, **dict(about))])
     assert found is not None
@@ -48,7 +48,7 @@ def test_the_change_that_was_asked_about_is_compared(kind: ChangeKind, share: fl
         assert by_name["yard"].outside == pytest.approx(0.05)
     for other, then, _ in CHANGES:
         if other != kind:
-            asked = made(CapacityChange.of(other, 0.5 if other == "device" else None), share_then=then)
+            asked = made(BoxChange.of(other, 0.5 if other == "device" else None), share_then=then)
             assert outcome(asked, [*BEFORE, *after(2 * HORIZON + 1, **dict(about))]) is None, f"{kind} is not {other}"
 
 
@@ -56,7 +56,7 @@ def test_the_first_window_after_the_change_is_not_counted() -> None:
     late = after(2 * HORIZON + 1)
     late[0] = replace(late[0], length_s=50.0, realised={"gate": 0.0, "yard": 0.0})
     rest = [replace(w, length_s=50.0) for w in late[1:]]
-    found = outcome(made(CapacityChange.of("window")), [*BEFORE, late[0], *rest])
+    found = outcome(made(BoxChange.of("window")), [*BEFORE, late[0], *rest])
     assert found is not None
     assert found.cameras[0].came == pytest.approx(0.58)
 
@@ -64,11 +64,11 @@ def test_the_first_window_after_the_change_is_not_counted() -> None:
 def test_a_share_that_jumps_in_one_window_is_no_change() -> None:
     before = [replace(w, share=0.4) if w.number in (4, 8) else w for w in BEFORE]
     halves = [replace(w, share=0.3) if w.number == 12 else w for w in after(2 * HORIZON + 1, length_s=50.0)]
-    assert outcome(made(CapacityChange.of("window")), [*before, *halves]) is not None
+    assert outcome(made(BoxChange.of("window")), [*before, *halves]) is not None
 
 
 def test_too_few_windows_wait_unless_another_change_ended_them() -> None:
-    asked, halves = made(CapacityChange.of("window")), after(HORIZON, length_s=50.0)
+    asked, halves = made(BoxChange.of("window")), after(HORIZON, length_s=50.0)
     assert outcome(asked, [*BEFORE, *halves]) is None
     assert outcome(asked, BEFORE) is None, "not made yet"
     other = replace(halves[-1], number=30, length_s=100.0)
@@ -80,7 +80,7 @@ def test_too_few_windows_wait_unless_another_change_ended_them() -> None:
 
 def test_a_model_is_compared_where_it_was_asked_lately() -> None:
     model = ModelForecast("plates", 60.0, 20.0, Estimate(25.0, 8.0, 40.0), 1.0, 1.0)
-    asked = replace(made(CapacityChange.of("window")), models=(model, replace(model, model="faces")))
+    asked = replace(made(BoxChange.of("window")), models=(model, replace(model, model="faces")))
     found = outcome(asked, [*BEFORE, *after(2 * HORIZON + 1, length_s=50.0)], {"plates": 44.0})
     assert found is not None
     assert [(m.model, m.came_ms, m.held) for m in found.models] == [("plates", 44.0, False)]

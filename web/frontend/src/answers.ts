@@ -404,7 +404,7 @@ export type CapacityAnswer = {
   forecasts: ForecastAnswer[];
 };
 
-/** A change that is asked about (edge.core.capacity.CapacityChange), also in words. `camera` and `words` are null
+/** A change that is asked about (edge.core.capacity.BoxChange), also in words. `camera` and `words` are null
  * for a user of some cameras. */
 export type CapacityChangeAnswer = {
   kind: "camera" | "frame_rate" | "window" | "device" | "box";
@@ -413,7 +413,7 @@ export type CapacityChangeAnswer = {
   words: string | null;
 };
 
-/** What a forecast cannot know, by code and in words. */
+/** A note about an assumption or a gap of a forecast, by code and in words. */
 export type CapacityNoteAnswer = {
   code: "new_camera" | "few_windows" | "rate_above" | "rate_unknown" | "not_measured" | "left_out" | "second_box" | "device" | "budget_unknown" | "no_room" | "no_latencies" | "stand_ins" | "past" | "no_past";
   camera: string | null;
@@ -421,8 +421,8 @@ export type CapacityNoteAnswer = {
   message: string;
 };
 
-/** What came of a change that was made before window `window`, over `windows` windows. `error`: mean of all cameras'
- * absolute errors (null for a user of some). */
+/** The result of a change that was made before window `window`, over `windows` windows. `error`: mean of all
+ * cameras' absolute errors (null for a user of some). */
 export type CapacityOutcomeAnswer = {
   window: number;
   windows: number;

@@ -17,7 +17,9 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
   const boxes = forecast.cameras.some((c) => c.box !== 1);
   return (
     <section class="card" aria-labelledby="forecast-title">
-      <h2 id="forecast-title">{words.charAt(0).toUpperCase() + words.slice(1)}</h2>
+      <h2 id="forecast-title" class="sentence">
+        {words}
+      </h2>
       <p class="quiet about">
         Asked {when}, from {forecast.windows} windows up to window {forecast.last_window}. Cameras and their retraining have{" "}
         {percent(forecast.share_now)} of the device; with the change {percent(forecast.share_then)} of today's. An interval holds the mean of the
