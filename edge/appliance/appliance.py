@@ -277,10 +277,7 @@ class Appliance:
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         capacity = self._capacity(served)
-        self.housekeeping = Housekeeping(
-            site, store, alarms, counts, clips, truth, capacity, journal.tally, note, runtime.complaints.add,
-            Silences(clock),
-        )  # fmt: skip
+        self.housekeeping = self._housekeeper(alarms, counts, clips, truth, capacity, journal)
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         self.lending = Lending(site, runtime, runtime.complaints.add)
         secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
@@ -326,6 +323,20 @@ class Appliance:
         capacity = CapacityForecasts(self.store, self.clock, served.planned_now, lambda: shares.golden, days)
         self._parts.callback(capacity.close)
         return capacity
+
+    def _housekeeper(
+        self,
+        alarms: Alarms,
+        counts: ObjectCounts,
+        clips: Clips,
+        truth: Truth,
+        capacity: CapacityForecasts,
+        journal: Journal,
+    ) -> Housekeeping:
+        return Housekeeping(
+            self.site, self.store, alarms, counts, clips, truth, capacity, journal.tally, journal.note,
+            self.runtime.complaints.add, Silences(self.clock),
+        )  # fmt: skip
 
     def _own_agent(self) -> OwnAgent | None:
         """The agent beside this appliance; None: the site file has no section `fleet`."""
