@@ -64,6 +64,7 @@ def shots(window: int) -> tuple[Shot, ...]:
         Shot("camera", "#/camera/junction", dark=True),
         Shot("windows", "#/windows"),
         Shot("window", f"#/windows/{window}", dark=True),
+        Shot("capacity", "#/capacity"),
         Shot("serving", "#/serving", dark=True),
         Shot("tenants", "#/tenants", dark=True),
         Shot("tenant", "#/tenants/entrance"),

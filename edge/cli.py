@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fleet": ("fleet", "several boxes that know each other: start, join, status, move; simulate a fleet, check a log"),
     "models": ("models", "list, fetch, check and add the model files that teachers and students need"),
     "admit": ("admit", "say whether a camera or a model would fit, before it is added"),
+    "capacity": ("capacity", "forecast what a camera more, another rate, window or device, or a second box would do"),
     "load": ("load", "send load to served models; report latencies and violations"),
     "doctor": ("doctor", "say what this machine can enforce, and why not more"),
     "db": ("db", "create or upgrade the database"),

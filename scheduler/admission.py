@@ -52,6 +52,7 @@ __all__ = [
     "admit",
     "camera_like",
     "cameras_need",
+    "planned",
     "smallest_plan",
 ]
 
@@ -267,6 +268,24 @@ def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> 
         like = ordered[(len(ordered) - 1) // 2].id
     checks.one_of("like", like, known)
     return CameraCandidate(replace(known[like], id=camera, running=None, work_done=0.0))
+
+
+@dataclass(frozen=True)
+class BoxPlanned:
+    """The box as it would be planned: worst latency in ms by model that is placed, the part of its rate that is served
+    by model, and the devices that models take."""
+
+    worst_ms: Mapping[str, float]
+    parts: Mapping[str, float]
+    serving_share: float
+
+
+def planned(box: Box, serving: ServingPlanner | None = None, window: WindowPolicy | None = None) -> BoxPlanned:
+    """The box without a candidate. Policies default as for `admit`."""
+    cameras = CamerasOfBox(box.window, box.capacity, window or followed(box.window))
+    split = _serving(box, serving or ServingPlanner(serving_policy(DEFAULT_SERVING_POLICY)), cameras)
+    parts = {m.name: _part(split.fitted, m.name) for m in box.models}
+    return BoxPlanned(_worst_ms(box, split), parts, split.fitted.plan.total_share)
 
 
 # -- the box in one state

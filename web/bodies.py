@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 
 from pydantic import Field, field_validator
 
+from edge.core.capacity import LEAST_WINDOWS, ChangeKind
 from edge.core.fleet_job_file import MOST_TASKS
 from edge.settings import (
     AdmissionRequest,
@@ -62,6 +63,19 @@ class AskedSharing(Settings):
     policy: SharingPolicyName
 
 
+class AskedCapacity(Settings):
+    """Which change to forecast."""
+
+    kind: ChangeKind
+    factor: float | None = Field(
+        None, ge=0.25, le=8.0, description="of frame_rate (2) and device (2; 0.5: half of it), empty: the number here"
+    )
+    camera: Identifier | None = Field(
+        None, description="of camera: the one that it is like; of frame_rate: the only one; empty: chosen, and all"
+    )
+    windows: int = Field(48, ge=LEAST_WINDOWS, le=200, description="the newest closed windows, at most so many")
+
+
 def _job_schema() -> dict[str, Any]:
     """A fleet's job as it is submitted (docs/fleet.md); names that stand for something are checked on reading."""
     text, names = {"type": "string"}, {"type": "array", "items": {"type": "string", "minLength": 1}}
@@ -107,6 +121,7 @@ def schemas() -> dict[str, Any]:
         WebhookSettings,
         TenantSettings,
         SharingSettings,
+        AskedCapacity,
         AskedSharing,
     )
     for model in (*models, *access_bodies.ALL, *truth_bodies.ALL, *fleet_bodies.ALL):

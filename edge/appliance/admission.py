@@ -188,6 +188,11 @@ def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: f
     return Box(capacity, served.models, table, now.window, priority, pipelines=served.pipelines)
 
 
+def box_now(served: ServedLoad, now: CamerasNow) -> Box:
+    """The box as it is planned now, without a candidate."""
+    return _box(served, now, served.table, sum(m.rate for m in served.models))
+
+
 def _planner(planning: ServingPlanning) -> ServingPlanner:
     return ServingPlanner(serving_policy(planning.policy), split_policy(planning.split))
 

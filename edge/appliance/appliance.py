@@ -17,6 +17,7 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.all_boxes import AllBoxes
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.cameras import Cameras
+from edge.appliance.capacity import CapacityForecasts
 from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.counts_opened import open_counts
@@ -275,9 +276,8 @@ class Appliance:
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
-        self.housekeeping = Housekeeping(
-            site, store, alarms, counts, clips, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
-        )
+        capacity = self._capacity(served)
+        self.housekeeping = self._housekeeper(alarms, counts, clips, truth, capacity, journal)
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         self.lending = Lending(site, runtime, runtime.complaints.add)
         secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
@@ -289,7 +289,7 @@ class Appliance:
             tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
             clips=clips.told,
         )  # fmt: skip
-        answers, me = BoxAnswers(site, state, alarms, journal, secrets), "" if site.fleet is None else site.fleet.name
+        answers = BoxAnswers(site, state, alarms, journal, secrets)
         self.services = Services(
             state,
             Cameras(
@@ -299,7 +299,7 @@ class Appliance:
             live,
             TeacherLabels(data, store, runtime),
             BoxRetraining(store, runtime, note),
-            Windows(store, runtime, site.control_share),
+            Windows(store, runtime, site.control_share, capacity),
             Models(store, runtime),
             served,
             journal,
@@ -312,10 +312,31 @@ class Appliance:
             truth,
             tenants,
             fleet,
-            AllBoxes(me, answers, live, agent, fleet.status),
+            AllBoxes("" if site.fleet is None else site.fleet.name, answers, live, agent, fleet.status),
             fleet_jobs,
         )  # fmt: skip
         self._parts.callback(self.services.cameras.discovery.close)
+
+    def _capacity(self, served: ServedModels) -> CapacityForecasts:
+        """Forecasts; one that is being made ends with the appliance."""
+        shares, days = self.runtime.shares, self.site.retention.days
+        capacity = CapacityForecasts(self.store, self.clock, served.planned_now, lambda: shares.golden, days)
+        self._parts.callback(capacity.close)
+        return capacity
+
+    def _housekeeper(
+        self,
+        alarms: Alarms,
+        counts: ObjectCounts,
+        clips: Clips,
+        truth: Truth,
+        capacity: CapacityForecasts,
+        journal: Journal,
+    ) -> Housekeeping:
+        return Housekeeping(
+            self.site, self.store, alarms, counts, clips, truth, capacity, journal.tally, journal.note,
+            self.runtime.complaints.add, Silences(self.clock),
+        )  # fmt: skip
 
     def _own_agent(self) -> OwnAgent | None:
         """The agent beside this appliance; None: the site file has no section `fleet`."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.appliance.alarms import Alarms
+from edge.appliance.capacity import CapacityForecasts
 from edge.appliance.clips import Clips
 from edge.appliance.counts import ObjectCounts
 from edge.appliance.metrics import Tally
@@ -37,6 +38,7 @@ class Housekeeping:
         counts: ObjectCounts,
         clips: Clips,
         truth: Truth,
+        capacity: CapacityForecasts,
         tally: Tally,
         note: JournalNote,
         complain: Callable[[str, str], None],
@@ -44,7 +46,7 @@ class Housekeeping:
     ) -> None:
         self.low, self.silences = False, silences
         self._site, self._store, self._alarms, self._truth, self._tally = site, store, alarms, truth, tally
-        self._counts, self._clips = counts, clips
+        self._counts, self._clips, self._capacity = counts, clips, capacity
         self._note, self._complain = note, complain
 
     async def run(self) -> None:
@@ -81,6 +83,7 @@ class Housekeeping:
             if clips.anything:
                 self._note("retention.clips", data=clips.to_json())
             await asyncio.to_thread(self._truth.pictures.retain)
+            await self._capacity.retain()
         except MagpieError as error:
             self._complain(error.code, f"retention: {error}")
 

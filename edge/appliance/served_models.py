@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.appliance.access_control import AccessControl, needs_token
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline, box_now
 from edge.appliance.answers.read import read
 from edge.appliance.answers.serving import AdmissionAnswer, Serving, serving_answer
 from edge.appliance.answers.state import ServedModelNow, ServingNow
@@ -27,6 +27,7 @@ from edge.runtime.runtime import Runtime
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, ServingPlanning, SiteSettings, merge, parse
 from edge.store.store import Store
+from scheduler.capacity.serving import ServedBox
 from scheduler.tenant_admission import TenantRoom
 
 if TYPE_CHECKING:
@@ -134,13 +135,7 @@ class ServedModels:
     async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
         """Raises InvalidValues, InvalidValue."""
         asked = parse(AdmissionRequest, dict(request))
-        cameras, serving, now = self._cameras, self.runtime, self.cameras_now()
-        served = ServedLoad(rooms=self.rooms(), tenant=asked.tenant)
-        if serving is not None:
-            served = ServedLoad(
-                *serving.box(), serving.planning, serving.warm_share, cameras.shares.front,
-                serving.front_share_per_rate, serving.sources.cameras.now(), served.rooms, served.tenant,
-            )  # fmt: skip
+        cameras, now, served = self._cameras, self.cameras_now(), self._load(asked.tenant)
         planning = asked.planning(served.planning)
         if asked.model is not None:
             return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now, planning))
@@ -152,7 +147,25 @@ class ServedModels:
         found = await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now, planning)
         return read(AdmissionAnswer, found)
 
+    def _load(self, tenant: str | None = None) -> ServedLoad:
+        served, serving = ServedLoad(rooms=self.rooms(), tenant=tenant), self.runtime
+        if serving is None:
+            return served
+        return ServedLoad(
+            *serving.box(), serving.planning, serving.warm_share, self._cameras.shares.front,
+            serving.front_share_per_rate, serving.sources.cameras.now(), served.rooms, served.tenant,
+        )  # fmt: skip
+
     # -- for the rest of the appliance
+
+    def planned_now(self) -> ServedBox | None:
+        """The served models, for a forecast; None where there are none."""
+        if self.runtime is None:
+            return None
+        now, load = self.cameras_now(), self._load()
+        measured = {m.name: m.latency_ms[-1] for m in self.status().models if m.latency_ms}
+        planning = load.planning
+        return ServedBox(box_now(load, now), planning.policy, planning.split, now.policy, now.caps, measured)
 
     def current(self) -> Serving | None:
         """`status`, or None where the site serves none."""

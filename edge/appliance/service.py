@@ -24,6 +24,7 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
+from edge.appliance.capacity_service import CapacityService
 from edge.appliance.clips_service import ClipsService
 from edge.appliance.counts_service import CountsService
 from edge.appliance.discovery_service import DiscoveryService
@@ -140,6 +141,9 @@ class RetrainingService(Protocol):
 
 class WindowsService(Protocol):
     """Retraining windows that were and the one that is. `recent` and `one` block."""
+
+    @property
+    def capacity(self) -> CapacityService: ...
 
     def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         """Newest first."""

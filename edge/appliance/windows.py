@@ -22,6 +22,7 @@ from edge.appliance.answers.windows import (
     WindowRow,
     WindowStory,
 )
+from edge.appliance.capacity import CapacityForecasts
 from edge.appliance.window_explanation import OtherParts, check_plan, check_profile, check_usage, compared, explained
 from edge.core.errors import NotFound
 from edge.core.plan_basis import PlanBasis, PlanRequest
@@ -37,7 +38,8 @@ T = TypeVar("T")
 class Windows:
     """Implements `WindowsService`. `recent` and `one` block. `control_share` is what the control process holds, 0-1."""
 
-    def __init__(self, store: Store, runtime: Runtime, control_share: float) -> None:
+    def __init__(self, store: Store, runtime: Runtime, control_share: float, capacity: CapacityForecasts) -> None:
+        self.capacity = capacity
         self._store, self._runtime, self._control_share = store, runtime, control_share
         self._stored = store.database.unreadable
 

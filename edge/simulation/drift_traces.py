@@ -1,4 +1,4 @@
-"""Generated traces of cameras whose scenes drift: what every retraining configuration would bring, in every window.
+"""Generated traces of cameras whose scenes drift: the outcome of every retraining configuration in every window.
 
 A scene is a point that wanders: two of its coordinates are its mix of classes, four its appearance (light, poses). A
 student that was trained on one window loses accuracy in another by how far the scene has gone between them, and, as a

@@ -25,6 +25,7 @@ from edge.store import tables as t
 from edge.store.alarms import AlarmsPart
 from edge.store.answers import AnswersPart
 from edge.store.blobs import BlobStore
+from edge.store.capacity import CapacityPart
 from edge.store.clips import ClipsPart
 from edge.store.counts import CountsPart
 from edge.store.database import Database, from_os_error, retried
@@ -41,8 +42,9 @@ log = logging.getLogger(__name__)
 
 
 class Store(
-    SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart, CountsPart, ClipsPart, FindingPart
-):
+    SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart, CountsPart, ClipsPart, FindingPart,
+    CapacityPart,
+):  # fmt: skip
     """Opens (and upgrades) the database at `url`, by default SQLite in `data_dir`; blobs are in `data_dir`/models.
 
     With `owner` the folder is taken for this process alone (by a lock that dies with it), because an appliance that

@@ -555,3 +555,16 @@ clips = sa.Table(
     sa.Index("ix_clips_at_utc_s", "at_utc_s"),
     sqlite_autoincrement=True,
 )
+
+# Forecasts of changes of the box, as they were given; `outcome` is what came, once the change was made and measured.
+capacity_forecasts = sa.Table(
+    "capacity_forecasts",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("asked_by", sa.Text, nullable=False),
+    sa.Column("forecast", sa.JSON, nullable=False),
+    sa.Column("outcome", sa.JSON(none_as_null=True)),
+    sa.Index("ix_capacity_forecasts_at_utc_s", "at_utc_s"),
+    sqlite_autoincrement=True,
+)

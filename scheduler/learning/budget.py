@@ -157,8 +157,8 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     )  # fmt: skip
 
 
-def _taught(labels: float, problem: BudgetProblem) -> float:
-    """Part of the gain of very many labels that so many bring."""
+def taught_part(labels: float, problem: BudgetProblem) -> float:
+    """Part of the gain of very many labels that so many per camera bring, 0-1."""
     effective, judged = labels + EXEMPLAR_WORTH * problem.exemplars, problem.held_out * labels
     return effective / (effective + HALF_LABELS) * judged / (judged + HALF_JUDGED)
 
@@ -170,9 +170,9 @@ def _retrained(
     of retraining that gains most: all cameras one after another."""
     t, cameras = problem.window_s, problem.cameras
     gain = max(LEAST_GAIN, facts.gain.value)
-    most = gain / _taught(facts.gain_labels.value, problem)
+    most = gain / taught_part(facts.gain_labels.value, problem)
     unsure = min(0.6, max(0.02, facts.choice.value / gain)) * 0.5**trials
-    taught = most * _taught(labels, problem) * (1.0 - unsure)
+    taught = most * taught_part(labels, problem) * (1.0 - unsure)
     frames = max(1.0, (1.0 - problem.held_out) * labels) + problem.exemplars
     best = (0.0, 0.0, 0.0)
     for epochs in problem.visits:

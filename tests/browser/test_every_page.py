@@ -29,6 +29,7 @@ PAGES = (
     (f"#/day/{PLAIN}?day=2026-13-45", "A camera's day"),
     ("#/windows", "Retraining windows"),
     ("#/windows/2", "Retraining windows"),
+    ("#/capacity", "Capacity"),
     ("#/serving", "Serving"),
     ("#/tenants", "Tenants"),
     ("#/fleet", "Fleet"),

@@ -119,10 +119,9 @@ def test_even_arrivals_at_the_planned_rate_are_answered_within_the_law(
     a=st.lists(st.floats(30.0, 200.0), min_size=1, max_size=3).map(sorted),
     b=st.lists(st.floats(30.0, 200.0), min_size=1, max_size=3).map(sorted),
     idle=st.floats(1.0, 1.5),
-    # Of 0.99999 an example is known (4 gpu-lets, batches of 1 and of 3) that is 1.3 % above the law.
     loads=st.tuples(st.floats(0.1, 0.98), st.floats(0.1, 0.98)),
 )
-def test_models_that_share_the_gpulets_are_answered_within_the_law(
+def test_models_that_share_the_gpulets_are_answered_a_little_beyond_the_law_at_most(
     count: int, a: list[float], b: list[float], idle: float, loads: tuple[float, float]
 ) -> None:
     busy = a[-1] + b[-1]
@@ -131,7 +130,9 @@ def test_models_that_share_the_gpulets_are_answered_within_the_law(
     ran = run({"a": tuple(a), "b": tuple(b)}, count, duty, gaps)
     assert ran.lost == 0
     each_once_in_order(ran, gaps, {"a": tuple(a), "b": tuple(b)})
-    assert max(max(took) for took in ran.took_s.values()) * 1000 <= busy + duty / count + EARLY_MS
+    # The law is of one model. With two of unequal times, cycles in which one of them has nothing are shorter than the
+    # beat: of 700 searched examples 26 broke it, by 15 % at most (docs/serving-front.md).
+    assert max(max(took) for took in ran.took_s.values()) * 1000 <= 1.2 * (busy + duty / count) + EARLY_MS
 
 
 def test_without_turns_the_same_load_breaks_the_law() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 from alarms_double import DictAlarms
+from capacity_double import DictCapacity
 from clips_double import DictClips
 from counts_double import DictCounts
 from discovery_double import OneDiscovery
@@ -107,8 +108,7 @@ class DictAppliance:
         self.truth: TruthService = DictTruth(lambda camera: self.cameras.one(camera), jpeg(1))
         self._events = itertools.count(1)
         self.state = DictState(self)
-        self.cameras = DictCameras(self)
-        self.live = DictLive(self)
+        self.cameras, self.live = DictCameras(self), DictLive(self)
         self.labelled = DictLabelled(self)
         self.retraining = DictRetraining(self)
         self.windows = DictWindows(self)
@@ -483,7 +483,7 @@ class DictWindows:
     """Implements `WindowsService`."""
 
     def __init__(self, box: DictAppliance) -> None:
-        self.box = box
+        self.box, self.capacity = box, DictCapacity(box)
 
     def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         self.box.look("windows")

@@ -77,7 +77,7 @@ def service(store: Store) -> DictAppliance:
         shares=SimpleNamespace(front=0.0, golden=0.1, partitioner=SimpleNamespace(caps=CAPS)),
     )
     double: Any = DictAppliance()
-    double.windows = Windows(store, runtime, 0.1)
+    double.windows = Windows(store, runtime, 0.1, double.windows.capacity)  # type: ignore[arg-type]
     double.models = Models(store, runtime)
     double.events = Journal(JournalBuffer(store), store, ManualClock())
     site = parse(SiteSettings, {"site": "box", "data_dir": str(store.data_dir), "cameras": [settings("north")]})

@@ -270,6 +270,14 @@ export type CameraAnswer = {
   state: StateOfCamera;
 };
 
+/** A forecast accuracy beside the mean that came; `held`: inside its interval. */
+export type CameraCame = {
+  camera: string;
+  forecast: number;
+  came: number;
+  held: boolean;
+};
+
 /** A camera's own settings of clips. */
 export type CameraClips = {
   /** keep the last seconds of its video in memory */
@@ -286,6 +294,15 @@ export type CameraEffectAnswer = {
   before: number | null;
   after: number | null;
   loss: number;
+};
+
+/** A camera's mean accuracy now (null: it is not there yet) and with the change; `box` 2: it is on the second
+ * box. */
+export type CameraForecastAnswer = {
+  camera: string;
+  now: number | null;
+  then: EstimateAnswer;
+  box: number;
 };
 
 /** A camera as its box tells it. */
@@ -375,6 +392,43 @@ export type CameraTest = {
   fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
   message: string;
   picture: string | null;
+};
+
+/** Forecasts, the newest first. A forecast needs `needed` closed windows in a row with the same cameras and length;
+ * there are `windows`. `working` null: none is being made; `failed` null: the newest was made. */
+export type CapacityAnswer = {
+  needed: number;
+  windows: number;
+  working: ReckonedNow | null;
+  failed: FailedForecast | null;
+  forecasts: ForecastAnswer[];
+};
+
+/** A change that is asked about (edge.core.capacity.BoxChange), also in words. `camera` and `words` are null
+ * for a user of some cameras. */
+export type CapacityChangeAnswer = {
+  kind: "camera" | "frame_rate" | "window" | "device" | "box";
+  factor: number;
+  camera: string | null;
+  words: string | null;
+};
+
+/** A note about an assumption or a gap of a forecast, by code and in words. */
+export type CapacityNoteAnswer = {
+  code: "new_camera" | "few_windows" | "rate_above" | "rate_unknown" | "not_measured" | "left_out" | "second_box" | "device" | "budget_unknown" | "no_room" | "no_latencies" | "stand_ins" | "past" | "no_past";
+  camera: string | null;
+  model: string | null;
+  message: string;
+};
+
+/** The result of a change that was made before window `window`, over `windows` windows. `error`: mean of all
+ * cameras' absolute errors (null for a user of some). */
+export type CapacityOutcomeAnswer = {
+  window: number;
+  windows: number;
+  error: number | null;
+  cameras: CameraCame[];
+  models: ModelCame[];
 };
 
 /** One thing that was looked at. */
@@ -846,6 +900,12 @@ export type ExplainedWindow = {
   policies: string[];
 };
 
+/** Why the newest forecast could not be made. `message` is null for a user of some cameras. */
+export type FailedForecast = {
+  change: CapacityChangeAnswer;
+  message: string | null;
+};
+
 /** A rule that a plan breaks for a camera (null: an earlier version kept the words only). */
 export type FaultAnswer = {
   code: "floor_unreachable" | "under_floor" | "recorded";
@@ -1065,6 +1125,23 @@ export type FleetWallCamera = {
   accuracy: number | null;
   fps: number;
   answers_per_s: number;
+};
+
+/** A forecast, from `windows` windows up to `last_window`. `share_now` and `share_then`: devices of this box's
+ * cameras and their retraining. `outcome` null: the change was not made, or too few windows are over since. */
+export type ForecastAnswer = {
+  id: number;
+  at_utc_s: number;
+  asked_by: string | null;
+  change: CapacityChangeAnswer;
+  windows: number;
+  last_window: number;
+  share_now: number;
+  share_then: number;
+  cameras: CameraForecastAnswer[];
+  models: ModelForecastAnswer[];
+  notes: CapacityNoteAnswer[];
+  outcome: CapacityOutcomeAnswer | null;
 };
 
 /** A device that answered. `fault` says why nothing is known of its streams; `elsewhere`: the other host that it
@@ -1572,6 +1649,14 @@ export type MinuteAnswer = {
   places: PlaceMinuteAnswer[];
 };
 
+/** A forecast latency in ms beside the one that came. */
+export type ModelCame = {
+  model: string;
+  forecast_ms: number;
+  came_ms: number;
+  held: boolean;
+};
+
 /** The demand on one served model; its model.yaml gives the rest. */
 export type ModelDemand = {
   /** requests per second to expect now; traffic corrects it */
@@ -1594,6 +1679,17 @@ export type ModelEffectAnswer = {
   after_ms: number | null;
   before_part: number;
   after_part: number;
+};
+
+/** A served model's latency in ms now and with the change (null: not served), and the part of its rate that is
+ * served, 0-1. */
+export type ModelForecastAnswer = {
+  model: string;
+  slo_ms: number;
+  now_ms: number | null;
+  then_ms: EstimateAnswer | null;
+  now_part: number;
+  then_part: number;
 };
 
 /** Why a model or application does not do more. `numbers` depend on the code (edge.core.model_reasons). */
@@ -2005,6 +2101,12 @@ export type Reason = {
 /** A reason for whoever is not logged in. */
 export type ReasonCode = {
   code: string;
+};
+
+/** The forecast that is being made: of `change`, since `since_utc_s`. */
+export type ReckonedNow = {
+  change: CapacityChangeAnswer;
+  since_utc_s: number;
 };
 
 /** Retraining settings as they were in force (edge.settings.RetrainingSettings); null: not set, or not known to the

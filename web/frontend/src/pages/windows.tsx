@@ -65,7 +65,8 @@ export function WindowsPage(props: PageProps) {
         {number === null && (
           <p class="quiet">
             In each window the cameras' models are retrained on what the golden model labelled in the one before. The frozen model is the
-            first one: what the cameras would answer had they never learned.
+            first one: what the cameras would answer had they never learned.{" "}
+            <a href={href("capacity")}>What would another camera, window or device bring?</a>
           </p>
         )}
       </div>

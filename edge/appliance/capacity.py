@@ -1,0 +1,251 @@
+"""Forecasts of changes of this box: made in a process of its own, kept, and compared with what came."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edge.appliance.answers.capacity import (
+    CapacityAnswer,
+    CapacityChangeAnswer,
+    CapacityNoteAnswer,
+    CapacityOutcomeAnswer,
+    FailedForecast,
+    ForecastAnswer,
+    ReckonedNow,
+)
+from edge.appliance.answers.read import by_name
+from edge.core import checks
+from edge.core.capacity import (
+    LEAST_WINDOWS,
+    BoxChange,
+    BoxWindow,
+    CapacityForecast,
+    CapacityOutcome,
+    KeptForecast,
+)
+from edge.core.clock import Clock
+from edge.core.errors import Conflict, MagpieError
+from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem
+from edge.core.shares import LaunchSpec
+from edge.runtime.process import Beat, Channel, WorkerError, WorkerProcess
+from edge.simulation.capacity import CapacityQuestion, box_windows, enough, forecast
+from edge.store.store import Store
+from edge.store.values import WindowRecord
+from scheduler.capacity.compared import outcome, steady
+from scheduler.capacity.serving import ServedBox
+
+log = logging.getLogger(__name__)
+
+#: Windows that a forecast is made from where no number is named; windows that are looked through for changes.
+WINDOWS: Final = 48
+MOST_LOOKED: Final = 200
+#: Forecasts that are told; all are kept and widen intervals.
+_TOLD: Final = 50
+_DAY_S: Final = 86_400.0
+#: It gives way to cameras and models.
+_NICE: Final = 15
+
+
+def reckon(channel: Channel, question: CapacityQuestion) -> None:
+    """Worker main: sends the CapacityForecast."""
+    channel.send(forecast(question))
+
+
+@dataclass
+class _Working:
+    change: BoxChange
+    since_utc_s: float
+    by: str
+    process: WorkerProcess | None = None
+
+
+class CapacityForecasts:
+    """Implements `CapacityService`: one forecast at a time. `served()` is what is served now (None: nothing),
+    `golden()` the golden model's share; `retention_days` forecasts are kept."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        served: Callable[[], ServedBox | None],
+        golden: Callable[[], float],
+        retention_days: float,
+    ) -> None:
+        self._store, self._clock, self._served, self._golden = store, clock, served, golden
+        self._days = retention_days
+        self._working: _Working | None = None
+        self._failed: tuple[BoxChange, str] | None = None
+        self._keeping: set[asyncio.Task[None]] = set()
+        self._settled_at = -1
+
+    def close(self) -> None:
+        """End a forecast that is being made."""
+        if self._working is not None and self._working.process is not None:
+            self._working.process.kill()
+
+    async def all(self) -> CapacityAnswer:
+        """Raises Unavailable, StoreError."""
+        measured = self._measured_ms()
+        kept, windows = await asyncio.to_thread(self._look, measured)
+        working = self._working
+        return CapacityAnswer(
+            needed=LEAST_WINDOWS,
+            windows=windows,
+            working=None
+            if working is None
+            else ReckonedNow(change=change_answer(working.change), since_utc_s=working.since_utc_s),
+            failed=None
+            if self._failed is None
+            else FailedForecast(change=change_answer(self._failed[0]), message=self._failed[1]),
+            forecasts=tuple(map(forecast_answer, kept[:_TOLD])),
+        )
+
+    async def ask(self, change: BoxChange, windows: int, by: str) -> CapacityAnswer:
+        """Raises Conflict, InvalidValue, Unavailable, StoreError."""
+        checks.in_range("windows", windows, LEAST_WINDOWS, MOST_LOOKED)
+        if self._working is not None:
+            raise Conflict("a forecast is being made", "wait for its end")
+        self._working = working = _Working(change, self._clock.utc(), by)
+        try:
+            question = await asyncio.to_thread(
+                self._question, change, windows, self._served(), self._golden(), self._measured_ms()
+            )
+            self._failed = None
+            self._start(working, question)
+        except BaseException:
+            self._working = None
+            raise
+        return await self.all()
+
+    async def retain(self) -> int:
+        """Compare what can be compared, and delete old forecasts; how many went. Raises MagpieError."""
+        await asyncio.to_thread(self._settle, self._measured_ms())
+        return await asyncio.to_thread(self._store.delete_forecasts, self._clock.utc() - self._days * _DAY_S)
+
+    # -- in a thread
+
+    def _question(
+        self,
+        change: BoxChange,
+        windows: int,
+        served: ServedBox | None,
+        golden: float,
+        measured: Mapping[str, float],
+    ) -> CapacityQuestion:
+        self._settle(measured)
+        details = _details(self._store, windows)
+        there = enough(box_windows(details))
+        if change.camera is not None:
+            checks.one_of("camera", change.camera, sorted(there[-1].realised))
+        past = tuple(
+            k.outcome
+            for k in self._store.forecasts()
+            if k.outcome is not None and k.forecast.change.kind == change.kind
+        )
+        return CapacityQuestion(change, details, last_budget(self._store), golden, served, past)
+
+    def _look(self, measured: Mapping[str, float]) -> tuple[tuple[KeptForecast, ...], int]:
+        records = self._store.windows(MOST_LOOKED)
+        newest = max((r.id for r in records if not r.open), default=-1)
+        if newest != self._settled_at:
+            self._settle(measured)
+            self._settled_at = newest
+        return self._store.forecasts(), counted(records)
+
+    def _settle(self, measured: Mapping[str, float]) -> None:
+        """Compare each forecast, whose change was made, with what came."""
+        waiting = [k for k in self._store.forecasts() if k.outcome is None]
+        if not waiting:
+            return
+        first = min(k.forecast.last_window for k in waiting)
+        windows = box_windows(_details(self._store, MOST_LOOKED, since=first))
+        for kept in waiting:
+            came = outcome(kept.forecast, windows, measured)
+            if came is not None:
+                self._store.put_forecast_outcome(kept.id, came)
+
+    # -- the process
+
+    def _start(self, working: _Working, question: CapacityQuestion) -> None:
+        loop = asyncio.get_running_loop()
+        said: list[Any] = []
+
+        def ended(code: int | None) -> None:  # called from the process's reader thread
+            message = said[-1] if said else WorkerError("worker_failed", f"its process ended ({code})")
+            loop.call_soon_threadsafe(self._over, working, message)
+
+        working.process = WorkerProcess(
+            "capacity", reckon, question, LaunchSpec(nice=_NICE),
+            lambda message: None if isinstance(message, Beat) else said.append(message), ended, killable=True,
+        )  # fmt: skip
+
+    def _over(self, working: _Working, message: CapacityForecast | WorkerError) -> None:
+        if isinstance(message, WorkerError):
+            self._working, self._failed = None, (working.change, message.message)
+            return
+        task = asyncio.get_running_loop().create_task(self._keep(working, message))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    async def _keep(self, working: _Working, found: CapacityForecast) -> None:
+        try:
+            await asyncio.to_thread(self._store.add_forecast, working.by, found)
+        except MagpieError as error:
+            log.warning("a forecast could not be kept: %s", error)
+            self._failed = (working.change, str(error))
+        finally:
+            self._working = None
+
+    def _measured_ms(self) -> Mapping[str, float]:
+        served = self._served()
+        return {} if served is None else served.measured_ms
+
+
+def last_budget(store: Store) -> BudgetProblem | None:
+    """The last problem of the learning budget; None: none was kept, or it cannot be read."""
+    try:
+        document = store.get_settings(LEARNED_DOCUMENT) or {}
+        problem = document.get("problem")
+        return None if problem is None else BudgetProblem.from_json(problem)
+    except (MagpieError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def counted(records: Sequence[WindowRecord]) -> int:
+    """Windows, the newest first, that a forecast could be made from now."""
+    closed = [r for r in records if not r.open and r.outcome == "completed"]
+    windows = [
+        BoxWindow(r.id, r.length_s, 1.0, {c.camera: None if c.realised is None else 0.0 for c in r.cameras})
+        for r in reversed(closed)
+    ]
+    return sum(any(v is not None for v in w.realised.values()) for w in steady(windows))
+
+
+def _details(store: Store, limit: int, since: int = 0) -> tuple[dict[str, Any], ...]:
+    """Documents of the newest closed windows from number `since` on."""
+    found = [r.id for r in store.windows(limit + 1) if not r.open and r.id >= since]
+    return tuple(store.window(number).to_json() for number in found[:limit])
+
+
+def change_answer(change: BoxChange) -> CapacityChangeAnswer:
+    """For REST."""
+    return CapacityChangeAnswer(kind=change.kind, factor=change.factor, camera=change.camera, words=change.words)
+
+
+def forecast_answer(kept: KeptForecast) -> ForecastAnswer:
+    """For REST."""
+    f = kept.forecast
+    notes = tuple(CapacityNoteAnswer(code=n.code, camera=n.camera, model=n.model, message=n.words) for n in f.notes)
+    return by_name(
+        ForecastAnswer, f, id=kept.id, at_utc_s=kept.at_utc_s, asked_by=kept.asked_by, change=change_answer(f.change),
+        notes=notes, outcome=None if kept.outcome is None else _came(kept.outcome),
+    )  # fmt: skip
+
+
+def _came(found: CapacityOutcome) -> CapacityOutcomeAnswer:
+    cameras = tuple({"camera": c.camera, "forecast": c.forecast, "came": c.came, "held": c.held} for c in found.cameras)
+    return by_name(CapacityOutcomeAnswer, found, cameras=cameras)

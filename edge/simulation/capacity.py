@@ -1,0 +1,322 @@
+"""The forecast of a change: recorded windows, replayed as they were and as they would be with it.
+
+A camera's forecast is what was measured of it, moved by the difference of both replays in the same window: so what the
+simulator gets wrong in both does not count. Takes seconds per window; `forecast` is a pure function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from edge.core import checks
+from edge.core.capacity import (
+    LEAST_WINDOWS,
+    BoxChange,
+    BoxWindow,
+    CameraForecast,
+    CapacityForecast,
+    CapacityOutcome,
+)
+from edge.core.capacity_notes import CapacityNote
+from edge.core.errors import Conflict
+from edge.core.learning import BudgetProblem
+from edge.core.profiles import Estimate, InferenceProfile
+from edge.core.shares import ideal_caps
+from edge.core.window import WindowProblem
+from edge.simulation import capacity_traces as traces
+from edge.simulation.record import trace_from_windows
+from edge.simulation.simulator import SimulationResult, simulate
+from edge.simulation.trace import Trace
+from scheduler.capacity.boxes import over_boxes
+from scheduler.capacity.compared import steady
+from scheduler.capacity.intervals import HORIZON, estimate, interval, past_errors, widened
+from scheduler.capacity.learning import LearningEffect, learning_effect
+from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
+from scheduler.follow import planner
+
+#: Cameras are planned with at least this share (as edge.runtime.device_shares has it).
+LEAST_SHARE = 0.05
+_Means = Mapping[str, Mapping[int, float]]
+
+
+@dataclass(frozen=True)
+class CapacityQuestion:
+    """A change, and what is known of the box: `details` are documents of edge.store's WindowDetail in any order,
+    `budget` the last problem of the learning budget, `golden` the golden model's share (None: as the newest window had
+    it), `past` the outcomes of earlier forecasts of such changes. The same `seed` gives the same intervals."""
+
+    change: BoxChange
+    details: tuple[Mapping[str, Any], ...]
+    budget: BudgetProblem | None = None
+    golden: float | None = None
+    served: ServedBox | None = None
+    past: tuple[CapacityOutcome, ...] = ()
+    seed: int = 0
+
+
+def box_windows(details: Sequence[Mapping[str, Any]]) -> tuple[BoxWindow, ...]:
+    """Closed windows with a plan, that were not cut short, in order."""
+    closed = [d for d in details if not d["window"]["open"] and d["plans"]]
+    whole = [d for d in closed if d["window"].get("outcome", "completed") == "completed"]
+    return tuple(_box_window(d) for d in sorted(whole, key=lambda d: int(d["window"]["id"])))
+
+
+def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
+    problem = WindowProblem.from_json(detail["plans"][-1]["problem"])
+    rates = {s.id: rate for s in problem.streams if (rate := _top_rate(s.inference_profile)) is not None}
+    realised = {
+        row["camera"]: None if row["realised"] is None else row["realised"]["value"]
+        for row in detail["window"]["cameras"]
+    }
+    window = detail["window"]
+    basis = detail["plans"][-1].get("basis")
+    share = _share(detail) * (1.0 if basis is None else float(basis["caps"]["units"]))
+    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates)
+
+
+def _share(detail: Mapping[str, Any]) -> float:
+    """Devices of the cameras in a window: the mean of its plans, for the golden model's share follows its work."""
+    return fmean(float(plan["problem"]["num_gpus"]) for plan in detail["plans"])
+
+
+def _top_rate(profile: InferenceProfile) -> float | None:
+    return max((p.config.frame_rate for p in profile.points), default=None)
+
+
+def enough(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
+    """Those that a forecast is made from: the newest in a row with the same cameras and length, and a measured
+    accuracy. Raises Conflict where they are too few."""
+    kept = tuple(w for w in steady(windows) if any(v is not None for v in w.realised.values()))
+    if len(kept) < LEAST_WINDOWS:
+        raise Conflict(
+            f"a forecast needs {LEAST_WINDOWS} closed and measured windows in a row with the same cameras and the same "
+            f"length; there are {len(kept)}",
+            "wait until they are over",
+        )
+    return kept
+
+
+def forecast(question: CapacityQuestion) -> CapacityForecast:
+    """Raises Conflict (too few windows), InvalidValue (a camera that is not there, windows that cannot be replayed)."""
+    windows = enough(box_windows(question.details))
+    numbers = {w.number for w in windows}
+    kept = [d for d in question.details if int(d["window"]["id"]) in numbers]
+    trace = replace(trace_from_windows("box", kept), num_gpus=fmean(map(_share, kept)))
+    change, cameras = question.change, {c.id for c in trace.cameras}
+    if change.camera is not None:
+        checks.one_of("camera", change.camera, sorted(cameras))
+    newest = max(kept, key=lambda d: int(d["window"]["id"]))["window"]
+    golden = question.golden if question.golden is not None else float(newest["settings"].get("golden_share") or 0.0)
+    box = _Box(question, trace, windows, str(newest["policy"]), golden)
+    return box.forecast()
+
+
+@dataclass(frozen=True)
+class _World:
+    """A changed box as a trace; `share` of today's device for its cameras. `half`: its windows are halves."""
+
+    trace: Trace
+    share: float
+    half: bool = False
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """The boxes with the change, the box of each camera, and what models do then."""
+
+    worlds: Mapping[int, _World]
+    placed: Mapping[str, int]
+    served: ServedEffect
+    notes: list[CapacityNote] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """The box as it was recorded, asked one question."""
+
+    question: CapacityQuestion
+    trace: Trace
+    windows: tuple[BoxWindow, ...]
+    policy: str
+    golden: float
+
+    def forecast(self) -> CapacityForecast:
+        base_run = self._play(self.trace)
+        base = _means(base_run, False)
+        like = self.like() if self.question.change.kind == "camera" else None
+        new = None if like is None else self._new_name()
+        changed = self._changed(like, new)
+        runs = {n: self._play(w.trace) for n, w in changed.worlds.items()}
+        means = {c: m for n, run in runs.items() for c, m in _means(run, changed.worlds[n].half).items()}
+        past = past_errors(self.question.past)
+        cameras = [self._camera(c.id, base, means, changed) for c in self.trace.cameras]
+        cameras = [replace(c, then=self._reaching(c, base, changed)) for c in cameras]
+        if new is not None and like is not None:
+            cameras.append(self._new(new, like, base, means, cameras))
+        cameras = [replace(c, then=widened(c.then, past)) for c in cameras]
+        change, served = self.question.change, changed.served
+        stand_ins = sum(sum(run.estimates.values()) for run in (base_run, *runs.values()))
+        notes = [*self._notes(like), *changed.notes, *served.notes]
+        if stand_ins:
+            notes.append(CapacityNote("stand_ins", numbers={"count": stand_ins}))
+        if past is None:
+            notes.append(CapacityNote("no_past"))
+        else:
+            about = {
+                "answers": past.answers,
+                "error": 100 * past.error,
+                "held": 100 * past.held,
+                "wider": 100 * past.wider,
+            }
+            notes.append(CapacityNote("past", numbers=about))
+        return CapacityForecast(
+            change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.worlds[1].share,
+            tuple(cameras), served.models, tuple(notes),
+        )  # fmt: skip
+
+    def like(self) -> str:
+        """The recorded camera that a new one is taken to be like: the asked one, or the one of middle accuracy."""
+        if self.question.change.camera is not None:
+            return self.question.change.camera
+        ordered = sorted(self.trace.cameras, key=lambda c: (fmean(self._levels(c.id, {}).values() or (0.0,)), c.id))
+        return ordered[(len(ordered) - 1) // 2].id
+
+    def _new_name(self) -> str:
+        taken, name = {c.id for c in self.trace.cameras}, "new-camera"
+        while name in taken:
+            name += "-2"
+        return name
+
+    def _play(self, trace: Trace) -> SimulationResult:
+        return simulate(trace, self.policy, planner(trace.caps or ideal_caps()))
+
+    # -- the box with the change
+
+    def _changed(self, like: str | None, new: str | None) -> _Changed:
+        change, trace = self.question.change, self.trace
+        here = {c.id for c in trace.cameras}
+        placed = dict.fromkeys(here, 1)
+        if change.kind == "box":
+            held = 0.0 if self.question.served is None else self._served(0.0, here, None).share_now
+            placed = over_boxes({c.id: traces.load_of(c, trace.window_s) for c in trace.cameras}, held)
+        here = {c for c, n in placed.items() if n == 1}
+        away = placed.keys() - here
+        effect = self._learning(len(here) + (new is not None))
+        factor = change.factor if change.kind == "device" else 1.0
+        # Control and evaluation are parts of the device, as settings have them; labelling takes what it needs.
+        more = factor * (trace.num_gpus + self.golden) - self.golden * effect.golden - trace.num_gpus
+        served = self._served(more, here, like)
+        notes: list[CapacityNote] = []
+        share = trace.num_gpus + more + served.share_now - served.share_then
+        if share < LEAST_SHARE:
+            notes.append(CapacityNote("no_room", numbers={"left": max(0.0, share)}))
+            share = LEAST_SHARE
+        worlds = {
+            1: _World(
+                self._world(traces.of_cameras(trace, here), like, new, effect, share), share, change.kind == "window"
+            )
+        }
+        if away:
+            other = self._learning(len(away))
+            share_2 = trace.num_gpus + served.share_now + self.golden * (1.0 - other.golden)
+            worlds[2] = _World(self._world(traces.of_cameras(trace, away), None, None, other, share_2), share_2)
+        return _Changed(worlds, placed, served, notes)
+
+    def _learning(self, cameras: int) -> LearningEffect:
+        return learning_effect(self.question.budget, self.question.change, len(self.trace.cameras), cameras)
+
+    def _served(self, more: float, stay: set[str], like: str | None) -> ServedEffect:
+        if self.question.served is None:
+            return ServedEffect(0.0, 0.0, ())
+        return served_effect(self.question.served, self.question.change, more, stay, like)
+
+    def _world(self, trace: Trace, like: str | None, new: str | None, effect: LearningEffect, share: float) -> Trace:
+        change = self.question.change
+        factor = 1.0
+        if new is not None and like is not None:
+            trace = traces.with_camera(trace, new, like)
+        trace = traces.learned(trace, effect)
+        match change.kind:
+            case "window":
+                trace = traces.halved(trace)
+            case "frame_rate":
+                trace = traces.with_rate(trace, change.factor, change.camera, gains=True)
+            case "device":
+                factor = change.factor
+                trace = traces.on_device(trace, factor)
+        return replace(trace, num_gpus=share / factor)
+
+    # -- a camera's forecast
+
+    def _levels(self, camera: str, base: _Means) -> dict[int, float]:
+        """Measured accuracy by window of the trace; of a camera that was not measured, that of the replay."""
+        found = {n: v for n, w in enumerate(self.windows, 1) if (v := w.realised.get(camera)) is not None}
+        return found or dict(base.get(camera, {}))
+
+    def _camera(self, camera: str, base: _Means, means: _Means, changed: _Changed) -> CameraForecast:
+        levels = self._levels(camera, base)
+        then = interval(_moved(levels, base[camera], means[camera]), self.question.seed)
+        return CameraForecast(camera, fmean(levels.values()), then, changed.placed[camera])
+
+    def _reaching(self, camera: CameraForecast, base: _Means, changed: _Changed) -> Estimate:
+        """Down to no gain of a rate that was never measured."""
+        change, then = self.question.change, camera.then
+        if change.kind != "frame_rate" or change.camera not in (None, camera.camera):
+            return then
+        levels = self._levels(camera.camera, base)
+        unchanged = interval(list(levels.values()), self.question.seed)
+        return estimate(then.value, min(then.low, unchanged.low), then.high)
+
+    def _new(
+        self, new: str, like: str, base: _Means, means: _Means, others: Sequence[CameraForecast]
+    ) -> CameraForecast:
+        """As its model's, from its first student on; it may turn out like any other camera."""
+        then = interval(_moved(self._levels(like, base), base[like], means[new]), self.question.seed)
+        low, high = min(c.then.low for c in others), max(c.then.high for c in others)
+        return CameraForecast(new, None, estimate(then.value, min(low, then.low), max(high, then.high)))
+
+    def _notes(self, like: str | None) -> list[CapacityNote]:
+        change, notes = self.question.change, []
+        if like is not None:
+            notes.append(CapacityNote("new_camera", like))
+        if change.kind == "frame_rate":
+            for c in self.trace.cameras:
+                if change.camera not in (None, c.id):
+                    continue
+                top = _top_rate(c.inference_profile)
+                asked = {} if top is None else {"recorded": top, "asked": top * change.factor}
+                notes.append(CapacityNote("rate_unknown" if top is None else "rate_above", c.id, numbers=asked))
+        if change.kind == "device":
+            notes.append(CapacityNote("device"))
+        if change.kind == "box":
+            notes.append(CapacityNote("second_box"))
+        if len(self.windows) < HORIZON:
+            notes.append(CapacityNote("few_windows", numbers={"windows": len(self.windows)}))
+        replayed = {c.id for c in self.trace.cameras}
+        there = self.windows[-1].realised
+        notes += [CapacityNote("left_out", c) for c in sorted(there.keys() - replayed)]
+        unmeasured = [c for c in sorted(replayed) if all(w.realised.get(c) is None for w in self.windows)]
+        notes += [CapacityNote("not_measured", c) for c in unmeasured]
+        if self.question.budget is None:
+            notes.append(CapacityNote("budget_unknown"))
+        return notes
+
+
+def _means(result: SimulationResult, half: bool) -> dict[str, dict[int, float]]:
+    """Accuracy by camera and recorded window, from the second on: in the first nothing was retrained."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for row in result.rows:
+        window = traces.whole_of(row.window) if half else row.window
+        if window > 1:
+            found.setdefault(row.camera, {}).setdefault(window, []).append(row.accuracy)
+    return {c: {w: fmean(v) for w, v in rows.items()} for c, rows in found.items()}
+
+
+def _moved(levels: Mapping[int, float], base: Mapping[int, float], changed: Mapping[int, float]) -> list[float]:
+    """Each measured window as it would have been; windows without a replay move by the mean."""
+    moves = {w: changed[w] - base[w] for w in base.keys() & changed.keys()}
+    mean = fmean(moves.values()) if moves else 0.0
+    return [min(1.0, max(0.0, v + moves.get(w, mean))) for w, v in levels.items()]

@@ -1,0 +1,176 @@
+"""Recorded windows as they would have been with another box: one more camera, another rate, length or device.
+
+Pure. Each function gives a trace that the simulator plays; docs/capacity.md names its assumptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from edge.core.configs import InferenceConfig
+from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
+from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
+from scheduler.capacity.learning import LearningEffect
+
+#: The parts of a window that is cut in half.
+HALVES = 2
+
+
+def with_camera(trace: Trace, name: str, like: str) -> Trace:
+    """One more camera `name`, to which everything happens that was recorded of `like`."""
+    model = next(c for c in trace.cameras if c.id == like)
+    return replace(trace, cameras=(*trace.cameras, replace(model, id=name)))
+
+
+def of_cameras(trace: Trace, kept: Collection[str]) -> Trace:
+    """Those cameras alone."""
+    return replace(trace, cameras=tuple(c for c in trace.cameras if c.id in kept))
+
+
+def with_rate(trace: Trace, factor: float, only: str | None, gains: bool) -> Trace:
+    """Cameras (or `only` one) that may be answered at up to `factor` times their highest measured rate. `gains`: an
+    answer loses in proportion to its age; else the higher rate brings nothing."""
+
+    def faster(profile: InferenceProfile) -> InferenceProfile:
+        return _faster(profile, factor, gains)
+
+    def camera(c: RecordedCamera) -> RecordedCamera:
+        return c if only not in (None, c.id) else _with_inference(c, faster)
+
+    return replace(trace, cameras=tuple(map(camera, trace.cameras)))
+
+
+def _faster(profile: InferenceProfile, factor: float, gains: bool) -> InferenceProfile:
+    if profile.kind != "subsampling" or not profile.points:
+        return profile
+    top = max(profile.points, key=lambda p: p.share)
+    best = 1.0 - (1.0 - top.factor) / factor if gains else top.factor
+    config = InferenceConfig(top.config.frame_rate * factor, top.config.resolution)
+    point = InferencePoint(config, min(1024.0, top.share * factor), best)
+    return replace(
+        profile,
+        max_gpu=profile.max_gpu * factor,
+        subsampling=(1.0, *(factor * x for x in profile.subsampling)),
+        factors=(max(best, profile.factors[0]), *profile.factors),
+        points=(point, *profile.points),
+    )
+
+
+def on_device(trace: Trace, factor: float) -> Trace:
+    """In units of a device `factor` times as large; `num_gpus` is left as it is. One retraining gets no faster than on
+    the whole of the recorded device."""
+
+    def inference(profile: InferenceProfile) -> InferenceProfile:
+        points = tuple(replace(p, share=p.share / factor) for p in profile.points)
+        return replace(profile, max_gpu=profile.max_gpu / factor, points=points)
+
+    def window(record: RecordedWindow) -> RecordedWindow:
+        profiles = tuple(_slower(p, 1.0 / factor) for p in record.profiles)
+        outcomes = {i: replace(o, gpu_seconds=o.gpu_seconds / factor) for i, o in record.outcomes.items()}
+        work = record.profiling_gpu_s / factor
+        return replace(record, profiles=profiles, outcomes=outcomes, profiling_gpu_s=work)
+
+    def camera(c: RecordedCamera) -> RecordedCamera:
+        return replace(
+            _with_inference(c, inference),
+            windows={w: window(r) for w, r in _with_inference(c, inference).windows.items()},
+        )
+
+    return replace(trace, cameras=tuple(map(camera, trace.cameras)))
+
+
+def _slower(profile: RetrainingProfile, factor: float) -> RetrainingProfile:
+    """`factor` times the device seconds, and as many of the shares for the same time."""
+    return replace(
+        _with_work(profile, factor), throughput=tuple((x * factor, y * factor) for x, y in profile.throughput)
+    )
+
+
+def learned(trace: Trace, effect: LearningEffect) -> Trace:
+    """Retrainings and labelling as a changed budget makes them."""
+    if effect == LearningEffect(golden=effect.golden):
+        return trace
+    return replace(trace, cameras=tuple(_learned_camera(c, effect) for c in trace.cameras))
+
+
+def _learned_camera(camera: RecordedCamera, effect: LearningEffect) -> RecordedCamera:
+    return replace(camera, windows={w: _learned_window(r, effect) for w, r in camera.windows.items()})
+
+
+def _learned_window(record: RecordedWindow, effect: LearningEffect) -> RecordedWindow:
+    def gained(start: float, end: float) -> float:
+        return end if end <= start else min(1.0, start + (end - start) * effect.gain)
+
+    def profile(p: RetrainingProfile) -> RetrainingProfile:
+        start, e = p.start_accuracy, p.end_accuracy
+        end = Estimate(*(gained(start, v) for v in (e.value, e.low, e.high)))
+        curve = tuple((x, gained(start, y)) for x, y in p.curve)
+        return _with_work(replace(p, end_accuracy=end, curve=curve), effect.work)
+
+    def outcome(o: RecordedOutcome) -> RecordedOutcome:
+        accuracy = gained(record.start_accuracy, o.accuracy)
+        live = {w: min(1.0, max(0.0, a + accuracy - o.accuracy)) for w, a in o.live.items()}
+        return RecordedOutcome(accuracy, o.gpu_seconds * effect.work, live)
+
+    return replace(
+        record,
+        profiles=tuple(map(profile, record.profiles)),
+        outcomes={i: outcome(o) for i, o in record.outcomes.items()},
+        labelling_s=record.labelling_s * effect.labelling,
+        profiling_gpu_s=record.profiling_gpu_s * effect.profiling,
+    )
+
+
+def halved(trace: Trace) -> Trace:
+    """Windows half as long: both halves have the accuracy of the frozen student of the whole. A half is retrained on
+    the half before, with what a retraining on the data of that whole window gave; as its data is half as old, it loses
+    half as much until it is in force. The last half is left out: nothing was retrained on the half before it."""
+    windows = HALVES * trace.windows - 1
+    cameras = tuple(_halved_camera(c, windows) for c in trace.cameras)
+    return replace(trace, window_s=trace.window_s / HALVES, windows=windows, cameras=cameras)
+
+
+def whole_of(half: int) -> int:
+    """The recorded window that a half belongs to; both are numbered from 1."""
+    return (half + 1) // HALVES
+
+
+def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
+    frozen = {h: camera.frozen[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in camera.frozen}
+    kept = {
+        h: _halved_window(record, whole_of(h - 1) + 1, h)
+        for h in range(2, windows + 1)
+        if (record := camera.windows.get(whole_of(h - 1) + 1)) is not None
+    }
+    return replace(camera, frozen=frozen or dict(camera.frozen), windows=kept)
+
+
+def _halved_window(record: RecordedWindow, whole: int, half: int) -> RecordedWindow:
+    """`whole`: the recorded window in which these profiles were made; `half`: the new one."""
+
+    def outcome(o: RecordedOutcome) -> RecordedOutcome:
+        live = {half: o.accuracy + (o.live[whole] - o.accuracy) / HALVES} if whole in o.live else {}
+        return replace(o, live=live)
+
+    return replace(record, outcomes={i: outcome(o) for i, o in record.outcomes.items()}, start_live=None)
+
+
+def load_of(camera: RecordedCamera, window_s: float) -> float:
+    """Devices that a camera needs at its best: its inference, and the cheapest retraining of each window."""
+    work = [min(p.gpu_seconds.value for p in r.profiles) for r in camera.windows.values() if r.profiles]
+    return min(1.0, camera.inference_profile.max_gpu) + sum(work) / max(1, len(work)) / window_s
+
+
+def _with_work(profile: RetrainingProfile, factor: float) -> RetrainingProfile:
+    g = profile.gpu_seconds
+    work = Estimate(*(factor * v for v in (g.value, g.low, g.high)))
+    return replace(profile, gpu_seconds=work, curve=tuple((x * factor, y) for x, y in profile.curve))
+
+
+def _with_inference(camera: RecordedCamera, change: Callable[[InferenceProfile], InferenceProfile]) -> RecordedCamera:
+    windows = {
+        w: replace(r, inference_profile=None if r.inference_profile is None else change(r.inference_profile))
+        for w, r in camera.windows.items()
+    }
+    return replace(camera, inference_profile=change(camera.inference_profile), windows=windows)

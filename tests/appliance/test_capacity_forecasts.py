@@ -1,0 +1,147 @@
+"""Forecasts of a box: refused where little is recorded, made beside its work, kept, compared."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from capacity_kit import INFERENCE, made
+
+from edge.appliance.capacity import CapacityForecasts
+from edge.core.capacity import BoxChange
+from edge.core.clock import ManualClock
+from edge.core.errors import Conflict, InvalidValue
+from edge.core.labels import Accuracy
+from edge.core.plan_causes import PlanCause
+from edge.core.shares import LaunchSpec
+from edge.core.window import StreamProblem, WindowProblem
+from edge.store.store import Store
+from scheduler.capacity.intervals import HORIZON
+from scheduler.policies import window_policy
+
+HALF = BoxChange.of("window")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(None, tmp_path, clock=ManualClock()) as store:
+        yield store
+
+
+def record(store: Store, windows: int, length_s: float = 100.0, realised: float = 0.6) -> None:
+    """Closed windows of one camera."""
+    for _ in range(windows):
+        window = store.open_window(0.0, length_s, "no-retraining")
+        problem = WindowProblem("p", 0.8, length_s, (StreamProblem("gate", 0.6, INFERENCE),))
+        store.add_plan(window, problem, window_policy("no-retraining").plan(problem), PlanCause("prepared"))
+        store.put_camera_window(
+            window, "gate", model_version="v1", realised=Accuracy(realised, 30, 90), frozen=Accuracy(0.5, 30, 90),
+            frames_labelled=30,
+        )  # fmt: skip
+        store.close_window(window)
+
+
+def service(store: Store) -> CapacityForecasts:
+    return CapacityForecasts(store, ManualClock(), lambda: None, lambda: 0.1, 30.0)
+
+
+class InAThread:
+    """In place of a process, whose start takes seconds: what is sent to it and back is pickled as for one."""
+
+    def __init__(
+        self, name: str, main: Any, argument: Any, launch: LaunchSpec, said: Any, ended: Any, killable: bool
+    ) -> None:
+        assert launch.nice > 0
+        assert killable
+        self._said = said
+
+        def work() -> None:
+            main(self, pickle.loads(pickle.dumps(argument)))
+            ended(0)
+
+        threading.Thread(target=work, daemon=True).start()
+
+    def send(self, message: object) -> None:
+        """The worker's end."""
+        self._said(pickle.loads(pickle.dumps(message)))
+
+
+async def test_without_windows_nothing_is_begun_and_the_number_is_told(store: Store) -> None:
+    capacity = service(store)
+    answer = await capacity.all()
+    assert (answer.windows, answer.needed, answer.working, answer.forecasts) == (0, 3, None, ())
+    record(store, 2)
+    with pytest.raises(Conflict, match=r"needs 3 .* there are 2"):
+        await capacity.ask(HALF, 48, "anna")
+    record(store, 1)
+    assert (await capacity.all()).windows == 3
+    with pytest.raises(InvalidValue) as error:
+        await capacity.ask(BoxChange.of("camera", camera="dock"), 48, "anna")
+    assert error.value.path == "camera"
+    with pytest.raises(InvalidValue) as error:
+        await capacity.ask(HALF, 2, "anna")
+    assert error.value.path == "windows"
+    assert (await capacity.all()).working is None, "a question that was refused does not stand in the way"
+
+
+async def test_a_forecast_is_made_kept_and_compared_when_the_change_was_made(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.appliance.capacity.WorkerProcess", InAThread)
+    record(store, 6)
+    capacity = service(store)
+    begun = await capacity.ask(HALF, 48, "anna")
+    assert begun.working is not None
+    assert begun.working.change.words == "a window half as long"
+    with pytest.raises(Conflict, match="is being made"):
+        await capacity.ask(HALF, 48, "anna")
+    async with asyncio.timeout(100):
+        while (answer := await capacity.all()).working is not None:
+            await asyncio.sleep(0.05)
+    assert answer.failed is None
+    (found,) = answer.forecasts
+    assert (found.asked_by, found.windows, found.last_window, found.outcome) == ("anna", 6, 5, None)
+    assert found.cameras[0].now == pytest.approx(0.6)
+    record(store, 2 * HORIZON + 1, length_s=50.0, realised=0.3)
+    (found,) = (await capacity.all()).forecasts
+    assert found.outcome is not None
+    assert (found.outcome.window, found.outcome.windows) == (6, 2 * HORIZON)
+    assert found.outcome.cameras[0].came == pytest.approx(0.3)
+    assert not found.outcome.cameras[0].held
+
+
+async def test_a_forecast_that_fails_says_why(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(store, 3)
+
+    class Failing:
+        """A process that ends without a word."""
+
+        def __init__(self, *arguments: Any, **_: Any) -> None:
+            arguments[5](9)
+
+        def kill(self) -> None:
+            """It has ended."""
+
+    monkeypatch.setattr("edge.appliance.capacity.WorkerProcess", Failing)
+    capacity = service(store)
+    await capacity.ask(HALF, 48, "anna")
+    await asyncio.sleep(0)
+    answer = await capacity.all()
+    assert answer.working is None
+    assert answer.failed is not None
+    assert answer.failed.message == "its process ended (9)"
+    capacity.close()
+
+
+async def test_retention_compares_before_it_deletes(store: Store) -> None:
+    record(store, 6)
+    kept = store.add_forecast("anna", made(HALF, last=5))
+    record(store, 2 * HORIZON + 1, length_s=50.0)
+    assert await service(store).retain() == 0
+    assert store.forecasts()[0].id == kept.id
+    assert store.forecasts()[0].outcome is not None

@@ -1,0 +1,133 @@
+"""Forecasts from recorded windows: more device is never worse, less never better, and what is not known is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from capacity_kit import details
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.capacity import BoxChange, CapacityForecast, ChangeKind
+from edge.core.errors import Conflict, InvalidValue
+from edge.simulation.capacity import CapacityQuestion, box_windows, forecast
+from edge.simulation.capacity_traces import halved, on_device, whole_of, with_rate
+from edge.simulation.record import trace_from_windows
+
+#: Replays of plans that are made in steps differ by so much.
+TOLERANCE = 0.005
+
+
+def asked(
+    kind: ChangeKind, factor: float | None = None, camera: str | None = None, **about: object
+) -> CapacityForecast:
+    found = tuple(details(6, **about))  # type: ignore[arg-type]
+    return forecast(CapacityQuestion(BoxChange.of(kind, factor, camera), found))
+
+
+def mean(found: CapacityForecast) -> float:
+    values = [c.then.value for c in found.cameras if c.now is not None]
+    return sum(values) / len(values)
+
+
+def now(found: CapacityForecast) -> float:
+    values = [c.now for c in found.cameras if c.now is not None]
+    return sum(values) / len(values)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from([6.0, 20.0, 60.0]))
+def test_more_device_is_never_worse_and_half_of_it_never_better(share: float, work_s: float) -> None:
+    half = asked("device", 0.5, share=share, work_s=work_s)
+    twice = asked("device", 2.0, share=share, work_s=work_s)
+    assert mean(half) <= now(half) + TOLERANCE
+    assert mean(twice) >= now(twice) - TOLERANCE
+    assert half.share_then < half.share_now < twice.share_then
+
+
+def test_a_crowded_box_loses_with_a_camera_more_and_gains_with_a_second_box() -> None:
+    crowded = {"share": 0.3, "work_s": 40.0}
+    more, two = asked("camera", **crowded), asked("box", **crowded)
+    assert mean(more) < now(more)
+    assert mean(two) > now(two)
+    assert sorted(c.box for c in two.cameras) == [1, 2]
+    new = more.cameras[-1]
+    assert (new.camera, new.now) == ("new-camera", None)
+    known = [c.then for c in more.cameras[:-1]]
+    assert new.then.low <= min(t.low for t in known)
+    assert new.then.high >= max(t.high for t in known)
+    assert {"new_camera", "no_past", "budget_unknown"} <= {n.code for n in more.notes}
+    assert "second_box" in {n.code for n in two.notes}
+
+
+def test_a_rate_above_the_recorded_one_is_an_assumption_that_begins_at_no_gain() -> None:
+    found = asked("frame_rate", share=1.0)
+    for c in found.cameras:
+        assert c.now is not None
+        assert c.then.value >= c.now - TOLERANCE
+        assert c.then.low <= c.now
+    assert [(n.camera, dict(n.numbers)) for n in found.notes if n.code == "rate_above"] == [
+        (c, {"recorded": 8.0, "asked": 16.0}) for c in ("gate", "yard")
+    ]
+    one = asked("frame_rate", camera="gate", share=1.0)
+    assert [n.camera for n in one.notes if n.code == "rate_above"] == ["gate"]
+
+
+def test_the_same_windows_give_the_same_answer() -> None:
+    assert asked("window") == asked("window")
+    assert asked("window").share_then == pytest.approx(0.8)
+
+
+def test_too_few_windows_are_refused_with_the_number_that_is_needed() -> None:
+    change = BoxChange.of("window")
+    with pytest.raises(Conflict, match=r"needs 3 .* there are 0"):
+        forecast(CapacityQuestion(change, ()))
+    mixed = (*details(6, length_s=50.0), *details(2, first=7))
+    with pytest.raises(Conflict, match="there are 2"):
+        forecast(CapacityQuestion(change, tuple(mixed)))
+
+
+def test_a_camera_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidValue) as error:
+        asked("camera", camera="dock")
+    assert error.value.path == "camera"
+
+
+def test_windows_that_were_cut_short_or_are_open_do_not_count() -> None:
+    found = details(5)
+    found[1]["window"]["outcome"] = "interrupted"
+    found[4]["window"]["open"] = True
+    assert [w.number for w in box_windows(found)] == [1, 3, 4]
+
+
+def test_halves_belong_to_their_whole_and_lose_half_as_much() -> None:
+    trace = trace_from_windows("box", details(4))
+    cut = halved(trace)
+    assert (cut.windows, cut.window_s) == (7, 50.0)
+    assert [whole_of(h) for h in range(1, 8)] == [1, 1, 2, 2, 3, 3, 4]
+    was, half = trace.cameras[0], cut.cameras[0]
+    assert half.frozen[3] == half.frozen[4] == was.frozen[2]
+    (a,), (b,) = was.windows[2].outcomes.values(), half.windows[2].outcomes.values()
+    assert b.accuracy == a.accuracy
+    assert b.live[2] == pytest.approx((a.accuracy + a.live[2]) / 2)
+
+
+def test_a_device_of_another_size_is_another_unit() -> None:
+    trace = trace_from_windows("box", details(3))
+    small = on_device(trace, 0.5).cameras[0]
+    assert small.inference_profile.max_gpu == pytest.approx(0.4)
+    (profile,) = small.windows[2].profiles
+    assert profile.gpu_seconds.value == pytest.approx(24.0)
+    assert small.inference_profile.factor(0.4) == trace.cameras[0].inference_profile.factor(0.2)
+
+
+def test_a_higher_rate_is_one_more_point_and_costs_in_proportion() -> None:
+    trace = trace_from_windows("box", details(3))
+    fast = with_rate(trace, 2.0, "gate", gains=True)
+    gate, yard = fast.cameras
+    assert yard == trace.cameras[1]
+    assert gate.inference_profile.factor(0.4) == pytest.approx(0.95)
+    assert gate.inference_profile.factor(0.2) == pytest.approx(0.9), "what was measured stays"
+    none = with_rate(replace(trace), 2.0, None, gains=False).cameras[0]
+    assert none.inference_profile.factor(0.4) == pytest.approx(0.9)

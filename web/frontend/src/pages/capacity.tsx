@@ -1,0 +1,80 @@
+/** Capacity: what a change of this box would do, and how right such answers were. Nothing is changed by asking. */
+
+import { useState } from "preact/hooks";
+
+import { ask } from "../api";
+import { useAsked } from "../parts/asking";
+import type { CapacityAnswer, Forecast } from "../parts/capacity";
+import { duration, moment } from "../format";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { may, seesAll, whyNot } from "../session";
+import { AskForecast } from "./capacity_ask";
+import { ForecastCard } from "./capacity_forecast";
+import { PastForecasts } from "./capacity_past";
+import type { PageProps } from "./index";
+import "../styles/capacity.css";
+
+const EVERY_S = 3;
+
+export function CapacityPage({ me, known, now_s }: PageProps) {
+  const asked = useAsked<CapacityAnswer>("/capacity", null, EVERY_S);
+  const [failed, setFailed] = useState<unknown>(null);
+  const [shown, setShown] = useState<number | null>(null);
+  const cameras = known.overview?.cameras ?? [];
+  const allowed = may(me, "operator") && seesAll(me);
+  const head = (
+    <div class="page-head">
+      <h1>Capacity</h1>
+      <p class="quiet">What a change would do to each camera's accuracy and each served model's latency, from this box's own last windows.</p>
+    </div>
+  );
+  if (asked.value === null) {
+    return (
+      <>
+        {head}
+        {asked.error === null ? (
+          <Loading what="Loading the forecasts" />
+        ) : (
+          <ErrorBox what="The forecasts could not be loaded" error={asked.error} onRetry={asked.again} />
+        )}
+      </>
+    );
+  }
+  const { needed, windows, working, forecasts } = asked.value;
+  const begin = async (body: Record<string, unknown>): Promise<void> => {
+    setFailed(null);
+    try {
+      await ask<CapacityAnswer>("/capacity", "POST", body);
+      setShown(null);
+    } catch (error) {
+      setFailed(error);
+    }
+    asked.again();
+  };
+  const forecast: Forecast | undefined = forecasts.find((f) => f.id === shown) ?? forecasts[0];
+  return (
+    <>
+      {head}
+      {allowed ? (
+        <AskForecast cameras={cameras} windows={windows} needed={needed} busy={working !== null} onAsk={begin} />
+      ) : (
+        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may ask for a forecast." : whyNot("operator")}</p>
+      )}
+      {failed !== null && <ErrorBox what="The forecast was not begun" error={failed} />}
+      {working !== null && (
+        <Loading what={`Replaying the windows with ${working.change.words ?? "a change"}, for ${duration(Math.max(0, now_s - working.since_utc_s))}`} />
+      )}
+      {working === null && asked.value.failed !== null && (
+        <div class="banner bad" role="alert">
+          <p>
+            The forecast of {asked.value.failed.change.words ?? "a change"} failed: {asked.value.failed.message ?? "this concerns the whole box"}
+          </p>
+        </div>
+      )}
+      {forecast === undefined
+        ? working === null && <Empty title="No forecast yet" level={2}>What was asked and answered stays here, beside what came of it.</Empty>
+        : <ForecastCard forecast={forecast} cameras={cameras} when={moment(forecast.at_utc_s)} />}
+      {forecasts.length > 0 && <PastForecasts forecasts={forecasts} shown={forecast?.id ?? null} onShow={setShown} />}
+    </>
+  );
+}
