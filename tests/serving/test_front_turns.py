@@ -131,7 +131,7 @@ def test_models_that_share_the_gpulets_are_answered_a_little_beyond_the_law_at_m
     assert ran.lost == 0
     each_once_in_order(ran, gaps, {"a": tuple(a), "b": tuple(b)})
     # The law is of one model. With two of unequal times, cycles in which one of them has nothing are shorter than the
-    # beat: of 700 searched examples 26 broke it, by 15 % at most (docs/serving-front.md).
+    # beat: of 700 searched examples 26 broke it, by 15 % at most (docs/pipelines.md).
     assert max(max(took) for took in ran.took_s.values()) * 1000 <= 1.2 * (busy + duty / count) + EARLY_MS
 
 
