@@ -233,8 +233,8 @@ def figure_13(seeds: Sequence[int]) -> Exhibit:
         f"{over['elastic']}, mosaic on {over['mosaic']}; gpulet+int refuses the rate of {refused} of the five that "
         "gpulet takes on. With slowdowns that are not quite known gpulet+int misses more than 1 % on "
         f"{over['elastic unknown']}, mosaic on {over['mosaic unknown']}. Where gpulet+int misses much, its plan "
-        "holds by the table: bursts within LeNet's 5 ms are too much for small batches, which no plan for a rate "
-        "foresees.",
+        "holds by the table with nothing to spare: a gpu-let is busy nearly all of its duty cycle and its worst "
+        "case is the whole objective, so bursts are late.",
     )
 
 
