@@ -52,11 +52,6 @@ def poisson(rates: Mapping[str, float], seconds: float, seed: int) -> dict[str, 
     return {m: _poisson([(0.0, rate)], seconds, f"{seed} {m}") for m, rate in rates.items()}
 
 
-def varying(rates: Mapping[str, Sequence[tuple[float, float]]], seconds: float, seed: int) -> dict[str, list[float]]:
-    """The same with rates that hold from a second on: (second, requests/s), the first at second 0."""
-    return {m: _poisson(steps, seconds, f"{seed} {m}") for m, steps in rates.items()}
-
-
 def _poisson(steps: Sequence[tuple[float, float]], seconds: float, seed: str) -> list[float]:
     rng = np.random.default_rng(random.Random(seed).randrange(2**32))
     found: list[float] = []
@@ -140,15 +135,16 @@ def _run(
 
 
 def _next(lane: _Lane, heads: Mapping[str, int], arrivals: Arrivals) -> tuple[float, str]:
-    """When the lane begins its next batch, and of which model, if no other lane takes the requests."""
-    best, chosen = math.inf, ""
+    """When the lane begins its next batch, and of which model, if no other lane takes the requests: of several that
+    are ready, the one that was so first."""
+    best, chosen = (math.inf, math.inf), ""
     for model, batch in lane.batches.items():
         waiting, head = arrivals[model], heads[model]
         if head >= len(waiting):
             continue
         full = waiting[head + batch - 1] if head + batch <= len(waiting) else math.inf
-        due = max(waiting[head], lane.last_s[model] + lane.duty_s)
-        start = max(lane.free_s, min(full, due))
-        if start < best:
-            best, chosen = start, model
-    return best, chosen
+        ready = min(full, max(waiting[head], lane.last_s[model] + lane.duty_s))
+        found = (max(lane.free_s, ready), ready)
+        if found < best:
+            best, chosen = found, model
+    return best[0], chosen
