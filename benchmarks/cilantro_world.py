@@ -199,11 +199,11 @@ class LogisticJob(SharedJob):
 
 
 def logistic_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
-    """Five users of the synthetic experiment, with three quarters of what they need under the median load."""
+    """Five users of the synthetic experiment, with just what they need under the median load."""
     load = 10 * wave(np.random.default_rng([seed, 5]), rounds * REPORTS)
     goal = TenantGoal("within_slo", 0.95)
     jobs = tuple(LogisticJob(f"user{n}", goal, 1.0, b, 1.0, 0.2) for n, b in enumerate((0.1, 0.3, 0.5, 0.7, 0.9)))
-    units = round(0.75 * sum(j.demand(10.0) for j in jobs))
+    units = round(sum(j.demand(10.0) for j in jobs))
     return JobsWorld(jobs, np.array([load] * 5), units, seed)
 
 
