@@ -100,9 +100,9 @@ def welfare_table(seeds: Sequence[int]) -> Redone:
         "Cilantro's policies have the most useful usage of their classes, and come near their oracles on their own "
         "measures; the table's body is missing from the text.",
         WORLD, ("method", *(WORDS[m] for m in MEASURES)), tuple(rows), verdict,
-        f"The most useful usage without known curves and without ours has {top} ({useful[top]:.3f}); of those that share "
-        f"by demands, {asked} ({useful[asked]:.3f}; published NJC {useful['published njc']:.3f}). Equal shares have "
-        f"{useful['fair']:.3f}. `fair` has an NJC fairness of 1 by definition.",
+        f"The most useful usage without known curves and without ours has {top} ({useful[top]:.3f}); of those that "
+        f"share by demands, {asked} ({useful[asked]:.3f}; published NJC {useful['published njc']:.3f}). Equal shares "
+        f"have {useful['fair']:.3f}. `fair` has an NJC fairness of 1 by definition.",
     )  # fmt: skip
 
 
@@ -174,8 +174,8 @@ def convergence(seeds: Sequence[int]) -> Redone:
         "better allocations are explored, and recovers.",
         WORLD, ("measure", "policy", *(f"hour {h + 1}" for h in range(ROUNDS // HOUR))), tuple(rows),
         "agrees" if min(rises) > 0 else "partly",
-        "Loads move, and oracles with them: as a part of the oracle's, the published policies' measures change from the "
-        "first to the last hour by "
+        "Loads move, and oracles with them: as a part of the oracle's, the published policies' measures change from "
+        "the first to the last hour by "
         + ", ".join(f"{r:+.3f} ({WORDS[o]})" for o, r in zip(OBJECTIVES, rises, strict=True))
         + ". Ours are near their level in the first hour.",
     )  # fmt: skip
@@ -281,8 +281,8 @@ def services(seeds: Sequence[int]) -> Redone:
         f"The published policy has {published / others[nearest]:.2f} times the P99 of the best of the paper's "
         f"baselines here ({nearest}) and {published / others['equal shares']:.2f} times that of equal shares; ours "
         f"{value['ours (e2e)'] / published:.2f} times that of the published one (last two hours: {late:.2f} times). "
-        f"{ROUNDS} intervals are few for 19 services; with too little anywhere, work piles up and P99 is seconds. Why ours "
-        "is slower or faster to learn here than the published policy was not taken apart.",
+        f"{ROUNDS} intervals are few for 19 services; with too little anywhere, work piles up and P99 is seconds. Why "
+        "ours is slower or faster to learn here than the published policy was not taken apart.",
     )  # fmt: skip
 
 
