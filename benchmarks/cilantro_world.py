@@ -199,11 +199,11 @@ class LogisticJob(SharedJob):
 
 
 def logistic_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
-    """Five users of the synthetic experiment, with three quarters of what they need under the median load."""
+    """Five users of the synthetic experiment, with just what they need under the median load."""
     load = 10 * wave(np.random.default_rng([seed, 5]), rounds * REPORTS)
     goal = TenantGoal("within_slo", 0.95)
     jobs = tuple(LogisticJob(f"user{n}", goal, 1.0, b, 1.0, 0.2) for n, b in enumerate((0.1, 0.3, 0.5, 0.7, 0.9)))
-    units = round(0.75 * sum(j.demand(10.0) for j in jobs))
+    units = round(sum(j.demand(10.0) for j in jobs))
     return JobsWorld(jobs, np.array([load] * 5), units, seed)
 
 
@@ -295,8 +295,8 @@ class ServicesWorld:
             arrivals = min(wanted, 0.98 * servers * rate)
             waits = _waiting(servers, arrivals / rate)
             spare = servers * rate - arrivals
-            mean[n] = 1 / rate + waits / spare + 5.0 * max(0.0, 1 - arrivals / wanted)
-            variance[n] = 1 / rate**2 + waits * (2 - waits) / spare**2
+            mean[n] = self.visits[n] * (1 / rate + waits / spare) + 2.0 * max(0.0, 1 - arrivals / wanted)
+            variance[n] = self.visits[n] * (1 / rate**2 + waits * (2 - waits) / spare**2)
         slowest = max(sum(mean[i] for i in p) + 2.33 * math.sqrt(sum(variance[i] for i in p)) for p in self.paths)
         return min(10_000.0, 1000 * slowest)
 
@@ -315,7 +315,7 @@ def services_world(seed: int, rounds: int = ROUNDS) -> ServicesWorld:
     count, units, load = 19, 160, 400.0
     visits = rng.choice([0.2, 0.5, 1.0, 1.5], count, p=[0.2, 0.2, 0.45, 0.15])
     needs = np.maximum(rng.lognormal(1.2, 0.7, count), 0.5)
-    needs *= 0.6 * units / needs.sum()
+    needs *= 0.5 * units / needs.sum()
     shared, cut = tuple(range(6)), 6 + (count - 6) // 2
     paths = (shared + tuple(range(6, cut)), shared + tuple(range(cut, count)))
     return ServicesWorld(visits, load * visits / needs, paths, load * wave(rng, rounds), units, seed)

@@ -93,23 +93,23 @@ def welfare_table(seeds: Sequence[int]) -> Redone:
     ]
     useful = {n: mean(n, "useful", seeds) for n in (*labels, *BASELINES)}
     top = max((n for n in useful if not n.startswith(("oracle", "ours"))), key=lambda n: useful[n])
-    verdict: Verdict = "agrees" if top.startswith("published") else "partly"
+    asked = max(("published njc", "ernest", "quasar", "parties", "miad"), key=lambda n: useful[n])
+    verdict = judged(top.startswith("published"), asked.startswith("published") or useful["published sw"] > 0.98)
     return Redone(
         "Table 3.4", "All methods on all measures, with useful resource usage",
         "Cilantro's policies have the most useful usage of their classes, and come near their oracles on their own "
         "measures; the table's body is missing from the text.",
         WORLD, ("method", *(WORDS[m] for m in MEASURES)), tuple(rows), verdict,
-        f"The most useful usage without known curves and without ours has {top} ({useful[top]:.3f}). Equal shares have "
-        f"{useful['fair']:.3f}. `fair` has an NJC fairness of 1 by definition.",
+        f"The most useful usage without known curves and without ours has {top} ({useful[top]:.3f}); of those that "
+        f"share by demands, {asked} ({useful[asked]:.3f}; published NJC {useful['published njc']:.3f}). Equal shares "
+        f"have {useful['fair']:.3f}. `fair` has an NJC fairness of 1 by definition.",
     )  # fmt: skip
 
 
 def best_baseline(measure: str, seeds: Sequence[int]) -> str:
-    """Equal shares are always fair: they do not count for NJC, where only a policy that uses more than they is asked
-    about."""
-    known = [
-        b for b in BASELINES if measure != "njc" or mean(b, "useful", seeds) > mean("fair", "useful", seeds) + 0.02
-    ]
+    """Equal shares are always fair, and use little: for NJC those count that use as much as the published policy."""
+    least = mean("published njc", "useful", seeds) if measure == "njc" else 0.0
+    known = [b for b in BASELINES if mean(b, "useful", seeds) >= least] or list(BASELINES)
     return max(known, key=lambda b: mean(b, measure, seeds))
 
 
@@ -138,13 +138,13 @@ def own_measures(seeds: Sequence[int]) -> Redone:
                      f"{best}: {spread(means(best, o, seeds), 3)}"))  # fmt: skip
     won = [o for o in OBJECTIVES if ahead[o] > 0]
     near = min(of_oracle.values()) > 0.9
-    verdict = judged(len(won) == 3, near)
+    verdict = judged(len(won) == 3 and near, len(won) >= 2)
     lost = ", ".join(f"{WORDS[o]} ({best_baseline(o, seeds)}, {-ahead[o]:.3f})" for o in OBJECTIVES if ahead[o] <= 0)
     return Redone(
         "Figure 3.9", "NJC fairness against welfare: each policy on its own measure, six hours",
         "Cilantro's three policies come near the oracles on their own measures and are ahead of all nine baselines, "
         "also of Minerva and Greedy-EW, which are made for egalitarian welfare.",
-        WORLD + "; NJC: baselines that use no more than equal shares are left out",
+        WORLD + "; NJC: baselines that use less than the published policy are left out",
         ("measure", "equal shares", "oracle", "published Cilantro", "ours", "best baseline"), tuple(rows), verdict,
         "Of the oracle the published policies reach "
         + ", ".join(f"{of_oracle[o]:.1%} on {WORDS[o]}" for o in OBJECTIVES)
@@ -157,7 +157,7 @@ def own_measures(seeds: Sequence[int]) -> Redone:
 def convergence(seeds: Sequence[int]) -> Redone:
     """Figure 3.10: by hour."""
     rows: list[tuple[Cell, ...]] = []
-    rises = []
+    of: dict[str, list[list[float]]] = {}
     for o in OBJECTIVES:
         for kind in ("published", "ours", "oracle"):
             name = f"{kind} {o}"
@@ -166,17 +166,18 @@ def convergence(seeds: Sequence[int]) -> Redone:
                 for h in range(ROUNDS // HOUR)
             ]
             rows.append((WORDS[o], kind, *(round(h, 3) for h in hours)))
-            if kind == "published" and o != "njc":
-                rises.append(hours[-1] - hours[0])
+            of.setdefault(o, []).append(hours)
+    rises = [of[o][0][-1] / of[o][2][-1] - of[o][0][0] / of[o][2][0] for o in OBJECTIVES]
     return Redone(
         "Figure 3.10", "Convergence: each policy's own measure over time",
         "Social and egalitarian welfare rise as feedback comes in; NJC fairness begins at 1 (equal shares), dips while "
         "better allocations are explored, and recovers.",
         WORLD, ("measure", "policy", *(f"hour {h + 1}" for h in range(ROUNDS // HOUR))), tuple(rows),
         "agrees" if min(rises) > 0 else "partly",
-        f"From the first to the last hour the published policies gain {rises[0]:+.3f} of social and {rises[1]:+.3f} of "
-        "egalitarian welfare. Loads move too, so oracles are not constant. Ours are near their level in the first "
-        "hour.",
+        "Loads move, and oracles with them: as a part of the oracle's, the published policies' measures change from "
+        "the first to the last hour by "
+        + ", ".join(f"{r:+.3f} ({WORDS[o]})" for o, r in zip(OBJECTIVES, rises, strict=True))
+        + ". Ours are near their level in the first hour.",
     )  # fmt: skip
 
 
@@ -185,15 +186,17 @@ def by_job(seeds: Sequence[int]) -> Redone:
     rows: list[tuple[Cell, ...]] = []
     gained: dict[str, float] = {}
     least: dict[str, float] = {}
+    lost: dict[str, float] = {}
     for kind in ("published", "ours"):
         for o in OBJECTIVES:
             name = f"{kind} {o}"
             ratio = np.concatenate([played(name, s).by_job / played("fair", s).by_job for s in seeds])
             gained[name] = float((ratio >= 1.2).mean())
-            least[name] = float(ratio.min())
+            least[name], lost[name] = float(ratio.min()), float((ratio < 0.98).mean())
             rows.append((name, f"{gained[name]:.0%}", round(float(ratio.max()), 2),
                          f"{float((ratio < 0.98).mean()):.0%}", round(least[name], 2)))  # fmt: skip
-    fine = judged(least["published njc"] > 0.9 > least["published sw"], about(gained["published njc"], 1 / 3))
+    kept = least["published njc"] > 0.9 and min(lost["published sw"], lost["published ew"]) > 0.1
+    fine = judged(kept, about(gained["published njc"], 1 / 3))
     return Redone(
         "Figure 3.11", "Utility of each of the 20 jobs, against equal shares",
         "With Cilantro-NJC a third of the jobs gain 1.2 to 3.7 times and the others lose next to nothing; SW and EW "
@@ -234,8 +237,9 @@ def lying(seeds: Sequence[int]) -> Redone:
         f"{WORLD}; the first {LYING // HOUR} hours; the job's true utility",
         ("policy", "truth", "half", "twice", "half / truth", "twice / truth"), tuple(rows), verdict,
         f"{right} of the paper's three statements hold for the published policies here. A part of requests cannot be "
-        "reported above 1, so twice is at most 1, which says that the goal is met with anything: under NJC that lowers "
-        "its demand. In Magpie the box measures performance, tenants do not report it.",
+        "reported above 1, so one that reports twice its performance seems to meet its goal with little, and is given "
+        "little. Under SW that pays only for a job that SW would starve, as the paper's db16 may have been; here it is "
+        "served well when it tells the truth. In Magpie the box measures performance, tenants do not report it.",
     )  # fmt: skip
 
 
@@ -265,6 +269,8 @@ def services(seeds: Sequence[int]) -> Redone:
     nearest = min(others, key=lambda n: others[n])
     sizes = about(published / others[nearest], 0.57) and about(published / others["equal shares"], 0.18)
     verdict = judged(published < others[nearest], sizes)
+    last = {n: statistics.fmean(statistics.fmean(p[4 * HOUR :]) for p in series[n]) for n in series}
+    late = last["ours (e2e)"] / last["published (kernel ridge)"]
     return Redone(
         "Figure 3.13", "19 services of one application on 160 units: P99 over six hours",
         "Cilantro has a mean P99 of 525 ms, EvoAlg, the next best, 930 ms (0.57 times), equal shares about 2900 ms "
@@ -274,8 +280,9 @@ def services(seeds: Sequence[int]) -> Redone:
         ("policy", "six hours", "hours 1 and 2", "hours 3 and 4", "hours 5 and 6"), tuple(rows), verdict,
         f"The published policy has {published / others[nearest]:.2f} times the P99 of the best of the paper's "
         f"baselines here ({nearest}) and {published / others['equal shares']:.2f} times that of equal shares; ours "
-        f"{value['ours (e2e)'] / published:.2f} times that of the published one. A kernel over 19 shares at once knows "
-        f"little after {ROUNDS} intervals; ours adds up one curve for each service.",
+        f"{value['ours (e2e)'] / published:.2f} times that of the published one (last two hours: {late:.2f} times). "
+        f"{ROUNDS} intervals are few for 19 services; with too little anywhere, work piles up and P99 is seconds. Why "
+        "ours is slower or faster to learn here than the published policy was not taken apart.",
     )  # fmt: skip
 
 
@@ -354,7 +361,7 @@ def blurred(seeds: Sequence[int]) -> Redone:
         "Figure 3.14, right", "Errors in the confidence bounds, five synthetic users (NJC policy)",
         "With 5 to 50 % of noise on the bounds of learners and forecasters both welfares fall gracefully, and NJC "
         "fairness stays high.",
-        "the paper's five logistic users, reports with a deviation of 0.2; units for three quarters of the median "
+        "the paper's five logistic users, reports with a deviation of 0.2; units for the median "
         "demand (the paper does not say how many); noise is on the published learner's bounds, and on our reports, as "
         "ours has no bounds of that kind to disturb",
         ("noise", *(f"published: {WORDS[m]}" for m in OBJECTIVES), *(f"ours: {WORDS[m]}" for m in OBJECTIVES)),

@@ -158,9 +158,9 @@ def by_cameras(seeds: Sequence[int]) -> Redone:
         f"The published scheduler's lead over the best uniform baseline: {said}; over the worst one up to "
         f"{max(worst):.1f} points. The baselines keep their split all window long, as the paper says; one that hands "
         f"free shares on is behind by {min(handed):.1f} to {max(handed):.1f} points only. The best baseline of a "
-        "setting (chosen afterwards) has a large part for inference and a cheap configuration where GPUs are few. Ours is "
-        f"behind the published scheduler in {sum(x < -0.05 for x in behind)} of {len(behind)} settings and ahead by up "
-        f"to {max(behind):.1f} points.",
+        "setting (chosen afterwards) has a large part for inference and a cheap configuration where GPUs are few. Ours "
+        f"is behind the published scheduler in {sum(x < -0.05 for x in behind)} of {len(behind)} settings and ahead by "
+        f"up to {max(behind):.1f} points.",
     )  # fmt: skip
 
 
