@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Generated traces of cameras whose scenes drift: the outcome of every retraining configuration in every window.
+=======
+"""Generated traces of cameras whose scenes drift, with the gain of every retraining configuration in every window.
+>>>>>>> w/repro-a
 
 A scene is a point that wanders: two of its coordinates are its mix of classes, four its appearance (light, poses). A
 student that was trained on one window loses accuracy in another by how far the scene has gone between them, and, as a
@@ -20,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edge.core import checks
-from edge.core.configs import Layers, RetrainingConfig
+from edge.core.configs import LAYERS, Layers, RetrainingConfig
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 
@@ -29,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 #: Every configuration is offered in every window.
 CONFIGS: tuple[RetrainingConfig, ...] = tuple(
     RetrainingConfig(epochs, 8, layers, fraction)
-    for layers, epochs, fraction in itertools.product(("head", "last_stage", "all"), (5, 15, 30), (0.2, 1.0))  # type: ignore[arg-type]
+    for layers, epochs, fraction in itertools.product(LAYERS, (5, 15, 30), (0.2, 1.0))
 )
 #: Of each choice of layers: the work of an epoch over that of all layers, the greatest part of the way to what the data
 #: can give, and the epochs (of all data) that go two thirds of that way.
@@ -92,7 +96,7 @@ class DriftCamera:
         """(W + 1, W + 1): accuracy in window v of a student trained to the end on window t, as [t, v]."""
         mean, spread = self._places
         apart = ((mean[:, None] - mean[None, :]) ** 2).sum(2) + _CAPACITY * (spread[:, None] + spread[None, :])
-        return self.ways.top - self.ways.deepest * (1 - np.exp(-apart / 2))
+        return np.asarray(self.ways.top - self.ways.deepest * (1 - np.exp(-apart / 2)))
 
     @cached_property
     def class_distance(self) -> Floats:
