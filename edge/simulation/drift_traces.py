@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Generated traces of cameras whose scenes drift: the outcome of every retraining configuration in every window.
-=======
 """Generated traces of cameras whose scenes drift, with the gain of every retraining configuration in every window.
->>>>>>> w/repro-a
 
 A scene is a point that wanders: two of its coordinates are its mix of classes, four its appearance (light, poses). A
 student that was trained on one window loses accuracy in another by how far the scene has gone between them, and, as a
