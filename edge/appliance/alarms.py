@@ -81,17 +81,20 @@ class Alarms:
         self.finder = Finder(store, clock, cameras)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = False
+        #: When objects of the last run ended, and the highest number of one.
+        self._outlived = (0.0, 0)
 
     # -- life
 
     async def open(self) -> None:
         """Read what an earlier run left and go on. Raises MagpieError."""
         await self._rules.open()
-        active, last, numbers, ended = await asyncio.to_thread(self._read)
+        active, last, numbers, outlived = await asyncio.to_thread(self._read)
         self._active.restore(last, active, numbers[0] + _ALARMS_UNWRITTEN if numbers[0] else 1)
         self._objects.next_id = numbers[1] + _OBJECTS_UNWRITTEN if numbers[1] else 1
         # No object is followed over a restart; rules may have been changed in the site's file.
-        self._objects.outlived(ended)
+        self._outlived = (self._clock.utc(), numbers[1])
+        self._objects.outlived(outlived, self._outlived[0])
         for camera in {a.camera for a in active if a.kind in _OF_OBJECTS and a.camera}:
             self._active.look(al.ObjectsNow(camera, ()))
         self._active.look(al.RulesChanged())
@@ -103,10 +106,15 @@ class Alarms:
         self._tasks.append(asyncio.create_task(self.records.run(), name="alarms-writer"))
 
     def _read(self) -> tuple[tuple[Alarm, ...], tuple[Alarm, ...], tuple[int, int], tuple[ObjectRecord, ...]]:
-        """Alarms that are active, the last ones, the last numbers, and the objects that ended with the last run."""
+        """Alarms that are active, the last ones, the last numbers, and the objects that the last run followed."""
         active = self._store.alarms(limit=10_000, active=True)
-        ended = self._store.end_open_objects(self._clock.utc())
-        return active, self._store.alarms(limit=_LAST_ALARMS), self._store.last_numbers(), ended
+        return active, self._store.alarms(limit=_LAST_ALARMS), self._store.last_numbers(), self._store.open_objects()
+
+    async def end_outlived(self) -> None:
+        """End the records of objects that the last run followed. Call it once their ends, which `open` has delivered,
+        are in the outbox: after a kill in between, the next start delivers them again, with the same ids. Raises
+        DiskFull, Unavailable, StoreError."""
+        await asyncio.to_thread(self._store.end_open_objects, *self._outlived)
 
     async def close(self) -> None:
         """Objects end where they were seen last; everything is written. Safe to call twice."""

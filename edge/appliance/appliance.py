@@ -406,6 +406,8 @@ class Appliance:
         await services.clips.open()
         self._keep_running(services.clips.run(), "clips")
         await services.alarms.open()
+        await services.outputs.outbox.flush()
+        await services.alarms.end_outlived()
         self._keep_running(services.counts.run(), "counts")
         self._keep_running(self.housekeeping.run(), "housekeeping")
         self._keep_running(self.housekeeping.silences.run(), "silences")

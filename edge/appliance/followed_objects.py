@@ -126,11 +126,12 @@ class FollowedObjects:
         self._changed(finish(state).changes)
         return True
 
-    def outlived(self, records: Iterable[ObjectRecord]) -> None:
-        """Deliver the end of objects that a killed run has followed, for receivers that heard of their beginning. Their
-        records have ended already."""
+    def outlived(self, records: Iterable[ObjectRecord], at_utc_s: float) -> None:
+        """Deliver the end, now, of objects that a killed run has followed, for receivers that heard of their beginning.
+        The records themselves end later."""
         for record in records:
-            news = ObjectNews(record.tracked(), "end", record.picture)
+            ended = replace(record, ended_utc_s=max(record.began_utc_s, at_utc_s))
+            news = ObjectNews(ended.tracked(), "end", record.picture)
             self._send_live("object.end", record.camera, news.to_json())
             self._deliver(news)
 

@@ -230,15 +230,20 @@ class AlarmsPart(Part):
             found = self.database.unreadable.page("object", page(limit), before, fetch, read_object, _number)
         return tuple(found)
 
-    @retried
-    def end_open_objects(self, at_utc_s: float) -> tuple[ObjectRecord, ...]:
-        """Objects of a run that ended without saying so: they end now. Returns them in the order of their numbers,
-        without those that cannot be read."""
-        ended = sa.case((_o.began_utc_s > at_utc_s, _o.began_utc_s), else_=at_utc_s)
-        order = sa.update(t.objects).where(_o.ended_utc_s.is_(None)).values(ended_utc_s=ended).returning(t.objects)
-        with self.database.write() as c:
-            rows = sorted(c.execute(order).mappings().all(), key=_number)
+    def open_objects(self) -> tuple[ObjectRecord, ...]:
+        """Objects that have not ended, in the order of their numbers, without those that cannot be read."""
+        query = sa.select(t.objects).where(_o.ended_utc_s.is_(None)).order_by(_o.id)
+        with self.database.read() as c:
+            rows = c.execute(query).mappings().all()
         return tuple(self.database.unreadable.readable("object", rows, read_object, _number))
+
+    @retried
+    def end_open_objects(self, at_utc_s: float, last_id: int) -> None:
+        """Objects up to number `last_id` that have not ended end now, or where they began if that is later."""
+        ended = sa.case((_o.began_utc_s > at_utc_s, _o.began_utc_s), else_=at_utc_s)
+        order = sa.update(t.objects).where(_o.ended_utc_s.is_(None), _o.id <= last_id).values(ended_utc_s=ended)
+        with self.database.write() as c:
+            c.execute(order)
 
     def retain_alarms(
         self, days: float, max_rows: int, max_picture_bytes: int, drop: Callable[[PictureOwner, int, str | None], None]

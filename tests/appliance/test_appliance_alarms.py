@@ -19,7 +19,7 @@ from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Un
 from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import ObjectNews
 from edge.core.vision import Detections
-from edge.outputs.messages import OutputEvent, kind_of
+from edge.outputs.messages import OutputEvent, kind_of, message_id
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, RetentionSettings, SiteSettings, parse
 from edge.store.store import Store
@@ -124,6 +124,9 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     assert {k: told[k] for k in ("class", "box", "zones")} == {
         k: began[0].to_json()[k] for k in ("class", "box", "zones")
     }
+    assert [o.ended_utc_s for o in again.store.tracked_objects()] == [None], "once the outbox holds its end"
+    await again.alarms.end_outlived()
+    assert [o.ended_utc_s for o in again.store.tracked_objects()] == [told["ended_utc_s"]]
     again.alarms.tick(slow=True)
     assert again.phases("lost") == ["alarm.end"], "the camera is live again"
     assert [a.phase for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
@@ -135,6 +138,24 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     again.answer((0.2, 0.2))
     numbers = [d.object.id for d in again.delivered if isinstance(d, ObjectNews) and d.phase == "new"]
     assert numbers[0] > 1000, "numbers that a killed run may have told are not given again"
+
+
+async def test_an_end_that_is_delivered_again_after_a_kill_has_the_same_id(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2))
+    await box.alarms.records.flush()
+    box.clock.advance(30)
+    box.alarms.tick(slow=False)  # it ended; the record of that is not written any more
+    box.die()
+    ids = [message_id("depot", d) for d in box.delivered if isinstance(d, ObjectNews) and d.phase == "end"]
+    assert len(ids) == 1
+    for _ in range(2):  # killed once more before the record ends
+        again = await start()
+        ids += [message_id("depot", d) for d in again.delivered if isinstance(d, ObjectNews)]
+        again.die()
+    assert len(ids) == 3
+    assert len(set(ids)) == 1
 
 
 async def test_a_rules_interval_holds_over_a_restart(start: Callable[..., Any]) -> None:

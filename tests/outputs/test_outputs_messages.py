@@ -13,7 +13,16 @@ from outputs_kit import alarm, news
 from topics_kit import MINUTE
 
 from edge.core.errors import InvalidValue
-from edge.outputs.messages import MAX_BYTES, QueueLimits, Wanted, judge, retry_after_s, size_of, surplus
+from edge.outputs.messages import (
+    MAX_BYTES,
+    QueueLimits,
+    Wanted,
+    judge,
+    message_id,
+    retry_after_s,
+    size_of,
+    surplus,
+)
 
 _sizes = st.lists(st.integers(1, 1000), max_size=60)
 
@@ -97,3 +106,16 @@ def test_a_message_says_what_was_told() -> None:
 def test_what_nobody_could_take_is_refused(body: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match="body"):
         size_of(body)
+
+
+def test_a_beginning_and_an_end_have_the_same_id_when_they_are_made_again() -> None:
+    new, end = news(3, phase="new"), news(3, phase="end")
+    later = replace(end, picture=True, object=replace(end.object, ended_utc_s=9e9))
+    assert message_id("depot", end) == message_id("depot", later), "it was ended again after a restart"
+    first, over = alarm(3, phase="new"), alarm(3, phase="end")
+    assert message_id("depot", over) == message_id("depot", replace(over, ended_utc_s=9e9))
+    reused = replace(new, object=replace(new.object, began_utc_s=new.object.began_utc_s + 60.0))
+    others = [message_id("depot", e) for e in (new, end, first, over, news(4, phase="new"), alarm(4), reused)]
+    assert len({*others, message_id("yard", new)}) == len(others) + 1
+    assert all(others)
+    assert message_id("depot", news(3, phase="update")) is None, "each update is another message"

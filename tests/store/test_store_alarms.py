@@ -60,9 +60,12 @@ def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:
     assert [o.id for o in store.tracked_objects(class_name="car")] == [8]
     assert [o.id for o in store.tracked_objects(cameras=["gate"])] == [7]
     assert store.last_numbers() == (0, 8)
-    assert [(o.id, o.ended_utc_s) for o in store.end_open_objects(1020.0)] == [(8, 1020.0)]
-    assert store.end_open_objects(1030.0) == ()
-    assert store.tracked_object(8).ended_utc_s == 1020.0
+    store.put_objects([thing(9, began=1025.0), thing(10)])
+    assert [o.id for o in store.open_objects()] == [8, 9, 10]
+    store.end_open_objects(1020.0, 9)
+    assert [o.id for o in store.open_objects()] == [10], "of this run"
+    store.end_open_objects(1030.0, 9)
+    assert [store.tracked_object(n).ended_utc_s for n in (8, 9)] == [1020.0, 1025.0], "none ends before it began"
 
 
 def test_retention_takes_the_oldest_and_leaves_what_is_active(store: Store, clock: JumpClock) -> None:
