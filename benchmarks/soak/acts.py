@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.small_disk import fill
-from benchmarks.soak.invariants import serious
+from benchmarks.soak.invariants import later_s, serious
 from benchmarks.soak.place import Place
 from benchmarks.soak.schedule import CALM_S, KINDS, FaultName, Step
 from benchmarks.soak.values import FaultDone
@@ -33,6 +33,10 @@ _CAMERAS: Mapping[FaultName, str] = {
 }  # fmt: skip
 
 
+class NoSuchWorkerError(Exception):
+    """No worker of the wanted kind ran: the fault is left out."""
+
+
 class Acts:
     """Does one step after another. `done` are the faults so far, `kills_utc_s` the kills of the whole appliance by its
     own clock."""
@@ -43,12 +47,13 @@ class Acts:
         self.kills_utc_s: list[float] = []
 
     async def step(self, step: Step) -> FaultDone:
-        """Do the fault, wait for its time, take it away, wait until all is well or the bound is over, and pause."""
+        """Do the fault, wait for its time, take it away, wait until all is well or the bound is over, and pause. Raises
+        TimeoutError, RuntimeError, Unavailable if the appliance or a server does not come back."""
         began_s = self._now()
         tried, note = True, ""
         try:
             note = await self._do(step)
-        except TimeoutError as error:
+        except NoSuchWorkerError as error:
             tried, note = False, str(error)
         done = FaultDone(step.number, step.fault, step.camera, began_s, self._now(), tried, note)
         if tried and not await self.well(KINDS[step.fault].back_s):
@@ -65,19 +70,23 @@ class Acts:
             seen = self._watcher.seen
             if seen.looks and seen.looks[-1].at_s > since_s + 2.0:
                 look = seen.looks[-1]
-                fresh = all(times and times[-1] > since_s for times in seen.answered.values())
+                fresh = not self._silent(since_s)
                 if fresh and set(look.states.values()) == {"live"} and not serious(look):
                     return True
             await asyncio.sleep(0.5)
         return False
 
+    def _silent(self, since_s: float) -> list[str]:
+        """Subjects of which nothing was heard since then; those that may be silent for longer are left out."""
+        answered = self._watcher.seen.answered
+        return [s for s, times in answered.items() if not later_s(s) and (not times or times[-1] <= since_s)]
+
     def _unwell(self, since_s: float) -> str:
         """What was not well at the last look, or has not answered since then."""
         seen = self._watcher.seen
-        silent = [subject for subject, times in seen.answered.items() if not times or times[-1] <= since_s]
         last = seen.looks[-1]
         states = {camera: state for camera, state in last.states.items() if state != "live"}
-        return f"silent {silent}, states {states}, {sorted(serious(last))}"
+        return f"silent {self._silent(since_s)}, states {states}, {sorted(serious(last))}"
 
     async def _do(self, step: Step) -> str:
         if step.fault in _WORKERS:
@@ -96,7 +105,7 @@ class Acts:
                 if not camera or worker["camera"] == camera:
                     return worker
             await asyncio.sleep(0.3)
-        raise TimeoutError(f"no worker of kind {kind} ran within {_WORKER_S:g} s")
+        raise NoSuchWorkerError(f"no worker of kind {kind} ran within {_WORKER_S:g} s")
 
     async def _kill_worker(self, kind: str, camera: str) -> str:
         while True:
@@ -109,7 +118,7 @@ class Acts:
             return str(worker["name"])
 
     async def _kill(self, everything: bool) -> str:
-        self._watcher.next_life()
+        await asyncio.to_thread(self._watcher.next_life)
         self.kills_utc_s.append(self._place.clock.utc())
         await asyncio.to_thread(self._place.box.kill, everything)
         await asyncio.sleep(1.0)  # as a service manager waits

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import select
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from edge.demo.rtsp_server import RtspServer
 
 #: Of the packets of a damaged stream this part has a wrong byte, and this part is lost.
 _CORRUPT, _DROPPED = 0.3, 0.1
+#: An order, and the start, take so long at most: on two cores that ten busy processes share.
+_ORDER_S = 60.0
 
 
 class TroubledCamera:
@@ -69,40 +72,57 @@ class CameraHouse:
     """The process of the cameras, seen from the soak. Use as a context manager."""
 
     def __init__(self, cameras: Sequence[Mapping[str, Any]], ports: Mapping[str, int], folder: Path) -> None:
+        self._about = {"cameras": list(cameras), "ports": dict(ports), "user": USER, "password_env": PASSWORD_VARIABLE}
+        self._folder = folder
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> CameraHouse:
+        """Start it. Raises RuntimeError, TimeoutError."""
         os.environ[PASSWORD_VARIABLE] = secrets.token_urlsafe(12)
-        spec = folder / "soak-cameras.json"
-        about = {"cameras": list(cameras), "ports": dict(ports), "user": USER, "password_env": PASSWORD_VARIABLE}
-        spec.write_text(json.dumps(about), encoding="utf-8")
+        spec = self._folder / "soak-cameras.json"
+        spec.write_text(json.dumps(self._about), encoding="utf-8")
         command = [sys.executable, "-m", "benchmarks.soak.cameras", str(spec)]
-        with open(folder / "cameras.log", "wb") as log:  # connections that are cut are told of there
+        with open(self._folder / "cameras.log", "wb") as log:  # connections that are cut are logged there
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
             )
-
-    def __enter__(self) -> CameraHouse:
-        self._expect("ready")
+        try:
+            self._expect(self._process, "ready")
+        except BaseException:
+            self._end(self._process)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        if self._process is not None:
+            self._end(self._process)
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
         try:
-            self._process.wait(5)
+            process.wait(5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            process.kill()
+            process.wait()
+        process.stdout.close()
 
     def order(self, camera: str, what: str) -> None:
-        """Do this to the camera; returns when it is done. Raises RuntimeError."""
+        """Do this to the camera; returns when it is done. Raises RuntimeError, TimeoutError."""
+        assert self._process is not None, "only between enter and exit"
         assert self._process.stdin is not None
         self._process.stdin.write(f"{camera} {what}\n")
         self._process.stdin.flush()
-        self._expect("done")
+        self._expect(self._process, "done")
 
-    def _expect(self, word: str) -> None:
-        assert self._process.stdout is not None
-        said = self._process.stdout.readline().strip()
+    def _expect(self, process: subprocess.Popen[str], word: str) -> None:
+        assert process.stdout is not None
+        if not select.select([process.stdout], [], [], _ORDER_S)[0]:
+            raise TimeoutError(f"the cameras said nothing within {_ORDER_S:g} s, not {word!r}")
+        said = process.stdout.readline().strip()  # each answer is one line, written at once
         if said != word:
             raise RuntimeError(f"the cameras said {said!r}, not {word!r}")
 

@@ -56,6 +56,8 @@ KINDS: Final[Mapping[FaultName, FaultKind]] = {
 }
 #: Nobody goes without an answer for longer than this while no fault is the reason.
 CALM_S: Final = 20.0
+#: A model's results may be absent for so much longer: on two busy cores all requests of a window may be too late.
+RESULTS_LATER_S: Final = 100.0
 OF_ONE_CAMERA: Final = frozenset[FaultName](
     ("kill_camera", "camera_gone", "camera_frozen", "camera_password", "camera_damaged")
 )

@@ -10,8 +10,8 @@ from benchmarks.soak.schedule import FaultName
 
 @dataclass(frozen=True)
 class FaultDone:
-    """A fault that was done: from `began_s`, taken away at `ended_s` (the same for an instant); `note`: what was hit,
-    or why it was left out (`tried` is false then)."""
+    """A fault that was done: from `began_s`, taken away at `ended_s` (the same for an instant). `note` says where, or
+    why it was left out (`tried` is false then)."""
 
     number: int
     fault: FaultName
@@ -60,12 +60,12 @@ class Heard:
 
 @dataclass(frozen=True)
 class EventKept:
-    """An object or alarm that the appliance has a record of. `utc_s`: its end, else its beginning."""
+    """An object or alarm that the appliance has a record of; `ended_utc_s`: None while it has not ended."""
 
     what: str
     number: int
-    ended: bool
-    utc_s: float
+    began_utc_s: float
+    ended_utc_s: float | None
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class RequestTotal:
 
 @dataclass(frozen=True)
 class Gap:
-    """A time without a fresh answer of `subject`: "camera NAME", "model NAME" or "page"."""
+    """A time without a fresh answer of `subject`: "camera NAME", "page", "model NAME" (any answer of it, also that a
+    request cannot be in time) or "answered NAME" (a model's results alone)."""
 
     subject: str
     from_s: float
@@ -95,6 +96,18 @@ class Gap:
     def length_s(self) -> float:
         """Seconds."""
         return self.to_s - self.from_s
+
+
+@dataclass(frozen=True)
+class EarlierProcess:
+    """A process that ran when the appliance was killed in its start number `life`, at `killed_s`; it was seen last, by
+    its number and beginning, at `seen_s`."""
+
+    life: int
+    name: str
+    pid: int
+    killed_s: float
+    seen_s: float
 
 
 @dataclass(frozen=True)

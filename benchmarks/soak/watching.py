@@ -8,7 +8,7 @@ import contextlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import httpx
 import psutil
 
 from benchmarks.soak.place import LOAD, Place
-from benchmarks.soak.values import BoxSeen, EventKept, InForce, ProcessSample, RequestTotal
+from benchmarks.soak.values import BoxSeen, EarlierProcess, EventKept, InForce, ProcessSample, RequestTotal
 from edge.core.errors import MagpieError
 from edge.load.client import Client
 from edge.load.report import RequestOutcome
@@ -48,6 +48,7 @@ class Seen:
     totals: list[RequestTotal] = field(default_factory=list)
     outcomes: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     processes: list[ProcessSample] = field(default_factory=list)
+    earlier: list[EarlierProcess] = field(default_factory=list)
     disk_mb: list[tuple[float, float]] = field(default_factory=list)
 
 
@@ -58,7 +59,8 @@ class Watcher:
         self._place, self._now = place, now
         self.life = 0
         self.seen = Seen()
-        for subject in (*(f"camera {c}" for c in place.cameras), *(f"model {m}" for m in LOAD), "page"):
+        models = (f"{what} {m}" for m in LOAD for what in ("model", "answered"))
+        for subject in (*(f"camera {c}" for c in place.cameras), *models, "page"):
             self.seen.answered[subject] = []
         #: The newest overview, and the port of the served models.
         self.overview: Mapping[str, Any] = {}
@@ -66,9 +68,16 @@ class Watcher:
         self._counters: Mapping[str, float] = {}
         self._down: frozenset[str] = frozenset()
         self._waiting: Mapping[str, int] = {}
+        #: Processes of lives that were killed, by number and beginning.
+        self._earlier: dict[tuple[int, float], EarlierProcess] = {}
 
     def next_life(self) -> None:
         """The appliance is about to be killed: what was read of it says nothing of the next one."""
+        now_s = self._now()
+        for process in self._family():
+            with contextlib.suppress(psutil.Error):
+                about = EarlierProcess(self.life, self._names().get(process.pid, "helper"), process.pid, now_s, now_s)
+                self._earlier[process.pid, process.create_time()] = about
         self.life += 1
         self.overview, self._counters, self._down, self._waiting = {}, {}, frozenset(), {}
 
@@ -91,7 +100,7 @@ class Watcher:
         headers = {"authorization": f"Bearer {self._place.token}"}
         async with httpx.AsyncClient(headers=headers, timeout=15.0) as rest:
             while True:
-                with contextlib.suppress(httpx.HTTPError, KeyError, TypeError, ValueError):
+                with contextlib.suppress(httpx.HTTPError):
                     await self._look(rest, turn)
                 turn += 1
                 await asyncio.sleep(_LOOK_EVERY_S)
@@ -102,10 +111,10 @@ class Watcher:
         health = await _json(rest, f"{base}/health")
         self.seen.answered["page"].append(self._now())
         if turn % _COUNTERS_EVERY == 0 or not self._counters:
-            told = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
+            found = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
             outputs = await _json(rest, f"{base}/outputs")
             if life == self.life:
-                self._counters = told
+                self._counters = found
                 self._note_outputs(outputs)
         if life != self.life:
             return  # it was killed meanwhile
@@ -174,6 +183,8 @@ class Watcher:
                 self.seen.outcomes[model][outcome.name.lower()] += 1
                 if outcome in _REPLIES:
                     self.seen.answered[f"model {model}"].append(self._now())
+                if outcome is RequestOutcome.ANSWERED:
+                    self.seen.answered[f"answered {model}"].append(self._now())
                 number += 1
                 await asyncio.sleep(1.0 / rate)
 
@@ -192,15 +203,27 @@ class Watcher:
             turn += 1
             await asyncio.sleep(_SAMPLE_EVERY_S)
 
-    def _sample(self) -> None:
+    def _family(self) -> list[psutil.Process]:
+        """The control process and all below it; none while the appliance is stopped."""
         try:
             root = psutil.Process(self._place.box.pid)
-            family = [root, *root.children(recursive=True)]
+            return [root, *root.children(recursive=True)]
         except (RuntimeError, psutil.Error):
-            return
-        names = {w["pid"]: str(w["name"]) for w in self.overview.get("workers", ()) if w["pid"]}
-        names[root.pid] = "control"
+            return []
+
+    def _names(self) -> dict[int, str]:
+        names = {int(w["pid"]): str(w["name"]) for w in self.overview.get("workers", ()) if w["pid"]}
+        with contextlib.suppress(RuntimeError):  # the appliance is stopped
+            names[self._place.box.pid] = "control"
+        return names
+
+    def _sample(self) -> None:
+        family, names = self._family(), self._names()
         self.seen.processes += [s for p in family if (s := sample(p.pid, names.get(p.pid), self._now())) is not None]
+        for (pid, began), process in list(self._earlier.items()):
+            if runs(pid, began):
+                self._earlier[pid, began] = replace(process, seen_s=self._now())
+        self.seen.earlier = list(self._earlier.values())
 
     # -- at the end
 
@@ -219,7 +242,7 @@ class Watcher:
 
 def _event(what: str, row: Mapping[str, Any]) -> EventKept:
     ended = row["ended_utc_s"]
-    return EventKept(what, int(row["id"]), ended is not None, float(row["began_utc_s"] if ended is None else ended))
+    return EventKept(what, int(row["id"]), float(row["began_utc_s"]), None if ended is None else float(ended))
 
 
 async def _json(rest: httpx.AsyncClient, url: str) -> Any:
@@ -250,6 +273,16 @@ def sample(pid: int, name: str | None, at_s: float) -> ProcessSample | None:
         return None
     memory = own_bytes(pid)
     return ProcessSample(at_s, name or "helper", pid, memory / 1e6, threads, files) if memory else None
+
+
+def runs(pid: int, began: float) -> bool:
+    """Whether the process of this number that began at `began` (psutil's epoch seconds) still runs; one that has ended
+    and was not waited for does not."""
+    try:
+        process = psutil.Process(pid)
+        return process.create_time() == began and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def folder_mb(folder: Path) -> float:

@@ -8,8 +8,18 @@ from typing import Any
 import pytest
 
 from benchmarks.soak import invariants as inv
-from benchmarks.soak.schedule import CALM_S, KINDS, FaultName
-from benchmarks.soak.values import BoxSeen, EventKept, FaultDone, Gap, Heard, InForce, ProcessSample, RequestTotal
+from benchmarks.soak.schedule import CALM_S, KINDS, RESULTS_LATER_S, FaultName
+from benchmarks.soak.values import (
+    BoxSeen,
+    EarlierProcess,
+    EventKept,
+    FaultDone,
+    Gap,
+    Heard,
+    InForce,
+    ProcessSample,
+    RequestTotal,
+)
 
 BACK_S = KINDS["camera_gone"].back_s
 
@@ -38,15 +48,15 @@ def test_gaps_reach_from_the_beginning_to_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "subject", "told"),
+    ("name", "subject", "stopped"),
     [
         ("camera_gone", "camera north", True), ("camera_gone", "camera south", False), ("camera_gone", "page", False),
         ("kill_all", "camera south", True), ("kill_all", "page", True), ("kill_front", "model lenet", True),
-        ("kill_front", "camera north", False), ("broker_away", "page", False),
+        ("kill_front", "answered lenet", True), ("kill_front", "camera north", False), ("broker_away", "page", False),
     ],
 )  # fmt: skip
-def test_a_fault_touches_its_own_subjects_alone(name: FaultName, subject: str, told: bool) -> None:
-    assert inv.touches(fault(name, 1.0, camera="north"), subject) == told
+def test_a_fault_touches_its_own_subjects_alone(name: FaultName, subject: str, stopped: bool) -> None:
+    assert inv.touches(fault(name, 1.0, camera="north"), subject) == stopped
 
 
 def test_a_gap_is_bounded_by_the_fault_that_it_meets() -> None:
@@ -58,6 +68,24 @@ def test_a_gap_is_bounded_by_the_fault_that_it_meets() -> None:
     assert len(breaks(inv.answers_back([during], [replace(gone, tried=False)]))) == 1, "it was not done"
     assert len(breaks(inv.answers_back([during], [replace(gone, began_s=400.0, ended_s=420.0)]))) == 1, "later"
     assert breaks(inv.answers_back([Gap("page", 5.0, 5.0 + CALM_S)], [])) == []
+
+
+def test_a_fault_late_in_a_silence_is_no_excuse_for_the_silence_before_it() -> None:
+    silence = Gap("model lenet", 100.0, 400.0)
+    late = fault("kill_front", 390.0)
+    assert inv.excused(silence, [late]) == (CALM_S, ())
+    assert len(breaks(inv.answers_back([silence], [late]))) == 1
+    back_s = KINDS["kill_front"].back_s
+    in_a_row = [fault("kill_front", 115.0), fault("kill_front", 115.0 + back_s)]
+    assert inv.bound_s(silence, in_a_row) == 15.0 + 2 * back_s, "the second came before the first had to be over"
+    assert inv.bound_s(silence, [*in_a_row, late]) == 15.0 + 2 * back_s
+
+
+def test_results_may_be_absent_for_longer_than_answers_but_not_for_ever() -> None:
+    results = Gap("answered lenet", 100.0, 100.0 + CALM_S + RESULTS_LATER_S)
+    assert breaks(inv.answers_back([results], [])) == []
+    assert len(breaks(inv.answers_back([replace(results, subject="model lenet")], []))) == 1
+    assert len(breaks(inv.answers_back([replace(results, to_s=results.to_s + 1)], []))) == 1
 
 
 # -- models
@@ -86,14 +114,19 @@ def heard(number: int, phase: str, destination: str = "mqtt", message: str = "",
 
 def test_every_record_was_heard_everywhere() -> None:
     all_of_it = [heard(1, p, d) for p in ("new", "end") for d in ("mqtt", "webhook")] + [heard(2, "new")]
-    kept = [EventKept("object", 1, True, 50.0)]
+    kept = [EventKept("object", 1, 45.0, 50.0)]
     both = ("mqtt", "webhook")
     assert breaks(inv.events_delivered(kept, all_of_it, both, [])) == []
     assert breaks(inv.events_delivered(kept, all_of_it[:-2], both, [])) == ["object 1: its end never came to webhook"]
-    going_on = [EventKept("object", 2, False, 50.0)]
+    going_on = [EventKept("object", 2, 50.0, None)]
     assert breaks(inv.events_delivered(going_on, all_of_it, both, [])) == ["object 2: its new never came to webhook"]
     assert inv.events_delivered(going_on, [], both, [50.5]).checks == 0, "of the last second before a kill"
     assert breaks(inv.events_delivered(going_on, [], both, [49.0, 52.0]))
+    ended_by_the_restart = [EventKept("object", 3, 50.0, 90.0)]
+    only_ends = [heard(3, "end", d) for d in both]
+    assert breaks(inv.events_delivered(ended_by_the_restart, only_ends, both, [50.5])) == []
+    assert len(breaks(inv.events_delivered(ended_by_the_restart, [], both, [50.5]))) == 2, "its end must come"
+    assert len(breaks(inv.events_delivered(ended_by_the_restart, [], both, [90.5]))) == 2, "its beginning must come"
 
 
 def test_an_event_is_one_message_which_may_come_again() -> None:
@@ -123,17 +156,29 @@ def test_a_beginning_comes_before_its_end() -> None:
         ("camera_damaged", {"counters": {'magpie_camera_frames_dropped_total{camera="north",cause="damaged"}': 3.0}}),
     ],
 )
-def test_each_fault_is_told(name: FaultName, sign: dict[str, Any]) -> None:
+def test_each_fault_is_visible(name: FaultName, sign: dict[str, Any]) -> None:
     done = fault(name, 10.0, 20.0, "north")
-    assert breaks(inv.told([look(9.0), look(15.0, **sign), look(60.0)], [done])) == []
-    assert breaks(inv.told([look(9.0), look(15.0), look(60.0)], [done])), "nothing was said"
-    assert breaks(inv.told([look(9.0, **sign), look(15.0, **({} if "counters" not in sign else sign))], [done]))
+    assert breaks(inv.faults_visible([look(9.0), look(15.0, **sign), look(60.0)], [done])) == []
+    assert breaks(inv.faults_visible([look(9.0), look(15.0), look(60.0)], [done])), "nothing was said"
+    assert breaks(
+        inv.faults_visible([look(9.0, **sign), look(15.0, **({} if "counters" not in sign else sign))], [done])
+    )
+
+
+def test_the_loss_of_another_worker_is_no_sign() -> None:
+    other = {"counters": {'magpie_worker_losses_total{worker="camera"}': 1.0}}
+    assert breaks(inv.faults_visible([look(9.0), look(15.0, **other)], [fault("kill_golden", 10.0)]))
 
 
 def test_requests_add_up() -> None:
     total = RequestTotal(1.0, "lenet", 1000, 900, 50, 20, 10, 5, 15)
-    assert breaks(inv.requests_add_up([total])) == []
-    assert breaks(inv.requests_add_up([replace(total, answered=700)]))
+    rates = {"lenet": 2.6}
+    assert breaks(inv.requests_add_up([total], rates)) == []
+    assert breaks(inv.requests_add_up([replace(total, answered=892)], rates)) == []
+    assert breaks(inv.requests_add_up([replace(total, answered=891)], rates)), "more than of two seconds, and two"
+    assert breaks(inv.requests_add_up([replace(total, answered=896)], {})) == [
+        "lenet: 19 of 1000 requests have no end, 15 are inside"
+    ]
 
 
 def test_nothing_is_given_up_and_counters_grow() -> None:
@@ -158,6 +203,17 @@ def test_all_is_well_again_after_a_fault() -> None:
     assert breaks(inv.well_again([look(9.0), bad, replace(bad, at_s=70.0)], [done], 500.0))
     assert breaks(inv.well_again([look(30.0, reasons=frozenset({"reason store"}))], [done], 500.0))
     assert inv.well_again([bad], [done], 60.0).checks == 0, "its time was not over"
+
+
+def test_processes_of_a_killed_life_end() -> None:
+    kill = fault("kill_control", 100.0, 130.0)
+    until_s = 130.0 + KINDS["kill_control"].back_s
+    orphan = EarlierProcess(0, "front", 7, 101.0, until_s)
+    assert breaks(inv.earlier_ended([orphan], [kill], 900.0)) == []
+    assert breaks(inv.earlier_ended([replace(orphan, seen_s=until_s + 1)], [kill], 900.0)) == [
+        f"front (7) of start 0 still ran at {until_s + 1:.0f} s"
+    ]
+    assert inv.earlier_ended([orphan], [kill], until_s - 1).checks == 0, "its time was not over"
 
 
 def test_the_disk_stays_within_its_limit_and_a_process_started_again_is_another() -> None:

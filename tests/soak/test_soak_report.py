@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
 from benchmarks.soak import report as rp
 from benchmarks.soak.place import Clockwork
 from benchmarks.soak.values import Break, Checked, FaultDone, ProcessSample
-from benchmarks.soak.watching import Seen, counters, folder_mb, sample
+from benchmarks.soak.watching import Seen, counters, folder_mb, runs, sample
 
 
 def process(name: str, pid: int, mb_per_hour: float, minutes: int) -> list[ProcessSample]:
@@ -29,11 +31,11 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     left = FaultDone(2, "kill_retrain", "", 70.0, 70.0, tried=False, note="no worker ran")
     seen = Seen()
     seen.answered["camera north"] = [float(t) for t in range(40)] + [float(t) for t in range(75, 200)]
-    checked, gaps, rows = rp.check_all(seen, [gone, left], [], [], ("mqtt",), [], (0.0, 200.0), 100.0)
+    checked, gaps, rows = rp.check_all(seen, [gone, left], [], [], ("mqtt",), [], (0.0, 200.0), 100.0, {})
     assert {c.name for c in checked if c.breaks} == {"well_again"}, "there was no look at all"
     checked.append(Checked("flat", 1, (Break("flat", 0.0, "golden grows"),)))
     report = {
-        "minutes": 3.0, "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
+        "minutes": 3.0, "never_checked": rp.never_checked(checked), "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
         "invariants": rp.checked_rows(checked), "gaps": rp.longest_gaps(gaps, [gone, left]),
         "faults": rp.back_after([gone, left], gaps), "not_possible": {"disk_full": "no disk"},
         "requests": {"lenet": {"answered": 7}},
@@ -42,6 +44,9 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     assert report["faults"][0]["back_s"] == 15.0
     text = rp.summary(report)
     assert "golden grows" in text
+    assert "| models_kept | never checked | 0 |" in text
+    assert "models_kept" in report["never_checked"]
+    assert "answers_back" not in report["never_checked"]
     assert "kill_retrain: no worker ran; disk_full: no disk" in text
     assert "| camera_gone | 1 | 15.0 s | 60 s |" in text
 
@@ -80,6 +85,13 @@ def test_a_process_and_a_folder_are_measured(tmp_path: Path) -> None:
     assert own.threads >= 1
     assert own.files > 2
     assert sample(2**22 + 1, None, 1.0) is None
+    began = psutil.Process().create_time()
+    assert runs(os.getpid(), began)
+    assert not runs(os.getpid(), began - 1.0), "the number was given again"
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as child:
+        its = psutil.Process(child.pid).create_time()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not runs(child.pid, its), "it has ended and was not waited for"
     (tmp_path / "a").write_bytes(bytes(500_000))
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c").write_bytes(bytes(500_000))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.soak.invariants import TOLD
+from benchmarks.soak.invariants import SIGNS
 from benchmarks.soak.schedule import KINDS, OF_ONE_CAMERA, OF_THE_WHOLE, steps
 
 CAMERAS = ("north", "south")
@@ -46,4 +46,4 @@ def test_what_is_not_possible_is_left_out_and_no_camera_is_an_error() -> None:
 
 
 def test_signs_are_named_of_faults_that_exist() -> None:
-    assert set(TOLD) <= set(KINDS)
+    assert set(SIGNS) <= set(KINDS)
