@@ -35,7 +35,8 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     assert {c.name for c in checked if c.breaks} == {"well_again"}, "there was no look at all"
     checked.append(Checked("flat", 1, (Break("flat", 0.0, "golden grows"),)))
     report = {
-        "minutes": 3.0, "never_checked": rp.never_checked(checked), "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
+        "minutes": 3.0, "never_checked": rp.never_checked(checked),
+        "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
         "invariants": rp.checked_rows(checked), "gaps": rp.longest_gaps(gaps, [gone, left]),
         "faults": rp.back_after([gone, left], gaps), "not_possible": {"disk_full": "no disk"},
         "requests": {"lenet": {"answered": 7}},
