@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from edge.core.journal_kinds import JournalNote
 from edge.core.layout import Layout, TrafficReport
@@ -11,7 +11,7 @@ from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View
 from edge.runtime.serving_tables import DeviceTables
 from scheduler.gpulets import stage_drift
-from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable, observations, step
+from scheduler.gpulets.drift import DriftRule, DriftState, ForgetScale, Reprofile, ScaleTable, observations, step
 from scheduler.gpulets.reorganiser_events import StagesDrifted
 from scheduler.gpulets.stage_drift import StageDriftState, StageRule
 
@@ -44,10 +44,15 @@ class DriftWatch:
         view, layout = self._view(), self._layout()
         if view.table is None or layout is None or view.in_flight or report.layout != layout.number:
             return
-        self._state, orders = step(DriftRule(), self._state, now, observations(view.table, layout, report))
+        seen = observations(view.table, layout, report)
+        without_room = [model for model, why in view.refused.items() if why.code == "no_room"]
+        self._state, orders = step(DriftRule(), self._state, now, seen, without_room)
         # Scaling the table and measuring again may both follow from one thing that was seen.
-        for model, share, reason in dict.fromkeys((o.model, o.share, o.reason) for o in orders):
+        for model, share, reason in dict.fromkeys(
+            (o.model, o.share, o.reason) for o in orders if not isinstance(o, ForgetScale)
+        ):
             self._note("serving.drift", data={"model": model, "share": share, "message": reason})
+        self._forget([o for o in orders if isinstance(o, ForgetScale)])
         slower = [o for o in orders if isinstance(o, ScaleTable)]
         if slower and self._tables.table is not None:
             self._tables.scale(slower)
@@ -56,6 +61,14 @@ class DriftWatch:
         if again:
             self._measuring.again(again)
         self._watch_stages(now, report, {o.model for o in slower}, view)
+
+    def _forget(self, orders: Sequence[ForgetScale]) -> None:
+        """Plan models that were refused for slow times as their tables say: if they are still slow, that is seen."""
+        for order in orders:
+            self._note("serving.drift", data={"model": order.model, "message": order.reason})
+        if orders:
+            self._tables.unscale({o.model for o in orders})
+            self._models.latencies_changed()
 
     def follow(self, now: float, watched: bool) -> None:
         """Have plans reckon with what was seen, or with the tables alone, from monotonic time `now` on."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from edge.core.errors import InvalidValue, MagpieError, NotFound, StoreError
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable
 from edge.core.shares import ShareCaps
-from scheduler.gpulets.drift import ScaleTable, scaled
+from scheduler.gpulets.drift import ScaleTable, scaled, unscaled
 
 #: Parts of a table's details that are kept by model.
 _BY_MODEL = ("run_ms", "typical_ms")
@@ -85,6 +85,11 @@ class DeviceTables:
         """Reckon with what was seen from now on."""
         if self._scaled is not None:
             self._scaled = scaled(self._scaled, orders)
+
+    def unscale(self, models: Collection[str]) -> None:
+        """Reckon with these models as their tables say again."""
+        if self._scaled is not None and self._plain is not None:
+            self._scaled = unscaled(self._scaled, self._plain, models)
 
     def record(self, table: DeviceTable | None) -> str | None:
         """The path of the file that holds the table of a plan, so that the plan can be made again from it. None for no

@@ -3,13 +3,14 @@
 `step` is a function of a frozen state: observations in, state and orders out. A model that is slower at a share than
 the table tells for `hold_s` is ordered to be reckoned with as such at once (ScaleTable: plans stay safe), and to be
 measured again (Reprofile), at most once in `dwell_s`. One that is faster only wastes share: it is measured again after
-`hold_faster_s`. Noise, a few slow batches, a single partial report do nothing.
+`hold_faster_s`. One that is refused for its slow times is tried again after a while (ForgetScale). Noise, a few slow
+batches, a single partial report do nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +24,9 @@ from edge.core.serving import DeviceTable
 class DriftRule:
     """`tolerance`: departure (0.2: 20 % slower, or faster by the same factor) that counts; an episode ends only under
     `clear`. Live times are smoothed with `half_life_s` of elapsed time and count from `least_batches` batches on.
-    After `forget_s` without a batch nothing is known any more. One order scales by at most `most_scale`."""
+    After `forget_s` without a batch nothing is known any more. One order scales by at most `most_scale`. A model that
+    is refused with the table so scaled runs no batch that could show better times: after `retry_s` without one it is
+    reckoned with as the table says again."""
 
     tolerance: float = 0.2
     clear: float = 0.1
@@ -34,6 +37,7 @@ class DriftRule:
     dwell_s: float = 600.0
     forget_s: float = 120.0
     most_scale: float = 4.0
+    retry_s: float = 600.0
 
     def __post_init__(self) -> None:
         checks.in_range("drift.tolerance", self.tolerance, 0.0, 10.0, low_open=True)
@@ -41,7 +45,7 @@ class DriftRule:
             raise InvalidValue("drift.clear", self.clear, f"from 0 to below the tolerance {self.tolerance}")
         for name in ("hold_s", "hold_faster_s", "dwell_s"):
             checks.in_range(f"drift.{name}", getattr(self, name), 0.0, 1e9)
-        for name in ("half_life_s", "forget_s"):
+        for name in ("half_life_s", "forget_s", "retry_s"):
             checks.positive(f"drift.{name}", getattr(self, name))
         checks.in_range("drift.least_batches", self.least_batches, 1, 1_000_000_000)
         checks.in_range("drift.most_scale", self.most_scale, 1.0, 1000.0, low_open=True)
@@ -87,10 +91,12 @@ class Watched:
 
 @dataclass(frozen=True)
 class DriftState:
-    """All that is watched, by (model, share in percent), and when each was last ordered to be measured again."""
+    """All that is watched, by (model, share in percent), when each was last ordered to be measured again, and when
+    models whose table is scaled last ran a batch."""
 
     watched: Mapping[tuple[str, int], Watched] = field(default_factory=dict)
     asked_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    scaled_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,15 @@ class Reprofile:
     reason: str
 
 
-DriftOrder = ScaleTable | Reprofile
+@dataclass(frozen=True)
+class ForgetScale:
+    """Reckon with `model` as the table says again: what was seen of it is old, and it has no batches to show better."""
+
+    model: str
+    reason: str
+
+
+DriftOrder = ScaleTable | Reprofile | ForgetScale
 
 
 def batch_times(
@@ -157,17 +171,24 @@ def observations(table: DeviceTable, layout: Layout, report: TrafficReport) -> t
 
 
 def step(
-    rule: DriftRule, state: DriftState, at_s: float, times: Iterable[MeasuredBatches]
+    rule: DriftRule,
+    state: DriftState,
+    at_s: float,
+    times: Iterable[MeasuredBatches],
+    refused: Collection[str] = (),
 ) -> tuple[DriftState, tuple[DriftOrder, ...]]:
-    """Take in one report at monotonic time `at_s`; the orders name what to do, with the reason in words.
+    """Take in one report at monotonic time `at_s`, and the models that the plan in force has no room for; the orders
+    name what to do, with the reason in words.
 
     After an order what was seen is forgotten: the table is another one then. Reports of one (model, share) in the same
     call are added up.
     """
     watched = {k: w for k, w in state.watched.items() if at_s - w.seen_s <= rule.forget_s}
-    asked = dict(state.asked_s)
+    asked, scaled_s = dict(state.asked_s), dict(state.scaled_s)
     orders: list[DriftOrder] = []
     for key, report in sorted(_added(times).items()):
+        if key[0] in scaled_s:
+            scaled_s[key[0]] = at_s
         seen = _mark(rule, _blend(rule, watched.get(key), at_s, report), at_s, report.batches)
         watched[key] = seen
         hold = rule.hold_s if seen.slower else rule.hold_faster_s
@@ -180,20 +201,25 @@ def step(
             del watched[key]
         if any(isinstance(order, Reprofile) for order in made):
             asked[key] = at_s
-    return DriftState(watched, asked), tuple(orders)
+        if any(isinstance(order, ScaleTable) for order in made):
+            scaled_s[key[0]] = at_s
+    for model in sorted(m for m, last_s in scaled_s.items() if m in refused and at_s - last_s >= rule.retry_s):
+        why = f"{model} has no room with the batch times seen {at_s - scaled_s.pop(model):.0f} s ago: tried again"
+        orders.append(ForgetScale(model, f"{why} with those of the table"))
+    return DriftState(watched, asked, scaled_s), tuple(orders)
 
 
 def scaled(table: DeviceTable, orders: Iterable[DriftOrder]) -> DeviceTable:
     """The table with ScaleTable orders carried out. A smaller share is never left faster than a larger one: a share
     that was not seen gives way to those that were, and the smaller of two that were seen is the slower one.
 
-    Orders for what the table does not hold, and Reprofile orders, change nothing.
+    Orders for what the table does not hold, and orders of other kinds, change nothing.
     """
     latency = {model: dict(rows) for model, rows in table.latency_ms.items()}
     told: dict[str, float] = {}
     for order in orders:
         rows = latency.get(order.model)
-        if isinstance(order, Reprofile) or rows is None or order.share not in rows:
+        if not isinstance(order, ScaleTable) or rows is None or order.share not in rows:
             continue
         told[order.model] = told.get(order.model, 1.0) * order.factor
         held = {share for share in order.holds if share in rows and share != order.share}
@@ -218,6 +244,19 @@ def scaled(table: DeviceTable, orders: Iterable[DriftOrder]) -> DeviceTable:
         if isinstance(known := details.get(key), Mapping):
             details[key] = {model: _along(table, latency, model, rows) for model, rows in known.items()}
     return replace(table, latency_ms=latency, details=details)
+
+
+def unscaled(table: DeviceTable, plain: DeviceTable, models: Collection[str]) -> DeviceTable:
+    """The scaled `table` with the latencies of `models` as they are in the `plain` one."""
+    known = {m: plain.latency_ms[m] for m in models if m in plain.latency_ms and m in table.latency_ms}
+    details = dict(table.details)
+    for key in ("run_ms", "typical_ms"):
+        now, before = details.get(key), plain.details.get(key)
+        if isinstance(now, Mapping) and isinstance(before, Mapping):
+            details[key] = {**now, **{m: before[m] for m in known if m in before}}
+    if isinstance(factors := details.get("scaled"), Mapping):
+        details["scaled"] = {m: f for m, f in factors.items() if m not in known}
+    return replace(table, latency_ms={**table.latency_ms, **known}, details=details)
 
 
 def _along(

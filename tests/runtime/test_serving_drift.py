@@ -9,6 +9,7 @@ from serving_parts import CAPS, Written, layout, table, version
 
 from edge.core.clock import ManualClock
 from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, StageTraffic, TrafficReport
+from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_drift import DriftWatch
 from edge.runtime.serving_models import OfferedModels
@@ -71,6 +72,20 @@ def test_slower_batches_are_reckoned_with_and_measured_again(tmp_path: Path) -> 
     assert box.again.asked == [["a"]]
     ((kind, data),) = box.written.notes
     assert (kind, data["model"], data["share"]) == ("serving.drift", "a", 20)
+
+
+def test_a_model_refused_for_its_slow_times_is_tried_again(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.reports(10.0)
+    box.view = replace(box.view, refused={"a": Refusal("no_room", "a")})
+    box.written.events.clear()
+    for second in (500.0, 700.0):  # after 30 s of slow batches there are none
+        box.watch.report(second, TrafficReport(second, 1.0, 4, (), ()))
+    assert box.tables.table is not None
+    assert box.tables.table.solo_ms("a", 20, 1) == 5.0, "as measured"
+    assert [type(e) for e in box.written.events] == [r.TableChanged]
+    assert [data.get("share") for _, data in box.written.notes] == [20, None]
+    assert "tried again" in box.written.notes[1][1]["message"]
 
 
 def test_batches_as_planned_change_nothing(tmp_path: Path) -> None:

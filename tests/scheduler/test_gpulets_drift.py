@@ -14,6 +14,7 @@ from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from scheduler.gpulets.drift import (
     DriftRule,
     DriftState,
+    ForgetScale,
     MeasuredBatches,
     Reprofile,
     ScaleTable,
@@ -21,6 +22,7 @@ from scheduler.gpulets.drift import (
     observations,
     scaled,
     step,
+    unscaled,
 )
 
 RULE = DriftRule()
@@ -97,6 +99,26 @@ def test_silence_forgets():
     later = 15 + RULE.forget_s + 1
     orders, _ = run([1.5] * 15, state=state, start=later)
     assert orders == []
+
+
+def test_a_model_without_batches_is_tried_again_where_its_slow_times_leave_it_no_room():
+    orders, state = run([3.0] * 30)
+    assert any(isinstance(o, ScaleTable) for _, o in orders)
+    last = state.scaled_s["a"]
+    for refused, after, found in ((["b"], 700, []), (["a"], 599, []), (["a"], 600, ["a"])):
+        later, orders = step(RULE, state, last + after, (), refused)
+        assert [o.model for o in orders if isinstance(o, ForgetScale)] == found
+    assert later.scaled_s == {}
+    seen, _ = step(RULE, state, last + 500, [told(3.0)], ["a"])
+    assert step(RULE, seen, last + 600, (), ["a"])[1] == (), "it had batches since"
+
+
+def test_the_latencies_of_a_model_are_as_measured_again_and_the_others_stay_scaled():
+    plain = replace(table(), latency_ms={**table().latency_ms, "z": {10: (3.0,), 30: (1.0,)}})
+    slow = scaled(plain, [ScaleTable("a", 30, 2.0, ""), ScaleTable("z", 30, 3.0, "")])
+    again = unscaled(slow, plain, {"a", "unknown"})
+    assert again.latency_ms == {**plain.latency_ms, "z": slow.latency_ms["z"]}
+    assert again.details["scaled"] == {"z": 3.0}
 
 
 def test_shares_at_which_the_table_holds_are_named():

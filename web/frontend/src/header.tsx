@@ -42,7 +42,7 @@ export function Header({ overview, health, now_s, page, me, theme, onTheme, onLo
       </a>
       <nav class="pages" aria-label="Pages">
         {PAGES.filter((p) => p.title !== undefined).map((p) => (
-          <a key={p.name} href={href(p.name)} class={p.wide ? "wide" : undefined} aria-current={p.name === page ? "page" : undefined}>
+          <a key={p.name} href={href(p.name)} aria-current={p.name === page ? "page" : undefined}>
             <Icon name={p.name} size={18} />
             {p.title}
           </a>

@@ -17,8 +17,6 @@ export interface Page {
   name: string;
   /** In the navigation; pages without a title are reached from others. */
   title?: string;
-  /** Narrow screens have no room for it in the navigation: another page leads there. */
-  wide?: true;
   /** Which page of the navigation this one belongs to. */
   under?: string;
   load: () => Promise<FunctionComponent<PageProps>>;
@@ -31,7 +29,7 @@ export const PAGES: Page[] = [
   { name: "day", under: "find", load: () => import("./day").then((m) => m.DayPage) },
   { name: "counts", title: "Counts", load: () => import("./counts").then((m) => m.CountsPage) },
   { name: "windows", title: "Windows", load: () => import("./windows").then((m) => m.WindowsPage) },
-  { name: "capacity", title: "Capacity", wide: true, load: () => import("./capacity").then((m) => m.CapacityPage) },
+  { name: "capacity", under: "windows", load: () => import("./capacity").then((m) => m.CapacityPage) },
   { name: "serving", title: "Serving", load: () => import("./serving").then((m) => m.ServingPage) },
   { name: "tenants", title: "Tenants", load: () => import("./tenants").then((m) => m.TenantsPage) },
   { name: "fleet", title: "Fleet", load: () => import("./fleet").then((m) => m.FleetPage) },

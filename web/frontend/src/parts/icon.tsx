@@ -39,7 +39,6 @@ const DRAWN: Record<string, ComponentChildren> = {
   ),
   counts: <path d="M3.4 2.5 V13.5 M6.5 2.5 V13.5 M9.6 2.5 V13.5 M12.7 2.5 V13.5 M1.6 11 L14.4 5" />,
   windows: <path d="M2 13.5 V2.5 M2 13.5 H14 M4.6 10.6 L7.4 7 L9.8 8.8 L13.4 4" />,
-  capacity: <path d="M2.2 12.5 A6.2 6.2 0 1 1 13.8 12.5 M8 10.4 L11.2 6 M8 10.4 H8.01" />,
   serving: <path d="M2 4 H14 M2 8 H14 M2 12 H14 M5 2.6 V5.4 M10.6 6.6 V9.4 M7.4 10.6 V13.4" />,
   tenants: <path d="M8 8 V1.8 A6.2 6.2 0 0 1 13.9 9.9 Z M8 8 L13.9 9.9 A6.2 6.2 0 1 1 8 1.8" />,
   fleet: (
