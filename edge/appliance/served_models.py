@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edge.appliance.access_control import AccessControl, needs_token
 from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline, box_now
 from edge.appliance.answers.read import read
-from edge.appliance.answers.serving import AdmissionAnswer, Serving, serving_answer
+from edge.appliance.answers.serving import AdmissionAnswer, ServedModelAnswer, Serving, serving_answer
 from edge.appliance.answers.state import ServedModelNow, ServingNow
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
 _OVERVIEW = tuple(f.name for f in fields(ServedModelNow))
+
+
+def served_now(model: ServedModelAnswer) -> ServedModelNow:
+    """A model for the overview: its reason in words (empty: nothing hinders it)."""
+    fields_now = {n: getattr(model, n) for n in _OVERVIEW}
+    return ServedModelNow(**{**fields_now, "reason": "" if model.reason is None else model.reason.message})
 
 
 class ServedModels:
@@ -181,7 +187,7 @@ class ServedModels:
             share=status.share,
             front_share=self._cameras.shares.front,
             reorganising=status.reorganising,
-            models=tuple(ServedModelNow(**{n: getattr(m, n) for n in _OVERVIEW}) for m in status.models),
+            models=tuple(served_now(m) for m in status.models),
         )
 
     def reasons(self) -> list[Json]:

@@ -189,7 +189,7 @@ class BoxLosses:
 
 @answer
 class ServedModelNow:
-    """A served model, small: fields as in `ServedModelAnswer`."""
+    """A served model, small: fields as in `ServedModelAnswer`, `reason` in words (empty: nothing hinders it)."""
 
     camera: OfCamera[str | None]
 

@@ -2365,7 +2365,7 @@ export type ServedModelAnswer = {
   two_queues: TwoQueuesAnswer | null;
 };
 
-/** A served model, small: fields as in `ServedModelAnswer`. */
+/** A served model, small: fields as in `ServedModelAnswer`, `reason` in words (empty: nothing hinders it). */
 export type ServedModelNow = {
   camera: string | null;
   name: string;
