@@ -108,7 +108,9 @@ def played(label: str, seed: int, cameras: int, gpus: float, error: float = ERRO
 
 def replay(trace: Trace, label: str, plan: PlanFunction | None = None) -> SimulationResult:
     """A planner on a trace. Only ours keeps the part of a retraining that is done when its window ends."""
-    name, trace = ("relay", trace) if label == OURS else (label, ended_or_nothing(trace))
+    name = "relay" if label in (OURS, OURS_LOSES) else label
+    if label != OURS:
+        trace = ended_or_nothing(trace)
     return simulate(trace, name, plan or PLANNERS[label](), start_influence=INFLUENCE)
 
 
