@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.cilantro_published import PublishedCilantro
 from benchmarks.cilantro_world import REPORTS, JobsWorld, SharedJob, play
-from benchmarks.reproduction import Cell, NotRedone, Redone
+from benchmarks.reproduction import Cell, NotRedone, Redone, judged
 from edge.core.tenants import TENANT_UTILITIES
 from scheduler.tenants.grid import no_complaints
 from scheduler.tenants.policies import sharing_policy
@@ -35,6 +35,12 @@ NOT_REDONE: Mapping[str, NotRedone] = {
         NotRedone("Figure 3.8", "Query arrivals over a day", "data",
                   "Arrivals of tweets, which are not published with it. Ours are generated: a slow rise and fall, "
                   "short noise and a burst."),
+        NotRedone("Figure 3.14, right", "Errors in the confidence bounds, five synthetic users (NJC policy)", "missing",
+                  "The text gives the users' curves, their goal (0.95) and the deviation of a report (0.2), but no "
+                  "number of units, of reports or of rounds, and these decide whether noise on the bounds can matter. "
+                  "In a trial with units for the median demand, a report per round and six hours, no lower bound "
+                  "reached the goal and shares stayed equal, so noise on the bounds changed no allocation and a table "
+                  "would measure nothing; after 1440 rounds one user's bound of five had reached it."),
     )
 }  # fmt: skip
 
@@ -90,12 +96,17 @@ def utilities() -> Redone:
         (f"{part:.0%} of the goal", *(round(float(g.utility_of(np.array([part * 0.9]))[0]), 3) for g in goals.values()))
         for part in (0.25, 0.5, 0.9, 1.0, 1.1)
     ]
+    parts = np.array([0.25, 0.5, 0.9, 1.0, 1.1])
+    below = np.minimum(parts, 1.0)
+    wanted = {"linear": below, "quadratic": below**2, "sqrt": below**0.5}
+    same = [np.allclose(goals[u].utility_of(0.9 * parts), values) for u, values in wanted.items()]
     return Redone(
         "Figure 3.4", "Three utilities of performance",
         "Utility is 1 at the goal and above; below it falls in proportion (a), with the square, so that small misses "
         "matter (b), or with the root, so that they hardly do (c).",
-        "the product's goals (edge.core.tenants), goal 0.9", ("performance", *goals), tuple(rows), "agrees",
-        "A definition: ours is the same. The published experiments and ours use all three.",
+        "the product's goals (edge.core.tenants), goal 0.9", ("performance", *goals), tuple(rows),
+        "agrees" if all(same) else "partly" if any(same) else "differs",
+        f"A definition: {sum(same)} of ours are the paper's three. The published experiments and ours use all three.",
     )  # fmt: skip
 
 
@@ -109,18 +120,23 @@ def fair_criteria() -> Redone:
         "NJC": no_complaints(demands.tolist(), [1.0] * 3, float(units)).tolist(),
     }  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
+    measured: list[tuple[float, float, float]] = []
     for name, held in found.items():
         mine = np.minimum(1.0, np.array(held) / demands)
         fair = np.minimum(1.0, units / 3 / demands)
+        measured.append((float(mine.mean()), float(mine.min()), min(1.0, float((mine / fair).min()))))
         rows.append((name, *(round(float(h)) for h in held), *(round(float(u), 2) for u in mine),
-                     round(float(mine.mean()), 2), round(float(mine.min()), 2),
-                     round(min(1.0, float((mine / fair).min())), 2)))  # fmt: skip
+                     *(round(m, 2) for m in measured[-1])))  # fmt: skip
+    best = [measured[k][k] >= max(m[k] for m in measured) - 1e-9 for k in range(3)]
+    kept = best[2] and measured[2][2] > 1 - 1e-9
     return Redone(
         "Figure 3.5", "Three criteria of fairness with known curves, three jobs, 60 CPUs",
         "The jobs demand 150 CPUs together. Social welfare gives to those who gain most per CPU, egalitarian welfare "
         "to those who struggle, NJC leaves nobody worse than with an equal share.",
         "demands of 20, 40 and 90 CPUs (the paper's single demands are in the missing picture), linear utilities",
         ("criterion", "CPUs 1", "CPUs 2", "CPUs 3", "utility 1", "utility 2", "utility 3", "SW", "EW", "NJC"),
-        tuple(rows), "agrees",
-        "Each is best on its own measure; the exact methods are those that the oracles of Figure 3.9 use.",
+        tuple(rows), judged(all(best) and kept, any(best)),
+        f"{sum(best)} of three are best on their own measures; with NJC nobody has less than "
+        f"{measured[2][2]:.0%} of the utility with an equal share. The exact methods are those that the "
+        "oracles of Figure 3.9 use.",
     )  # fmt: skip

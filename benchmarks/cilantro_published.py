@@ -99,12 +99,11 @@ class Learner:
 class PublishedCilantro:
     """Cilantro-SW, Cilantro-EW or Cilantro-NJC. An instance is for one play: what was learned is in it.
 
-    `noise` is a report's standard deviation as a part of the goal's scale; `blur` multiplies every bound by a Gaussian
-    around 1 of that width, anew in each round."""
+    `noise` is a report's standard deviation as a part of the goal's scale."""
 
-    def __init__(self, objective: str, noise: float = 0.02, blur: float = 0.0) -> None:
+    def __init__(self, objective: str, noise: float = 0.02) -> None:
         self.name = f"cilantro-{objective}"
-        self._objective, self._noise, self._blur = objective, noise, blur
+        self._objective, self._noise = objective, noise
         self._learners: dict[str, Learner] = {}
         self._demands: dict[str, float] = {}
 
@@ -119,8 +118,7 @@ class PublishedCilantro:
         """Learn, and share by the bounds."""
         for name, learner in self._learners.items():
             learner.learn(feedback.reports.get(name, ()))
-        rng = np.random.default_rng([state.seed, feedback.round, 17])
-        curves = {t.id: self._curves(t, problem, rng) for t in problem.tenants}
+        curves = {t.id: self._curves(t, problem) for t in problem.tenants}
         if self._objective == "njc":
             held = self._no_complaints(problem, curves)
         else:
@@ -129,9 +127,7 @@ class PublishedCilantro:
             problem, SharingState(self.name, feedback.round + 1, feedback.elapsed_s, held, state.seed, {})
         )
 
-    def _curves(
-        self, tenant: ProblemTenant, problem: SharingProblem, rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
+    def _curves(self, tenant: ProblemTenant, problem: SharingProblem) -> tuple[Floats, Floats]:
         """Bounds over steps; of a job that reports nothing, linear up to the demand that it declares."""
         learner = self._learners[tenant.id]
         if learner.load.last is None:
@@ -139,10 +135,7 @@ class PublishedCilantro:
             demand = tenant.declared_demand or problem.units / len(problem.tenants)
             line = tenant.goal.slo * np.minimum(1.0, units / demand)
             return line, line
-        low, high = learner.curves(problem)
-        if self._blur:
-            low, high = (c * max(0.0, 1 + self._blur * rng.normal()) for c in (low, high))
-        return low, high
+        return learner.curves(problem)
 
     def _welfare(
         self, problem: SharingProblem, curves: Mapping[str, tuple[Floats, Floats]], held: tuple[int, ...]

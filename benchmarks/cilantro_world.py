@@ -71,6 +71,7 @@ class JobsWorld:
     loads: Floats
     units: int = UNITS
     seed: int = 0
+    interval_s: float = INTERVAL_S
 
     @property
     def rounds(self) -> int:
@@ -86,7 +87,7 @@ class JobsWorld:
             )
             for j in self.jobs
         )  # fmt: skip
-        return SharingProblem("jobs", float(self.units), 1.0, tenants, "tenants", INTERVAL_S, REPORTS)
+        return SharingProblem("jobs", float(self.units), 1.0, tenants, "tenants", self.interval_s, REPORTS)
 
     def tables(self, round_: int) -> Floats:
         """(jobs, units + 1): true utility of every allocation in an interval."""
@@ -167,7 +168,8 @@ def wave(rng: np.random.Generator, steps: int) -> Floats:
 
 
 def jobs_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
-    """The 20 jobs of the paper's experiment, as far as its text gives them: all services see one trace of load."""
+    """The 20 jobs of the paper's experiment, as far as its text gives them: all services see one trace of load. Six
+    hours, in so many rounds."""
     rng = np.random.default_rng([seed, 20])
     shared = wave(rng, rounds * REPORTS)
     jobs, loads, wants = [], [], []
@@ -182,29 +184,7 @@ def jobs_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
             wants.append(jobs[-1].demand(1.0))
     stretch = DEMANDED / sum(wants)
     scaled = tuple(SharedJob(j.id, j.goal, j.top, j.knee * stretch, j.steep, j.noise, j.load_matters) for j in jobs)
-    return JobsWorld(scaled, np.array(loads), seed=seed)
-
-
-@dataclass(frozen=True)
-class LogisticJob(SharedJob):
-    """A job of the paper's synthetic experiment: performance is logistic in units over load, moved by `knee`."""
-
-    def performance(self, units: Floats, load: float) -> Floats:
-        """Nothing is done with nothing."""
-        return np.where(units > 0, 1 / (1 + np.exp(-(np.asarray(units) / load - self.knee))), 0.0)
-
-    def demand(self, load: float) -> float:
-        """Units with which the goal is met."""
-        return load * (self.knee + math.log(self.goal.slo / (1 - self.goal.slo)))
-
-
-def logistic_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
-    """Five users of the synthetic experiment, with just what they need under the median load."""
-    load = 10 * wave(np.random.default_rng([seed, 5]), rounds * REPORTS)
-    goal = TenantGoal("within_slo", 0.95)
-    jobs = tuple(LogisticJob(f"user{n}", goal, 1.0, b, 1.0, 0.2) for n, b in enumerate((0.1, 0.3, 0.5, 0.7, 0.9)))
-    units = round(sum(j.demand(10.0) for j in jobs))
-    return JobsWorld(jobs, np.array([load] * 5), units, seed)
+    return JobsWorld(scaled, np.array(loads), seed=seed, interval_s=ROUNDS * INTERVAL_S / rounds)
 
 
 def play(
@@ -213,11 +193,9 @@ def play(
     *,
     declared: Mapping[str, float] | None = None,
     lies: Mapping[str, float] | None = None,
-    blur: float = 0.0,
     rounds: int | None = None,
 ) -> JobsPlay:
-    """A policy in the loop. `lies`: jobs whose reports are multiplied; `blur`: so much more noise in all reports, as a
-    part of the performance; `rounds`: only so many."""
+    """A policy in the loop. `lies`: jobs whose reports are multiplied; `rounds`: only so many."""
     problem, rng, out = world.problem(declared), np.random.default_rng([world.seed, 3]), JobsPlay()
     lies = lies or {}
     answer = policy.begin(problem, world.seed)
@@ -228,26 +206,26 @@ def play(
         out.utilities.append(world.utilities(held, round_))
         reports = {
             job.id: tuple(
-                _report(job, held[n], float(world.loads[n, k]), lies.get(job.id, 1.0), blur, rng)
+                _report(job, held[n], float(world.loads[n, k]), lies.get(job.id, 1.0), world.interval_s, rng)
                 for k in range(round_ * REPORTS, (round_ + 1) * REPORTS)
             )
             for n, job in enumerate(world.jobs)
             if job.id not in (declared or {})
         }
         began = process_time()
-        feedback = SharingFeedback(round_, (round_ + 1) * INTERVAL_S, reports)
+        feedback = SharingFeedback(round_, (round_ + 1) * world.interval_s, reports)
         answer = policy.step(problem, answer.state, feedback)
         out.seconds.append(process_time() - began)
     return out
 
 
 def _report(
-    job: SharedJob, units: float, load: float, lie: float, blur: float, rng: np.random.Generator
+    job: SharedJob, units: float, load: float, lie: float, interval_s: float, rng: np.random.Generator
 ) -> IntervalReport:
     true = float(job.performance(np.array([units]), load)[0])
-    seen = lie * (true + job.noise * rng.normal() + blur * true * rng.normal())
+    seen = lie * (true + job.noise * rng.normal())
     most = 1.0 if job.goal.capped else math.inf
-    return IntervalReport(load, min(most, max(0.0, seen)), units, INTERVAL_S / REPORTS)
+    return IntervalReport(load, min(most, max(0.0, seen)), units, interval_s / REPORTS)
 
 
 def oracle_play(world: JobsWorld, objective: str) -> JobsPlay:

@@ -23,7 +23,6 @@ from benchmarks.cilantro_world import (
     JobsWorld,
     best_services,
     jobs_world,
-    logistic_world,
     oracle_play,
     play,
     play_services,
@@ -46,19 +45,26 @@ from scheduler.tenants.policies import SharingPolicy, sharing_policy
 OBJECTIVES = ("sw", "ew", "njc")
 WORDS = {"sw": "social welfare", "ew": "egalitarian welfare", "njc": "NJC fairness", "useful": "useful"}
 BASELINES = ("fair", "evo-sw", "evo-ew", "greedy-ew", "ernest", "quasar", "minerva", "parties", "miad")
+#: The classes of Table 3.4: the published policies and the baselines that share by welfare, and by demands.
+CLASSES = {
+    "by welfare": (("published sw", "published ew"), ("evo-sw", "evo-ew", "greedy-ew", "minerva")),
+    "by demands": (("published njc",), ("ernest", "quasar", "parties", "miad")),
+}
+#: A policy is near its oracle with more than this part of its measure.
+NEAR = 0.9
 #: Intervals of an hour, and of the plays in which a job lies.
 HOUR, LYING, SHORT = 15, 30, 45
 WORLD = (
-    "20 generated jobs on 1000 units, six hours in intervals of 4 minutes (the paper: 2), demand 1637 units in the "
-    "median; a world per seed"
+    "20 generated jobs on 1000 units, six hours in intervals of 4 minutes (the paper: 2; so there are half as many "
+    "rounds to learn from), demand 1637 units in the median; a world per seed"
 )
 
 
-def policy_of(name: str, blur: float = 0.0) -> SharingPolicy:
+def policy_of(name: str) -> SharingPolicy:
     """A new policy by its label."""
     kind, _, objective = name.partition(" ")
     if kind == "published":
-        return PublishedCilantro(objective, blur=blur)
+        return PublishedCilantro(objective)
     return sharing_policy(objective if kind == "ours" else name)
 
 
@@ -92,17 +98,24 @@ def welfare_table(seeds: Sequence[int]) -> Redone:
         (name, *(spread(means(name, m, seeds), 3) for m in MEASURES)) for name in (*labels, *BASELINES)
     ]
     useful = {n: mean(n, "useful", seeds) for n in (*labels, *BASELINES)}
-    top = max((n for n in useful if not n.startswith(("oracle", "ours"))), key=lambda n: useful[n])
-    asked = max(("published njc", "ernest", "quasar", "parties", "miad"), key=lambda n: useful[n])
-    verdict = judged(top.startswith("published"), asked.startswith("published") or useful["published sw"] > 0.98)
+    most = {
+        kind: tuple(max(of, key=lambda n: useful[n]) for of in (published, theirs))
+        for kind, (published, theirs) in CLASSES.items()
+    }
+    near = {o: mean(f"published {o}", o, seeds) / mean(f"oracle {o}", o, seeds) for o in OBJECTIVES}
+    held = [useful[a] > useful[b] for a, b in most.values()] + [x > NEAR for x in near.values()]
+    verdict: Verdict = "agrees" if all(held) else "partly" if any(held) else "differs"
     return Redone(
         "Table 3.4", "All methods on all measures, with useful resource usage",
         "Cilantro's policies have the most useful usage of their classes, and come near their oracles on their own "
         "measures; the table's body is missing from the text.",
         WORLD, ("method", *(WORDS[m] for m in MEASURES)), tuple(rows), verdict,
-        f"The most useful usage without known curves and without ours has {top} ({useful[top]:.3f}); of those that "
-        f"share by demands, {asked} ({useful[asked]:.3f}; published NJC {useful['published njc']:.3f}). Equal shares "
-        f"have {useful['fair']:.3f}. `fair` has an NJC fairness of 1 by definition.",
+        f"{sum(held)} of five statements hold: two classes, and three oracles with over {NEAR:.0%} as near. Most "
+        "useful usage: "
+        + "; ".join(f"{kind}, {a} {useful[a]:.3f} and {b} {useful[b]:.3f}" for kind, (a, b) in most.items())
+        + ". Of their oracles the published policies reach "
+        + ", ".join(f"{near[o]:.0%} on {WORDS[o]}" for o in OBJECTIVES)
+        + f". Equal shares use {useful['fair']:.3f}. `fair` has an NJC fairness of 1 by definition.",
     )  # fmt: skip
 
 
@@ -113,12 +126,52 @@ def best_baseline(measure: str, seeds: Sequence[int]) -> str:
     return max(known, key=lambda b: mean(b, measure, seeds))
 
 
-#: Why the published policies may be behind a baseline here.
-LOST = (
-    "They are behind a baseline on {lost}. Minerva needs no model and is at its place within a few intervals, while "
-    "bounds as wide as a slope of 10 allows have to be narrowed for every job first, and the least of twenty "
-    "optimistic bounds is too hopeful; on the paper's cluster the utilities that Minerva reads were noisier. "
-)
+def baselines_over(measure: str, seeds: Sequence[int]) -> str:
+    """Whether a baseline has more of a measure than the published policy, and when; "" where none has."""
+    best, name = best_baseline(measure, seeds), f"published {measure}"
+    by = mean(best, measure, seeds) - mean(name, measure, seeds)
+    if by <= 0:
+        return ""
+    (first, late), (their_first, their_late) = (
+        [statistics.fmean(played(n, s).mean(measure, *hours) for s in seeds) for hours in ((0, HOUR), (2 * HOUR, None))]
+        for n in (name, best)
+    )
+    slow = ": the slow start loses" if late > their_late else ""
+    return (
+        f"On {WORDS[measure]} {best} is ahead by {by:.3f}. The published policy has {first:.3f} in hour 1 and "
+        f"{late:.3f} from hour 3 on, {best} {their_first:.3f} and {their_late:.3f}{slow}. "
+    )
+
+
+def every_two_minutes(seeds: Sequence[int]) -> tuple[tuple[Cell, ...], str]:
+    """A row of Figure 3.9 and its words: egalitarian welfare with twice as many rounds, as in the paper."""
+    best = best_baseline("ew", seeds)
+    worlds = [jobs_world(s, 2 * ROUNDS) for s in seeds]
+    of = {n: [play(w, policy_of(n)).mean("ew") for w in worlds] for n in ("fair", "published ew", "ours ew", best)}
+    known = [oracle_play(w, "ew").mean("ew") for w in worlds]
+    fair, published, ours, theirs = (spread(v, 3) for v in of.values())
+    row = ("egalitarian welfare, intervals of 2 minutes", fair, spread(known, 3), published, ours, f"{best}: {theirs}")
+    value = {n: statistics.fmean(v) for n, v in of.items()}
+    return row, (
+        f"With intervals of 2 minutes the published policy has {value['published ew']:.3f} and {best} "
+        f"{value[best]:.3f}. "
+    )
+
+
+def left_out(seeds: Sequence[int]) -> str:
+    """The baseline with the most NJC fairness of those that use less than the published policy."""
+    least = mean("published njc", "useful", seeds)
+    frugal = [b for b in BASELINES if b != "fair" and mean(b, "useful", seeds) < least]
+    if not frugal:
+        return ""
+    best = max(frugal, key=lambda b: mean(b, "njc", seeds))
+    value = mean(best, "njc", seeds)
+    return (
+        f" Of the baselines that are left out for NJC, {best} has {value:.3f} (published "
+        f"{mean('published njc', 'njc', seeds) - value:+.3f}, ours {mean('ours njc', 'njc', seeds) - value:+.3f}) with "
+        f"a useful usage of {mean(best, 'useful', seeds):.3f} (published {least:.3f}, ours "
+        f"{mean('ours njc', 'useful', seeds):.3f})."
+    )
 
 
 def own_measures(seeds: Sequence[int]) -> Redone:
@@ -136,21 +189,24 @@ def own_measures(seeds: Sequence[int]) -> Redone:
         cells = (spread(means(f"{kind} {o}", o, seeds), 3) for kind in ("oracle", "published", "ours"))
         rows.append((WORDS[o], spread(means("fair", o, seeds), 3), *cells,
                      f"{best}: {spread(means(best, o, seeds), 3)}"))  # fmt: skip
+    often, said = every_two_minutes(seeds)
+    rows.append(often)
     won = [o for o in OBJECTIVES if ahead[o] > 0]
-    near = min(of_oracle.values()) > 0.9
+    near = min(of_oracle.values()) > NEAR
     verdict = judged(len(won) == 3 and near, len(won) >= 2)
-    lost = ", ".join(f"{WORDS[o]} ({best_baseline(o, seeds)}, {-ahead[o]:.3f})" for o in OBJECTIVES if ahead[o] <= 0)
     return Redone(
         "Figure 3.9", "NJC fairness against welfare: each policy on its own measure, six hours",
         "Cilantro's three policies come near the oracles on their own measures and are ahead of all nine baselines, "
         "also of Minerva and Greedy-EW, which are made for egalitarian welfare.",
-        WORLD + "; NJC: baselines that use less than the published policy are left out",
+        WORLD + "; NJC: baselines that use less than the published policy are left out; the row of 2-minute intervals "
+        "is of other worlds, as chance is drawn by interval",
         ("measure", "equal shares", "oracle", "published Cilantro", "ours", "best baseline"), tuple(rows), verdict,
         "Of the oracle the published policies reach "
         + ", ".join(f"{of_oracle[o]:.1%} on {WORDS[o]}" for o in OBJECTIVES)
         + ". "
-        + (LOST.format(lost=lost) if lost else "")
-        + "Ours over the best baseline: " + ", ".join(f"{WORDS[o]} {ours[o]:+.3f}" for o in OBJECTIVES) + ".",
+        + "".join(baselines_over(o, seeds) for o in OBJECTIVES) + said
+        + "Ours over the best baseline: " + ", ".join(f"{WORDS[o]} {ours[o]:+.3f}" for o in OBJECTIVES) + "."
+        + left_out(seeds),
     )  # fmt: skip
 
 
@@ -167,6 +223,7 @@ def convergence(seeds: Sequence[int]) -> Redone:
             ]
             rows.append((WORDS[o], kind, *(round(h, 3) for h in hours)))
             of.setdefault(o, []).append(hours)
+    first = {k: [of[o][k][0] / of[o][2][0] for o in OBJECTIVES] for k in (0, 1)}
     rises = [of[o][0][-1] / of[o][2][-1] - of[o][0][0] / of[o][2][0] for o in OBJECTIVES]
     return Redone(
         "Figure 3.10", "Convergence: each policy's own measure over time",
@@ -177,7 +234,9 @@ def convergence(seeds: Sequence[int]) -> Redone:
         "Loads move, and oracles with them: as a part of the oracle's, the published policies' measures change from "
         "the first to the last hour by "
         + ", ".join(f"{r:+.3f} ({WORDS[o]})" for o, r in zip(OBJECTIVES, rises, strict=True))
-        + ". Ours are near their level in the first hour.",
+        + ". In hour 1 the published policies have "
+        + ", ".join(f"{x:.0%}" for x in first[0]) + " of the oracle's, ours " + ", ".join(f"{x:.0%}" for x in first[1])
+        + ".",
     )  # fmt: skip
 
 
@@ -281,8 +340,8 @@ def services(seeds: Sequence[int]) -> Redone:
         f"The published policy has {published / others[nearest]:.2f} times the P99 of the best of the paper's "
         f"baselines here ({nearest}) and {published / others['equal shares']:.2f} times that of equal shares; ours "
         f"{value['ours (e2e)'] / published:.2f} times that of the published one (last two hours: {late:.2f} times). "
-        f"{ROUNDS} intervals are few for 19 services; with too little anywhere, work piles up and P99 is seconds. Why "
-        "ours is slower or faster to learn here than the published policy was not taken apart.",
+        f"{ROUNDS} intervals are few for 19 services; with too little anywhere, work piles up and P99 is seconds. We "
+        "did not find out why ours and the published policy learn at different speeds.",
     )  # fmt: skip
 
 
@@ -290,21 +349,26 @@ def services(seeds: Sequence[int]) -> Redone:
 
 
 def overhead(seeds: Sequence[int]) -> Redone:
+    pod_s = 5.0
     rows: list[tuple[Cell, ...]] = []
+    largest = 0.0
     for o in OBJECTIVES:
         cells = []
         for kind in ("published", "ours"):
             seconds = [x for s in seeds for x in played(f"{kind} {o}", s).seconds]
             cells += [round(1000 * statistics.fmean(seconds), 1), round(1000 * max(seconds), 1)]
+            if kind == "published":
+                largest = max(largest, *seconds)
         rows.append((WORDS[o], *cells))
     return Redone(
         "Figure 3.14, left", "Time of one decision (learning and allocating), 20 jobs",
         "Cilantro's decisions are light against the 5 to 15 s that a pod takes to move; the bars are missing from the "
         "text.",
         WORLD + "; CPU ms", ("policy for", "published, mean", "largest", "ours, mean", "largest (ours)"), tuple(rows),
-        "agrees",
-        "The published policies here optimise their bounds by a dynamic programme, which is much faster than the "
-        "paper's evolutionary algorithm.",
+        "partly" if largest < pod_s / 10 else "differs",
+        f"The longest decision of a published policy takes {1000 * largest:.0f} ms, {pod_s / largest:.0f} times less "
+        "than a pod's fastest move. *Partly* at most: for welfare the paper optimises the bounds by an evolutionary "
+        "algorithm, here an exact one takes its place, so only the policy for NJC fairness is timed as published.",
     )  # fmt: skip
 
 
@@ -339,47 +403,14 @@ def fallback(seeds: Sequence[int]) -> Redone:
     )  # fmt: skip
 
 
-def blurred(seeds: Sequence[int]) -> Redone:
-    """Figure 3.14, right."""
-    rows: list[tuple[Cell, ...]] = []
-    seen: dict[float, tuple[float, ...]] = {}
-    worlds = [logistic_world(s, SHORT) for s in seeds]
-    for blur in (0.0, 0.05, 0.1, 0.2, 0.5):
-        cells: list[str] = []
-        for kind in ("published", "ours"):
-            plays = [
-                play(w, PublishedCilantro("njc", 0.2, blur) if kind == "published" else policy_of("ours njc"),
-                     blur=0.0 if kind == "published" else blur)
-                for w in worlds
-            ]  # fmt: skip
-            cells += [spread([p.mean(m) for p in plays], 3) for m in OBJECTIVES]
-            if kind == "published":
-                seen[blur] = tuple(statistics.fmean(p.mean(m) for p in plays) for m in OBJECTIVES)
-        rows.append((f"{blur:.0%}", *cells))
-    drop = [seen[0.0][k] - seen[0.5][k] for k in range(3)]
-    return Redone(
-        "Figure 3.14, right", "Errors in the confidence bounds, five synthetic users (NJC policy)",
-        "With 5 to 50 % of noise on the bounds of learners and forecasters both welfares fall gracefully, and NJC "
-        "fairness stays high.",
-        "the paper's five logistic users, reports with a deviation of 0.2; units for the median "
-        "demand (the paper does not say how many); noise is on the published learner's bounds, and on our reports, as "
-        "ours has no bounds of that kind to disturb",
-        ("noise", *(f"published: {WORDS[m]}" for m in OBJECTIVES), *(f"ours: {WORDS[m]}" for m in OBJECTIVES)),
-        tuple(rows), "agrees" if max(drop[:2]) < 0.2 and seen[0.5][2] > 0.85 else "partly",
-        f"From none to 50 % the published policy loses {drop[0]:.3f} of social and {drop[1]:.3f} of egalitarian "
-        f"welfare, and its NJC fairness is {seen[0.5][2]:.3f}. With reports so noisy its lower bound hardly ever "
-        "reaches the goal of 0.95, so every demand stays high and shares nearly equal, whatever is added to the "
-        "bounds.",
-    )  # fmt: skip
-
-
 def exhibits(seeds: Sequence[int]) -> list[Exhibit]:
     """All of chapter 3, in its order."""
     return [
         two_users(seeds), NOT_REDONE["Figure 3.2"], NOT_REDONE["Table 3.1"], NOT_REDONE["Figure 3.3"], utilities(),
         fair_criteria(), NOT_REDONE["Figure 3.6"], NOT_REDONE["Figure 3.7"], NOT_REDONE["Table 3.2"],
         NOT_REDONE["Table 3.3"], NOT_REDONE["Figure 3.8"], own_measures(seeds), convergence(seeds), by_job(seeds),
-        welfare_table(seeds), lying(seeds), services(seeds), overhead(seeds), fallback(seeds), blurred(seeds),
+        welfare_table(seeds), lying(seeds), services(seeds), overhead(seeds), fallback(seeds),
+        NOT_REDONE["Figure 3.14, right"],
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ A script builds a `Reproduction` and gives it to `finish`, which prints it, writ
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -126,7 +127,8 @@ class Reproduction:
     """All tables and figures of one paper, in the paper's order.
 
     `name` is a key of `PAPERS`, `command` what makes the result again, `date` UTC as ISO 8601, `seeds` those of the
-    chance in it. Raises ValueError for an unknown name, no exhibits, or one exhibit twice.
+    chance in it, `source` the `source_of` the scripts that made it (None: not stored). Raises ValueError for an unknown
+    name, no exhibits, or one exhibit twice.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Reproduction:
     machine: str
     seeds: tuple[int, ...]
     exhibits: tuple[Exhibit, ...]
+    source: str | None = None
 
     def __post_init__(self) -> None:
         if self.name not in PAPERS:
@@ -162,8 +165,21 @@ class Reproduction:
             "date": self.date,
             "machine": self.machine,
             "seeds": list(self.seeds),
+            **({} if self.source is None else {"source": self.source}),
             "exhibits": [e.to_json() for e in self.exhibits],
         }
+
+
+def source_of(name: str) -> str:
+    """SHA-256 of a paper's scripts: `reproduce_<name>.py` and the `<name>_*.py` beside it. What they import from the
+    product is not in it."""
+    folder = REPO / "benchmarks"
+    files = [folder / f"reproduce_{name}.py", *sorted(folder.glob(f"{name}_*.py"))]
+    return hashlib.sha256(b"".join(f.name.encode() + f.read_bytes() for f in files)).hexdigest()
+
+
+#: By paper, when this process began: a script that is edited while it runs is not what made its result.
+SOURCES: Mapping[str, str] = {name: source_of(name) for name in PAPERS}
 
 
 def reproduction(name: str, seeds: Sequence[int], exhibits: Sequence[Exhibit], *, began: datetime) -> Reproduction:
@@ -175,6 +191,7 @@ def reproduction(name: str, seeds: Sequence[int], exhibits: Sequence[Exhibit], *
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         tuple(seeds),
         tuple(exhibits),
+        SOURCES[name],
     )
 
 
@@ -318,7 +335,13 @@ def _read(path: Path) -> Reproduction:
             raise ValueError(f"format: {given['format']!r}; allowed: {FORMAT!r}")
         exhibits = tuple(_exhibit(e) for e in given["exhibits"])
         return Reproduction(
-            given["name"], given["command"], given["date"], given["machine"], tuple(given["seeds"]), exhibits
+            given["name"],
+            given["command"],
+            given["date"],
+            given["machine"],
+            tuple(given["seeds"]),
+            exhibits,
+            given.get("source"),
         )
     except KeyError as missing:
         raise ValueError(f"{path.name}: {missing} is missing") from None

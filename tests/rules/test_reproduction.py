@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reproduction import PAGE, NotRedone, Redone, Reproduction, page, results, spread
+from benchmarks.reproduction import PAGE, NotRedone, Redone, Reproduction, page, results, source_of, spread
 
 FIGURE = Redone(
     "Figure 1", "cost", "half", "40 pipelines", ("", "paper", "here"), (("published", 0.5, 0.52),), "agrees", "so"
 )
 TABLE = NotRedone("Table 1", "machines", "drawing", "a list of parts")
-DONE = Reproduction("harpagon", "python -m x", "2026-01-02T03:04:05Z", "a machine", (0, 1), (FIGURE, TABLE))
+DONE = Reproduction("harpagon", "python -m x", "2026-01-02T03:04:05Z", "a machine", (0, 1), (FIGURE, TABLE), "ab12")
 
 
 def test_the_page_is_what_the_results_give() -> None:
@@ -27,6 +27,13 @@ def test_a_result_is_read_as_it_was_written_and_a_changed_number_changes_the_pag
     assert results(tmp_path) == (DONE,)
     path.write_text(path.read_text().replace("0.52", "0.53"))
     assert page(results(tmp_path)) != page([DONE])
+
+
+def test_results_are_of_the_scripts_at_hand() -> None:
+    stored = {one.name: one.source for one in results() if one.source is not None}
+    assert {"ekya", "cilantro"} <= set(stored)
+    for name, source in stored.items():
+        assert source == source_of(name), f"run: python -m benchmarks.reproduce_{name}"
 
 
 def test_the_summary_counts_verdicts_and_causes() -> None:
