@@ -529,7 +529,8 @@ def _figure_4_9c() -> Exhibit:
         tuple(rows),
         judged(us[100] - us[1] <= 2 * 100, about(us[100] - us[1], 100)),
         f"100 names cost {us[100] - us[1]:.0f} microseconds more than one, in the paper 100: here that is "
-        f"{us[100] / us[1]:.0f} times the time of one, there a tenth more. The paper's first millisecond is the way through a cluster, which is not here.",
+        f"{us[100] / us[1]:.0f} times the time of one, there a tenth more. The "
+        "paper's first millisecond is the way through a cluster, which is not here.",
     )
 
 
