@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -102,16 +103,19 @@ def figure_5(seeds: Sequence[int]) -> Exhibit:
     ]
     rows: list[tuple[Cell, ...]] = []
     spikes: dict[str, int] = {}
+    shared: list[float] = []
     for rate in range(50, 601, 50):
         asked = problem({m: (float(rate), s) for m, s in slo.items()}, 1.0, 1)
         ours = planned_for("mosaic", asked).gpulets
         found = {"time": [_shared(float(rate))], "parts": parted, "ours": list(ours)}
         late = {who: [100 * missed(asked, gpulets, seed) for seed in seeds] for who, gpulets in found.items()}
+        shared.append(statistics.fmean(late["time"]))
         for who, values in late.items():
             if statistics.median(values) > 100 * MOST_MISSED:
                 spikes.setdefault(who, rate)
         rows.append((rate, *(over_seeds(late[who], 2) for who in ("time", "parts", "ours"))))
     first = {who: spikes.get(who, 700) for who in ("time", "parts", "ours")}
+    spikes_up = first["time"] > 50 and all(a < b for a, b in pairwise(shared))
     return Redone(
         "Figure 5",
         "LeNet and VGG-16 on one GPU: requests that miss their objective",
@@ -126,10 +130,13 @@ def figure_5(seeds: Sequence[int]) -> Exhibit:
             "ours: mosaic's plan",
         ),
         tuple(rows),
-        judged(first["parts"] >= 2 * first["time"], True),
+        judged(first["parts"] >= 2 * first["time"], spikes_up),
         f"More than 1 % is missed from {first['time']} requests/s on with time sharing, from {first['parts']} with "
-        "20:80. Time sharing fails early because one batch of VGG-16 takes longer than LeNet's whole objective of "
-        f"5 ms. Mosaic's plan misses more than 1 % from {first['ours']} on: it takes the smallest shares that hold "
+        "20:80. The paper's text names no rates; it says that time sharing misses more and more, so it must hold at "
+        f"the lowest rate and miss more with each step: here it misses {shared[0]:.0f} % at 50 requests/s already, "
+        "because one batch of VGG-16 takes longer than LeNet's whole objective of 5 ms. One of the paper's three "
+        f"curves, MPS without parts, is missing. "
+        f"Mosaic's plan misses more than 1 % from {first['ours']} on: it takes the smallest shares that hold "
         "for the planned rate and leaves the rest of the device free, so it is nearer to the edge than 20:80, "
         "which always takes all; the appliance plans a head-room of 20 % on top. Where mosaic has no plan, its "
         "closest one is replayed.",

@@ -52,6 +52,11 @@ def poisson(rates: Mapping[str, float], seconds: float, seed: int) -> dict[str, 
     return {m: _poisson([(0.0, rate)], seconds, f"{seed} {m}") for m, rate in rates.items()}
 
 
+def varying(rates: Mapping[str, Sequence[tuple[float, float]]], seconds: float, seed: int) -> dict[str, list[float]]:
+    """The same with rates that hold from a second on: (second, requests/s), the first at second 0."""
+    return {m: _poisson(steps, seconds, f"{seed} {m}") for m, steps in rates.items()}
+
+
 def _poisson(steps: Sequence[tuple[float, float]], seconds: float, seed: str) -> list[float]:
     rng = np.random.default_rng(random.Random(seed).randrange(2**32))
     found: list[float] = []

@@ -288,11 +288,12 @@ def _figure_4_5c(seeds: Sequence[int]) -> Exhibit:
 
 def _figure_4_6b(seeds: Sequence[int]) -> Exhibit:
     rows: dict[str, list[float]] = {"static": [], "moves": [], "waits": []}
-    starts = []
+    starts, room = [], []
     for seed in seeds:
         rng = random.Random(f"short {seed}")
         shorts = sorted(rng.uniform(30, 200) for _ in range(5))
         moved_s = _room_for_four(shorts, taken=True)
+        room.append(moved_s < shorts[-1])
         rows["static"].append(HORIZON_S)
         rows["moves"].append(moved_s + max(0.0, HORIZON_S - moved_s - PAUSE_S) * TOGETHER)
         started = _started_together(shorts)
@@ -310,11 +311,14 @@ def _figure_4_6b(seeds: Sequence[int]) -> Exhibit:
         ("", "paper: throughput after", "here: work in 300 s against staying, %", "together from, s"),
         (
             ("published: stays (Tune)", 0, over_seeds(gains["static"]), None),
-            ("published: moves (EscherTune)", 36.3, over_seeds(gains["moves"]), None),
+            ("published: moves (EscherTune)", "36.3 (an input here)", over_seeds(gains["moves"]), None),
             ("ours: waits for one box, no move", None, over_seeds(gains["waits"]), over_seeds(starts)),
         ),
-        judged(moves > 0, True),
-        f"Moving wins {moves:.1f} % over the whole span. Our fleet does not move running jobs to bring them "
+        judged(all(room), False),  # the gain is an input: it cannot be close to the paper's
+        f"Measured here is only when one box has room for the four workers: before the last short job ends in "
+        f"{sum(room)} of {len(room)} draws. That moving gains follows from the 36.3 %, which is an input from the "
+        f"paper and not measured here; so nothing here confirms it, and the {moves:.1f} % over the whole span are "
+        "the paper's gain less the wait and the pause. Our fleet does not move running jobs to bring them "
         "together (it starts them again elsewhere only after a loss, a drain or an upgrade): a job that asks for "
         f"one box waits, here {waits:.1f} % against staying. So ours is behind EscherTune here, by what is lost in "
         "waiting.",
@@ -363,21 +367,30 @@ def _figure_4_8(seeds: Sequence[int]) -> Exhibit:
         "ours: the fleet's controller": _granted,
     }
     rows: list[tuple[Cell, ...]] = [("", "paper", "A = L = 2 F", "A > L", "L > A", "A > L", None)]
-    means: dict[tuple[float, str], float] = {}
-    tails: dict[tuple[float, str], float] = {}
+    means: dict[tuple[float, str], list[float]] = {}
+    tails: dict[tuple[float, str], list[float]] = {}
     for load in LOADS:
         for who, granted in designs.items():
             runs = [[1000 * x for x in granted(seed, load)] for seed in seeds]
-            means[load, who] = statistics.fmean(statistics.fmean(run) for run in runs)
-            tails[load, who] = statistics.fmean(_p95(run) for run in runs)
+            means[load, who] = [statistics.fmean(run) for run in runs]
+            tails[load, who] = [_p95(run) for run in runs]
             columns = (statistics.fmean, statistics.pstdev, min, _p95, max)
             rows.append(
                 (f"{100 * load:.0f} %", who, *(over_seeds([float(f(run)) for run in runs], 0) for f in columns))
             )
-    quiet, busy = LOADS
-    app, lib, frame, ours = (means[busy, who] for who in designs)
-    app_tail, lib_tail, *_ = (tails[busy, who] for who in designs)
-    names = list(designs)
+    said, fastest, alike, longer = [], 0, [], 0
+    for load in LOADS:
+        app, lib, frame, _ = (means[load, who] for who in designs)
+        mean = [a - b for a, b in zip(app, lib, strict=True)]
+        tail = [a - b for a, b in zip(*(tails[load, who] for who in list(designs)[:2]), strict=True)]
+        differences = over_seeds(mean, 0), None, None, over_seeds(tail, 0), None
+        rows.append((f"{100 * load:.0f} %", "application less service, by seed", *differences))
+        fastest += sum(f < min(a, b) for a, b, f in zip(app, lib, frame, strict=True))
+        longer += sum(t > 0 for t in tail)
+        times = min(statistics.fmean(app), statistics.fmean(lib)) / statistics.fmean(frame)
+        alike.append(about(statistics.fmean(app), statistics.fmean(lib)) and about(times, 2))
+        said.append(f"{times:.1f} times as fast at {100 * load:.0f} %")
+    runs_of = len(LOADS) * len(seeds)
     return Redone(
         "Figure 4.8",
         "time until a gang has all it asked for",
@@ -388,14 +401,14 @@ def _figure_4_8(seeds: Sequence[int]) -> Exhibit:
         f"placeholder takes {1000 * LAUNCH_S:g} ms to launch (`benchmarks/fleet_gangs.py`)",
         ("busy", "", "mean ms", "standard deviation", "least", "95 % below", "largest"),
         tuple(rows),
-        judged(frame < min(app, lib) and app_tail > lib_tail, about(app, lib) and about(min(app, lib) / frame, 2)),
-        f"On the busier cluster it is the paper's figure: application and service need {app:.0f} and {lib:.0f} ms "
-        f"in the mean, the application has the longer tail (95 % below {app_tail:.0f} against {lib_tail:.0f} ms), "
-        f"the framework is {min(app, lib) / frame:.1f} times as fast. The paper does not tell how busy its cluster "
-        "was. At half load hardly any gang waits for room, and the framework wins by more, because the simulator "
-        f"counts nothing but the launches of placeholders ({means[quiet, names[0]]:.0f} against "
-        f"{means[quiet, names[2]]:.0f} ms), where a real request waits for processes, too. Ours ({ours:.0f} ms) "
-        "decides in one step as the framework does, and lets a gang that fits pass one that does not.",
+        judged(fastest == runs_of, all(alike) and longer == runs_of),
+        "Judged over both loads. The paper does not tell how busy its cluster was: we ran half load first, which "
+        f"agreed in part only, and added 80 % afterwards. The framework is the fastest in {fastest} of {runs_of} "
+        f"pairs of load and seed: {' and '.join(said)}. The application has the longer tail than the service (95 % "
+        f"below) in {longer} of {runs_of}; with so few seeds neither mean nor tail tells the two apart where the "
+        "differences by seed have both signs. At half load hardly any gang waits for room, and the simulator counts "
+        "nothing but the launches of placeholders, where a real request waits for processes, too. Ours decides in "
+        "one step as the framework does, and lets a gang that fits pass one that does not.",
     )
 
 
@@ -482,7 +495,7 @@ def _figure_4_9b() -> Exhibit:
         "50 boxes in the matcher: match, book, give back, 10,000 times; CPU time",
         ("names", "paper: makespan", "here: s (published is ours)"),
         tuple(rows),
-        judged(max(seconds) < 1.5 * min(seconds), True),
+        judged(max(seconds) < 1.5 * min(seconds), max(seconds) < 1.5 * min(seconds)),
         "A task is matched by what it asks for; names that it does not ask for are not looked at.",
     )
 
@@ -514,9 +527,10 @@ def _figure_4_9c() -> Exhibit:
         "50 boxes in the matcher, all names on the last; CPU time of match, book and give back",
         ("names asked for", "paper: ms", "here: microseconds (published is ours)"),
         tuple(rows),
-        judged(us[100] < 1000, True),
-        f"100 names cost {us[100] - us[1]:.0f} microseconds more than one: the same as the paper's 0.1 ms in size. "
-        "Its first millisecond is the way through a cluster, which is not here.",
+        judged(us[100] - us[1] <= 2 * 100, about(us[100] - us[1], 100)),
+        f"100 names cost {us[100] - us[1]:.0f} microseconds more than one, in the paper 100: here that is "
+        f"{us[100] / us[1]:.0f} times the time of one, there a tenth more. The "
+        "paper's first millisecond is the way through a cluster, which is not here.",
     )
 
 

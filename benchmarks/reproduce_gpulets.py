@@ -8,6 +8,7 @@ this project's machine. Seeds are those of random arrivals and of held-out pairs
 
 from __future__ import annotations
 
+import random
 import statistics
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ import numpy as np
 from benchmarks.bench_interference import read
 from benchmarks.gpulet_device import DEVICES, WORKLOADS, device, problem, scenarios
 from benchmarks.gpulet_loads import LABELS, figure_5, figure_12, figure_13, levels
+from benchmarks.gpulet_waves import figure_14
 from benchmarks.reproduction import (
     RESULTS,
     Cell,
@@ -38,6 +40,8 @@ from edge.runtime.serving_pairs import as_pair
 from scheduler.gpulets.interference import InterferencePair, fit
 from scheduler.gpulets.policies import serving_policy
 
+#: Scenarios on which the shortcut of mosaic's count is checked.
+CHECKED = 100
 ON = f"{DEVICES} devices of `benchmarks/gpulet_device.py`, the paper's objectives"
 
 
@@ -81,15 +85,7 @@ def exhibits(seeds: Sequence[int]) -> list[Exhibit]:
         NotRedone("Table 5", "three request scenarios", "drawing", "Inputs, used in Figure 12."),
         figure_12(seeds),
         figure_13(seeds),
-        NotRedone(
-            "Figure 14",
-            "half an hour with two waves",
-            "data",
-            "The waves are not published. A replay of waves of our own, with plans in force 15 s after they are "
-            "made, missed 15 % with gpulet+int and 33 % with mosaic and the product's rules of when to plan (the "
-            "paper: 0.14 %). What of it is the waves' slope, the delay or the replay's front is not known yet, so "
-            "it is no result. The real appliance under a wave: `python -m benchmarks.bench_serving_run wave`.",
-        ),
+        figure_14(seeds),
         _figure_15(),
         _figure_16(),
     ]
@@ -119,7 +115,7 @@ def _figure_4() -> Exhibit:
             ("published here: SBP on whole devices", whole, count - whole),
             ("published here: SBP on halves", half, count - half),
             ("published here: gpulet", blind, count - blind),
-            ("ours: mosaic, with interference", _schedulable("mosaic"), count - _schedulable("mosaic")),
+            ("ours: mosaic, with interference", _mosaic(), count - _mosaic()),
         ),
         judged(half > whole, count - half <= 0.1 * (count - whole)),
         f"Halves make {half - whole} more scenarios schedulable and leave {count - half}. The paper's text has no "
@@ -128,18 +124,25 @@ def _figure_4() -> Exhibit:
 
 
 @cache
-def _missed_by_elastic() -> tuple[ServingProblem, ...]:
-    """The scenarios for which gpulet+int has no plan."""
+def _split_by_elastic() -> tuple[tuple[ServingProblem, ...], tuple[ServingProblem, ...]]:
+    """The scenarios for which gpulet+int has a plan, and those for which it has none."""
     elastic = serving_policy("elastic")
-    return tuple(p for p in scenarios() if not elastic.plan(p, device()).schedulable)
+    found = [(p, elastic.plan(p, device()).schedulable) for p in scenarios()]
+    return tuple(p for p, has in found if has), tuple(p for p, has in found if not has)
 
 
 @cache
-def _schedulable(name: str) -> int:
-    """Scenarios that elastic or the policy schedules. Mosaic asks elastic too; an exhaustive search that did not find
-    what elastic finds would not be one. So only what elastic misses is planned."""
-    left = _missed_by_elastic()
-    return len(scenarios()) - len(left) + _count(name, left, device())
+def _mosaic() -> int:
+    """Scenarios that mosaic schedules, counting all that elastic does: mosaic asks elastic, too (`_not_planned`)."""
+    planned, left = _split_by_elastic()
+    return len(planned) + _count("mosaic", left, device())
+
+
+@cache
+def _not_planned(name: str) -> int:
+    """The check of that: of `CHECKED` scenarios that elastic plans, those for which the policy has no plan."""
+    drawn = random.Random(0).sample(_split_by_elastic()[0], CHECKED)
+    return CHECKED - _count(name, drawn, device())
 
 
 def _measured() -> list[InterferencePair]:
@@ -178,7 +181,8 @@ def _figure_9(seeds: Sequence[int]) -> Exhibit:
     published = [_linear(pairs, seed) for seed in seeds]
     ours = [fit(pairs, seed).held_out for seed in seeds]
     never = fit(pairs).unmodelled
-    p90 = statistics.fmean(e[0] for e in published)
+    p90, none90 = (statistics.fmean(e[k] for e in published) for k in (0, 2))
+    better = sum(e[0] < e[2] for e in published)
     return Redone(
         "Figure 9",
         "error of predicted interference",
@@ -199,12 +203,18 @@ def _figure_9(seeds: Sequence[int]) -> Exhibit:
                 over_seeds([100 * e.p90 for e in ours], 2),
                 over_seeds([100 * e.p95 for e in ours], 2),
             ),
-            ("no model: always 1", round(100 * never.p90, 2), round(100 * never.p95, 2)),
+            (
+                "no model (always 1), on the same held-out 30 %",
+                over_seeds([e[2] for e in published], 2),
+                over_seeds([e[3] for e in published], 2),
+            ),
+            ("no model (always 1), on all", round(100 * never.p90, 2), round(100 * never.p95, 2)),
         ),
-        judged(p90 <= 10.26, about(p90, 10.26)),
-        "The errors are as small as the paper's, but here that says less: without any model they are hardly larger, "
-        "because cores disturb each other little. Ours is tested on pairs of models that the fit never saw, which is "
-        "harder.",
+        judged(better == len(seeds), about(p90, 10.26)),
+        f"The errors are as small as the paper's ({p90:.2f} % against 10.26), but the model hardly earns that: always "
+        f"predicting 1 errs by {none90:.2f} % on the same measurements, and the model is better than that for "
+        f"{better} of {len(seeds)} seeds, because cores disturb each other little. So it does not show that a linear "
+        "model predicts interference. Ours is tested on pairs of models that the fit never saw, which is harder.",
     )
 
 
@@ -212,28 +222,32 @@ def _used(by: Utilisation, share: float) -> tuple[float, float]:
     return by.l2 * share, by.dram * share
 
 
-def _linear(pairs: Sequence[InterferencePair], seed: int) -> tuple[float, float]:
-    """The paper's fit: errors in percent, which 90 and 95 % of a random 30 % do not exceed."""
+def _linear(pairs: Sequence[InterferencePair], seed: int) -> tuple[float, float, float, float]:
+    """Errors in percent that 90 and 95 % of a random 30 % do not exceed: of the paper's fit, then without a model."""
     x = np.array([(*_used(p.own, p.share), *_used(p.neighbour, p.neighbour_share), 1.0) for p in pairs])
     y = np.array([p.factor for p in pairs])
     order = np.random.default_rng(seed).permutation(len(pairs))
     cut = int(0.7 * len(pairs))
     coefficients, *_ = np.linalg.lstsq(x[order[:cut]], y[order[:cut]], rcond=None)
     held = order[cut:]
-    errors = 100 * np.abs(x[held] @ coefficients - y[held]) / y[held]
-    return float(np.quantile(errors, 0.9)), float(np.quantile(errors, 0.95))
+    fitted, never = (100 * np.abs(predicted - y[held]) / y[held] for predicted in (x[held] @ coefficients, 1.0))
+    p90, p95 = np.quantile(fitted, (0.9, 0.95))
+    none90, none95 = np.quantile(never, (0.9, 0.95))
+    return float(p90), float(p95), float(none90), float(none95)
 
 
 def _figure_15() -> Exhibit:
     every, table = scenarios(), device()
-    counts = {n: _count(n, every, table) for n in ("squishy", "guided-self-tuning")}
-    counts |= {n: _schedulable(n) for n in ("elastic", "ideal", "mosaic")}
-    less = counts["ideal"] - counts["elastic"]
+    counts = {n: _count(n, every, table) for n in ("squishy", "guided-self-tuning", "ideal")}
+    counts |= {"elastic": len(_split_by_elastic()[0]), "mosaic": _mosaic()}
+    less, unplanned = counts["ideal"] - counts["elastic"], _not_planned("mosaic")
     return Redone(
         "Figure 15",
         "schedulable scenarios against an ideal scheduler",
         "gpulet+int schedules 18 of 1,023 scenarios less than an ideal scheduler that tries all partitions (1.8 %).",
-        f"{ON}, interference on both sides, every plan judged by the whole table",
+        f"{ON}, interference on both sides, every plan judged by the whole table. Mosaic's row counts what "
+        "gpulet+int schedules as scheduled and plans the rest only, because mosaic asks gpulet+int, too; it was run "
+        f"on {CHECKED} of those, drawn with seed 0, as a check: {unplanned} had no plan. All others are run on all",
         ("", "schedulable of 1,023", "less than ideal"),
         (
             ("paper: gpulet+int", None, 18),
@@ -244,10 +258,11 @@ def _figure_15() -> Exhibit:
             ("published: ideal", counts["ideal"], 0),
             ("ours: mosaic", counts["mosaic"], counts["ideal"] - counts["mosaic"]),
         ),
-        judged(less >= 0, less <= 36),
+        judged(less >= 0, -36 <= less <= 36),
+        f"gpulet+int schedules {less} less than ideal, the paper 18; at most twice as many counts as close. "
         "The ideal scheduler tries every way to split the devices in two, with gpulet+int's own placement in each, "
-        "so it is not an optimum: mosaic, which also shares in three and more and searches placements, schedules "
-        "all.",
+        f"so it is not an optimum: mosaic, which also shares in three and more and searches placements, schedules "
+        f"{counts['mosaic']:,}.",
     )
 
 
