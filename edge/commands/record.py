@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, sleep: Callable[[float], None] = time.sleep, c
         if args.data is not None:
             trace = _of_folder(args)
         else:
-            trace = _of_appliance(_Asked(remote_of(args), sleep, clock or SystemClock()), args)
+            trace = _of_appliance(_RecordedAppliance(remote_of(args), sleep, clock or SystemClock()), args)
         if args.replace_names:
             trace = with_other_names(trace)
         args.out.write_text(json.dumps(trace.to_json()) + "\n", encoding="utf-8")
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, sleep: Callable[[float], None] = time.sleep, c
 
 @contextmanager
 def _writable(path: Path) -> Iterator[None]:
-    """The file can be written, which is found out before hours of recording. Nothing is left of a new file where the
+    """Check that the file can be written, before hours of recording. A new file is removed where the
     block fails."""
     new = not path.exists()
     try:
@@ -140,7 +140,7 @@ def _of_folder(args: argparse.Namespace) -> BoxTrace:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RecordedAppliance:
     """An appliance that is asked, with the time."""
 
     remote: Remote
@@ -161,7 +161,7 @@ class _Asked:
         raise AssertionError("unreachable")
 
 
-def _of_appliance(box: _Asked, args: argparse.Namespace) -> BoxTrace:
+def _of_appliance(box: _RecordedAppliance, args: argparse.Namespace) -> BoxTrace:
     table = None if args.table is None else DeviceTable.from_json(read_document(args.table))
     serving: ServingTrace | None = None
     reserved, tries, start = 0.0, 1, 0.0
@@ -184,7 +184,7 @@ def _of_appliance(box: _Asked, args: argparse.Namespace) -> BoxTrace:
     return BoxTrace("box", trace, serving, _sharing(box, start, tries), capacity)
 
 
-def _over(box: _Asked, first: int, most: int | None, tries: int) -> list[int]:
+def _over(box: _RecordedAppliance, first: int, most: int | None, tries: int) -> list[int]:
     """The numbers of the windows from `first` on that are over, ascending; the latest `most` of them (None: all)."""
     found: list[int] = []
     before = ""
@@ -197,7 +197,7 @@ def _over(box: _Asked, first: int, most: int | None, tries: int) -> list[int]:
     return sorted(found)[-most:] if most is not None else sorted(found)
 
 
-def _next_window(box: _Asked, minutes: float) -> int | None:
+def _next_window(box: _RecordedAppliance, minutes: float) -> int | None:
     """Wait until a window begins, and give its number; None, at once: no window is open. Raises InvalidValue where no
     window can be over within `minutes`."""
     newest = box.get("/windows?limit=1")
@@ -215,9 +215,11 @@ def _next_window(box: _Asked, minutes: float) -> int | None:
     raise Unavailable("no window begins: is the appliance running?")
 
 
-def _count(box: _Asked, args: argparse.Namespace, table: DeviceTable | None) -> tuple[ServingTrace | None, float]:
+def _count(
+    box: _RecordedAppliance, args: argparse.Namespace, table: DeviceTable | None
+) -> tuple[ServingTrace | None, float]:
     """Requests by interval, and the share that belongs to serving at the end; None: nothing is served. Goes on until
-    the last look is answered. Raises MagpieError where MOST_FAILED_LOOKS fail in a row."""
+    the last look is answered. Raises MagpieError where more than MOST_FAILED_LOOKS fail in a row."""
     recorder, count = ServingRecorder(args.interval), max(1, round(args.minutes * 60 / args.interval))
     try:
         document = box.get("/serving")
@@ -236,7 +238,7 @@ def _count(box: _Asked, args: argparse.Namespace, table: DeviceTable | None) -> 
         except NotFound:
             document = {"models": [], "share": {"reserved": 0.0}}
         except MagpieError:
-            if looks - done >= MOST_FAILED_LOOKS:
+            if looks - done > MOST_FAILED_LOOKS:
                 raise
             continue
         recorder.look(document, looks - done)
@@ -244,7 +246,7 @@ def _count(box: _Asked, args: argparse.Namespace, table: DeviceTable | None) -> 
     return recorder.trace(table), reserved
 
 
-def _sharing(box: _Asked, start: float, tries: int) -> SharingTrace | None:
+def _sharing(box: _RecordedAppliance, start: float, tries: int) -> SharingTrace | None:
     try:
         tenants, sharing, history = (box.get(p, tries) for p in ("/tenants", "/sharing", "/tenants/history"))
     except NotFound:

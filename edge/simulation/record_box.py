@@ -44,7 +44,7 @@ class ServingRecorder:
 
     def look(self, document: Mapping[str, Any], intervals: int = 1) -> None:
         """Take in the state of the served models at the end of an interval; of so many `intervals`, where looks failed:
-        what came since the last one is spread evenly over them."""
+        requests since the last one are spread evenly over them."""
         there = {m["name"]: m for m in document["models"] if m["kind"] == "model" and m["slo_ms"] is not None}
         totals = {n: (m["total"]["arrived"], sum(m["total"][k] for k in _MISSED)) for n, m in there.items()}
         before, self._totals = self._totals, totals
