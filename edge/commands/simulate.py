@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge.core.errors import InvalidValue
+from edge.core.errors import InvalidValue, StoreError
 from edge.core.shares import ideal_caps
 from edge.simulation.box_trace import BoxTrace, read_box
 from edge.simulation.record import trace_from_windows
@@ -24,6 +24,7 @@ from scheduler.policies import TAKE_FIXED, WINDOW_POLICIES, WindowPolicy, window
 
 if TYPE_CHECKING:
     from edge.simulation.compare import PolicyComparison
+    from edge.store.store import Store
 
 HELP = "replay a recorded box under other policies, and compare them"
 DEFAULT_INFLUENCE = 0.5
@@ -131,15 +132,30 @@ def _trace(args: argparse.Namespace) -> Trace:
     return trace_from_windows(args.data.name, recorded_windows(args.data, args.url, args.windows))
 
 
-def recorded_windows(data: Path, url: str | None, latest: int) -> list[dict[str, Any]]:
-    """The `latest` windows that an appliance keeps in the folder `data` (database `url`, or the SQLite file in it), the
-    newest first. Raises InvalidValue, StoreError."""
+def opened_store(data: Path, url: str | None) -> Store:
+    """The store of the folder `data` (database `url`, or the SQLite file in it), to be read. No database is made.
+    Raises InvalidValue, StoreError."""
     # SQLAlchemy takes a while to import, and a file does not need it.
+    from edge.store.database import Database, current
     from edge.store.store import Store, default_url
 
     if not data.is_dir():
         raise InvalidValue("--data", str(data), "an existing folder")
-    with Store(url or default_url(data), data, owner=False) as store:
+    database = Database(url or default_url(data))
+    try:
+        if current(database) is None:
+            raise StoreError(
+                f"{database.name}: there is no database here", "name it: an appliance may have it elsewhere"
+            )
+    finally:
+        database.close()
+    return Store(url or default_url(data), data, owner=False)
+
+
+def recorded_windows(data: Path, url: str | None, latest: int) -> list[dict[str, Any]]:
+    """The `latest` windows that an appliance keeps in the folder `data` (database `url`, or the SQLite file in it), the
+    newest first. Raises InvalidValue, StoreError."""
+    with opened_store(data, url) as store:
         return [store.window(w.id).to_json() for w in store.windows(latest)]
 
 

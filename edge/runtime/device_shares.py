@@ -7,6 +7,9 @@ from collections.abc import Callable
 from edge.core.shares import Partitioner
 from edge.settings import SiteSettings
 
+#: Cameras and their retraining have at least this share.
+LEAST_CAMERAS = 0.05
+
 
 class DeviceShares:
     """Shares are 0-1 of the device. `labelling` says whether the golden model runs, `golden` what it is given now."""
@@ -44,7 +47,7 @@ class DeviceShares:
         lent."""
         # Cameras are planned for before labelling begins: with all that they will cost.
         labels = 0.0 if self._labelling() else self._labels()
-        return round(max(0.05, self.shared_capacity() - labels - self.serving - self.lent), 6)
+        return round(max(LEAST_CAMERAS, self.shared_capacity() - labels - self.serving - self.lent), 6)
 
     def quantized(self, share: float) -> float:
         """The share that can be granted."""

@@ -19,6 +19,7 @@ from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
 from edge.core.shares import ideal_caps
 from edge.core.tenants import Tenant
+from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.tenants import TenantShares
 from edge.settings import ServingPlanning
@@ -31,9 +32,6 @@ from scheduler.follow import planner
 from scheduler.policies import DEFAULT_POLICY
 from scheduler.tenants.sharing import TenantNow
 from scheduler.window_planning import PlanFunction
-
-#: Cameras have at least this share (edge.runtime.device_shares).
-LEAST_CAMERAS = 0.05
 
 log = logging.getLogger(__name__)
 

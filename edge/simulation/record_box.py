@@ -42,8 +42,9 @@ class ServingRecorder:
         self._models: dict[str, _CountedModel] = {}
         self._intervals = 0
 
-    def look(self, document: Mapping[str, Any]) -> None:
-        """Take in the state of the served models at the end of an interval."""
+    def look(self, document: Mapping[str, Any], intervals: int = 1) -> None:
+        """Take in the state of the served models at the end of an interval; of so many `intervals`, where looks failed:
+        requests since the last one are spread evenly over them."""
         there = {m["name"]: m for m in document["models"] if m["kind"] == "model" and m["slo_ms"] is not None}
         totals = {n: (m["total"]["arrived"], sum(m["total"][k] for k in _MISSED)) for n, m in there.items()}
         before, self._totals = self._totals, totals
@@ -52,19 +53,20 @@ class ServingRecorder:
             known.slo_ms, known.priority = float(m["slo_ms"]), int(m["priority"])
         if before is None:
             return
-        self._intervals += 1
+        self._intervals += intervals
         for name, known in self._models.items():
             now, last = totals.get(name, (0, 0)), before.get(name, (0, 0))
             anew = now[0] < last[0] or now[1] < last[1]
             arrived, missed = now if anew else (now[0] - last[0], now[1] - last[1])
-            known.arrived.append(arrived)
-            known.missed.append(missed)
+            known.arrived += _spread(arrived, intervals)
+            known.missed += _spread(missed, intervals)
             took = there[name]["latency_ms"] if name in there and arrived else ()
-            known.p50_ms.append(float(took[0]) if took else math.nan)
-            known.p99_ms.append(float(took[-1]) if took else math.nan)
+            unknown = [math.nan] * (intervals - 1)
+            known.p50_ms += [*unknown, float(took[0]) if took else math.nan]
+            known.p99_ms += [*unknown, float(took[-1]) if took else math.nan]
 
     def trace(self, table: DeviceTable | None) -> ServingTrace | None:
-        """The requests so far; None: nothing was served, or no interval is over."""
+        """The requests so far, with the numbers of `table`; None: nothing was served, or no interval is over."""
         if not self._models or not self._intervals:
             return None
         models = tuple(
@@ -73,7 +75,14 @@ class ServingRecorder:
             )
             for name, m in sorted(self._models.items())
         )
-        return ServingTrace(self._interval_s, models, table)
+        # A table's details and name tell the machine that it was measured on.
+        plain = None if table is None else replace(table, name="device", details={})
+        return ServingTrace(self._interval_s, models, plain)
+
+
+def _spread(total: int, parts: int) -> list[int]:
+    """Whole numbers with the sum `total`, as equal as they can be."""
+    return [total * (n + 1) // parts - total * n // parts for n in range(parts)]
 
 
 def _blank(document: Mapping[str, Any], intervals: int) -> _CountedModel:

@@ -30,6 +30,7 @@ class ServedRecord:
     def __post_init__(self) -> None:
         at = f"serving.models[{self.name}]"
         checks.positive(f"{at}.slo_ms", self.slo_ms)
+        checks.not_empty(f"{at}.arrived", self.arrived)
         for name in ("arrived", "missed"):
             for n, count in enumerate(getattr(self, name)):
                 checks.in_range(f"{at}.{name}[{n}]", count, 0, 1e9)
@@ -100,6 +101,8 @@ class ServingTrace:
 
 def _record(value: Mapping[str, Any], at: str) -> ServedRecord:
     checks.known_keys(f"{at}.", value, {"name", "slo_ms", "priority", "arrived", "missed", "p50_ms", "p99_ms"})
+
+    required(value, "arrived", at)
 
     def numbers(key: str) -> list[float]:
         out = []

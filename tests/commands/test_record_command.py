@@ -15,7 +15,9 @@ from recorded_run_kit import keep_a_run
 
 from edge.cli import main
 from edge.commands import record
-from edge.core.errors import InvalidValue
+from edge.core.clock import ManualClock
+from edge.core.errors import InvalidValue, MagpieError, StoreError
+from edge.core.serving import DeviceTable
 from edge.simulation.box_trace import read_box
 
 SECRET = "rtsp://admin:secret@10.0.0.7/stream"
@@ -29,25 +31,38 @@ TENANT = {
 class _Box(QuietHandler):
     details: list[dict[str, Any]] = []  # noqa: RUF012
     asked = 0
+    ends = 3  # looks at windows after which the newest one is over
+    page = 500  # windows in an answer, at most
+    failing: range = range(0)  # of the looks at served models
     tenants = True
 
     def do_GET(self) -> None:
-        path = self.path.removeprefix("/api/v1").partition("?")[0]
-        found = self._answer(path)
+        path, _, query = self.path.removeprefix("/api/v1").partition("?")
+        if path == "/serving":
+            _Box.serving += 1
+            if _Box.serving in self.failing:
+                self.send_response(503)
+                self.end_headers()
+                return
+        found = self._answer(path, {k: int(v) for k, _, v in (p.partition("=") for p in query.split("&")) if k})
         self.send_response(200 if found is not None else 404)
         self.end_headers()
         self.wfile.write(json.dumps(found if found is not None else {"error": {"message": "no"}}).encode())
 
-    def _answer(self, path: str) -> Any:
+    serving = -1
+
+    def _answer(self, path: str, query: dict[str, int]) -> Any:
         if path == "/windows":
             _Box.asked += 1
             shown = self.details if _Box.asked > 2 else self.details[1:]  # a window begins at the third look
-            return [d["window"] | {"open": d is shown[0] and _Box.asked <= 4} for d in shown]
+            below = query.get("before", 1 << 30)
+            rows = [d["window"] | {"open": d is shown[0] and _Box.asked <= self.ends} for d in shown]
+            return [w for w in rows if w["id"] < below][: min(query["limit"], self.page)]
         if path.startswith("/windows/"):
-            return next(d for d in self.details if d["window"]["id"] == int(path.rsplit("/", 1)[1]))
+            detail = next(d for d in self.details if d["window"]["id"] == int(path.rsplit("/", 1)[1]))
+            return detail | {"window": detail["window"] | {"open": False}}
         if path == "/serving":
-            n = _Box.serving = getattr(_Box, "serving", -1) + 1
-            arrived = [0, 7, 19, 4][min(n, 3)]  # the front began anew before the last
+            arrived = [0, 7, 19, 4][min(_Box.serving, 3)]  # the front began anew before the last
             total = {"arrived": arrived, "late": arrived // 4, "dropped": 0, "rejected": 0, "failed": 0}
             model = {"name": "plates", "kind": "model", "slo_ms": 50.0, "priority": 0, "total": total}
             model |= {"latency_ms": [3.0, 4.0, 9.0]}
@@ -66,7 +81,7 @@ class _Box(QuietHandler):
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     _Box.details, _Box.asked, _Box.serving = keep_a_run(tmp_path / "data"), 0, -1
-    _Box.details[0]["window"]["open"] = True
+    _Box.ends, _Box.page, _Box.failing, _Box.tenants = 3, 500, range(0), True
     with answering(_Box) as address:
         yield address
 
@@ -76,12 +91,18 @@ def run(*words: str) -> list[float]:
     parser = argparse.ArgumentParser()
     record.add_arguments(parser)
     naps: list[float] = []
-    assert record.run(parser.parse_args(words), naps.append) == 0
+    clock = ManualClock()
+
+    def sleep(seconds: float) -> None:
+        naps.append(round(seconds, 6))
+        clock.advance(seconds)
+
+    assert record.run(parser.parse_args(words), sleep, clock) == 0
     return naps
 
 
 def test_the_windows_of_a_box_are_recorded(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _Box.asked = 9
+    _Box.asked, _Box.ends, _Box.page = 9, 99, 1
     out = tmp_path / "box.json"
     assert run("--url", url, "--out", str(out)) == []
     trace = read_box(out)
@@ -91,7 +112,7 @@ def test_the_windows_of_a_box_are_recorded(url: str, tmp_path: Path, capsys: pyt
     assert trace.sharing is not None
     assert (trace.sharing.rules.policy, trace.sharing.rules.interval_s) == ("sw", 20.0)
     assert [r.at_s for r in trace.sharing.rows] == [150.0], "rows of before the first window are left out"
-    assert "2 windows of 1 cameras; 1 tenants" in capsys.readouterr().out
+    assert "2 windows of 1 camera; 1 tenant\n" in capsys.readouterr().out
     text = out.read_text()
     assert "Acme Ltd" not in text
     assert "secret" not in text
@@ -99,9 +120,11 @@ def test_the_windows_of_a_box_are_recorded(url: str, tmp_path: Path, capsys: pyt
 
 def test_requests_are_counted_from_the_next_window_on(url: str, tmp_path: Path) -> None:
     out = tmp_path / "box.json"
-    naps = run("--url", url, "--out", str(out), "--minutes", "0.5", "--interval", "10", "--replace-names")
-    assert naps == [1.0, 1.0, 10.0, 10.0, 10.0]
+    naps = run("--url", url, "--out", str(out), "--minutes", "2", "--interval", "40", "--replace-names")
+    assert naps == [1.0, 1.0, 40.0, 40.0, 40.0]
     trace = read_box(out)
+    assert trace.windows is not None
+    assert trace.windows.windows == 1, "the one that began with the counting"
     assert trace.serving is not None
     (model,) = trace.serving.models
     assert (model.name, model.arrived, model.missed) == ("model-1", (7, 12, 4), (1, 3, 1))
@@ -114,10 +137,57 @@ def test_requests_are_counted_from_the_next_window_on(url: str, tmp_path: Path) 
     assert not any(name in text for name in ("gate", "plates", "acme", "secret"))
 
 
+COUNTED = ("--minutes", "2", "--interval", "40")
+
+
+def test_looks_that_fail_are_borne(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _Box.failing, out = range(2, 4), tmp_path / "box.json"
+    naps = run("--url", url, "--out", str(out), *COUNTED)
+    assert naps == [1.0, 1.0, 40.0, 40.0, 40.0, 40.0], "until a look is answered"
+    serving = read_box(out).serving
+    assert serving is not None
+    assert serving.models[0].arrived == (7, 1, 1, 2), "4 since the restart, spread over three intervals"
+    monkeypatch.setattr(record, "MOST_FAILED_LOOKS", 2)
+    _Box.asked, _Box.serving, again = 0, -1, tmp_path / "again.json"
+    _Box.failing = range(2, 99)
+    with pytest.raises(MagpieError, match="503"):
+        run("--url", url, "--out", str(again), *COUNTED)
+    assert not again.exists()
+
+
+def test_without_windows_time_begins_with_the_first_look(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _Box.ends, out = 0, tmp_path / "box.json"
+    run("--url", url, "--out", str(out), *COUNTED)
+    trace = read_box(out)
+    assert trace.windows is None, "those that were over before have nothing to do with these requests"
+    assert trace.sharing is not None
+    assert [r.at_s for r in trace.sharing.rows] == [150.0]
+    assert "no windows; 23 requests to 1 model in 120 s; no device table" in capsys.readouterr().out
+
+
+def test_the_machine_that_a_table_was_measured_on_is_not_told(url: str, tmp_path: Path) -> None:
+    table, out = tmp_path / "table.json", tmp_path / "box.json"
+    rows = {"plates": {"100": [2.0, 3.0]}}
+    given = DeviceTable.from_json({"format": "gpulet-device/1", "name": "hall-7", "latency_ms": rows}).to_json()
+    table.write_text(json.dumps(given | {"machine": "kernel 6.1 of hall-7", "notes": ["of Ann"]}))
+    run("--url", url, "--out", str(out), "--table", str(table), *COUNTED)
+    serving = read_box(out).serving
+    assert serving is not None
+    assert serving.table is not None
+    assert serving.table.latency_ms == {"plates": {100: (2.0, 3.0)}}
+    assert not any(word in out.read_text() for word in ("hall-7", "machine", "Ann"))
+
+
 def test_a_folder_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep_a_run(tmp_path / "data")
     out = tmp_path / "box.json"
-    assert main(["record", "--data", str(tmp_path / "data"), "--out", str(out)]) == 0
+    data = tmp_path / "data"
+    elsewhere = (data / "magpie.db").rename(tmp_path / "other.db")
+    words = ["record", "--data", str(data), "--database", f"sqlite:///{elsewhere}", "--out", str(out)]
+    assert main(words) == 0
+    assert not (data / "magpie.db").exists()
     trace = read_box(out)
     assert trace.windows is not None
     assert trace.windows.windows == 2
@@ -139,6 +209,20 @@ def test_what_cannot_be_recorded_is_said(url: str, tmp_path: Path) -> None:
             run("--url", url, "--out", str(tmp_path / "x"), *words)
     with pytest.raises(InvalidValue, match="--out"):
         run("--url", url, "--out", str(tmp_path))
+    out = ("--url", url, "--out", str(tmp_path / "x"))
+    with pytest.raises(InvalidValue, match=r"--minutes.*length of a window"):
+        run(*out, "--minutes", "1")
+    _Box.asked, _Box.ends = 0, 99
+    with pytest.raises(InvalidValue, match=r"--minutes.*is over in it"):
+        run(*out, *COUNTED)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(StoreError, match="no database"):
+        run("--data", str(empty), "--out", str(tmp_path / "x"))
+    assert list(empty.iterdir()) == [], "nothing is made in a folder that is read"
+    with pytest.raises(InvalidValue, match="--database"):
+        run(*out, "--database", "sqlite:///x.db")
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_model_that_comes_later_had_no_requests_before(tmp_path: Path) -> None:

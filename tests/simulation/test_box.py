@@ -120,6 +120,8 @@ def test_a_whole_box_is_read_as_it_was_written() -> None:
         (lambda v: v["serving"].update(interval_s=0), "serving.interval_s"),
         (lambda v: v["serving"]["models"][0]["arrived"].append(1), "equally many"),
         (lambda v: v["serving"]["models"][0].update(arrived=[1.5]), "whole numbers"),
+        (lambda v: v["serving"]["models"][0].pop("arrived"), r"serving\.models\[0\]\.arrived"),
+        (lambda v: [m.update(arrived=[], missed=[]) for m in v["serving"]["models"]], r"\.arrived"),
         (lambda v: v["serving"]["models"][1].update(name="model-1"), "serving.models"),
         (lambda v: v["sharing"]["rules"].update(interval_s=1), "sharing.interval_s"),
         (lambda v: v["sharing"]["tenants"][0].update(weight=1), "weight"),
