@@ -1,7 +1,7 @@
 """The forecast of a change: recorded windows, replayed as they were and as they would be with it.
 
-A camera's forecast is what was measured of it, moved by the difference of both replays in the same window: so what the
-simulator gets wrong in both does not count. Takes seconds per window; `forecast` is a pure function.
+A camera's forecast is what was measured of it, moved by the difference of both replays in the same window. The
+simulator's errors that both replays share cancel out. Takes seconds per window; `forecast` is a pure function.
 """
 
 from __future__ import annotations
@@ -125,9 +125,11 @@ class _World:
 
 @dataclass(frozen=True)
 class _Changed:
-    """The boxes with the change, the box of each camera, and what models do then."""
+    """The boxes with the change that have cameras, the share for cameras of this one, the box of each camera, and what
+    models do then."""
 
     worlds: Mapping[int, _World]
+    share: float
     placed: Mapping[str, int]
     served: ServedEffect
     notes: list[CapacityNote] = field(default_factory=list)
@@ -173,7 +175,7 @@ class _Box:
             }
             notes.append(CapacityNote("past", numbers=about))
         return CapacityForecast(
-            change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.worlds[1].share,
+            change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.share,
             tuple(cameras), served.models, tuple(notes),
         )  # fmt: skip
 
@@ -191,39 +193,39 @@ class _Box:
         return name
 
     def _play(self, trace: Trace) -> SimulationResult:
-        return simulate(trace, self.policy, planner(trace.caps or ideal_caps()))
+        return simulate(trace, self.policy, planner(trace.caps or ideal_caps()), corrected=True)
 
     # -- the box with the change
 
     def _changed(self, like: str | None, new: str | None) -> _Changed:
         change, trace = self.question.change, self.trace
         here = {c.id for c in trace.cameras}
+        serving = self._served(0.0, here, None).share_now
         placed = dict.fromkeys(here, 1)
         if change.kind == "box":
-            held = 0.0 if self.question.served is None else self._served(0.0, here, None).share_now
-            placed = over_boxes({c.id: traces.load_of(c, trace.window_s) for c in trace.cameras}, held)
+            placed = over_boxes({c.id: traces.load_of(c, trace.window_s) for c in trace.cameras}, serving)
         here = {c for c, n in placed.items() if n == 1}
         away = placed.keys() - here
         effect = self._learning(len(here) + (new is not None))
         factor = change.factor if change.kind == "device" else 1.0
         # Control and evaluation are parts of the device, as settings have them; labelling takes what it needs.
-        more = factor * (trace.num_gpus + self.golden) - self.golden * effect.golden - trace.num_gpus
+        labelling = self.golden * effect.golden if here else 0.0
+        more = factor * (trace.num_gpus + self.golden + serving) - labelling - trace.num_gpus - serving
         served = self._served(more, here, like)
         notes: list[CapacityNote] = []
-        share = trace.num_gpus + more + served.share_now - served.share_then
-        if share < LEAST_SHARE:
-            notes.append(CapacityNote("no_room", numbers={"left": max(0.0, share)}))
-            share = LEAST_SHARE
-        worlds = {
-            1: _World(
-                self._world(traces.of_cameras(trace, here), like, new, effect, share), share, change.kind == "window"
-            )
-        }
+        worlds: dict[int, _World] = {}
+        share = max(0.0, trace.num_gpus + more + served.share_now - served.share_then)
+        if here:
+            if share < LEAST_SHARE:
+                notes.append(CapacityNote("no_room", numbers={"left": share}))
+                share = LEAST_SHARE
+            one = self._world(traces.of_cameras(trace, here), like, new, effect, share)
+            worlds[1] = _World(one, share, change.kind == "window")
         if away:
             other = self._learning(len(away))
             share_2 = trace.num_gpus + served.share_now + self.golden * (1.0 - other.golden)
             worlds[2] = _World(self._world(traces.of_cameras(trace, away), None, None, other, share_2), share_2)
-        return _Changed(worlds, placed, served, notes)
+        return _Changed(worlds, share, placed, served, notes)
 
     def _learning(self, cameras: int) -> LearningEffect:
         return learning_effect(self.question.budget, self.question.change, len(self.trace.cameras), cameras)
