@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from edge.appliance.answers.capacity import (
@@ -17,7 +17,7 @@ from edge.appliance.answers.capacity import (
     ForecastAnswer,
     ReckonedNow,
 )
-from edge.appliance.answers.read import by_name
+from edge.appliance.answers.read import by_name, read
 from edge.core import checks
 from edge.core.capacity import (
     LEAST_WINDOWS,
@@ -240,10 +240,10 @@ def forecast_answer(kept: KeptForecast) -> ForecastAnswer:
     """For REST."""
     f = kept.forecast
     notes = tuple(CapacityNoteAnswer(code=n.code, camera=n.camera, model=n.model, message=n.words) for n in f.notes)
-    return by_name(
-        ForecastAnswer, f, id=kept.id, at_utc_s=kept.at_utc_s, asked_by=kept.asked_by, change=change_answer(f.change),
-        notes=notes, outcome=None if kept.outcome is None else _came(kept.outcome),
-    )  # fmt: skip
+    about = {name: value for name, value in asdict(f).items() if name not in ("last", "unwidened")}
+    about |= {"id": kept.id, "at_utc_s": kept.at_utc_s, "asked_by": kept.asked_by, "change": change_answer(f.change)}
+    about |= {"notes": notes, "outcome": None if kept.outcome is None else _came(kept.outcome)}
+    return read(ForecastAnswer, about)
 
 
 def _came(found: CapacityOutcome) -> CapacityOutcomeAnswer:

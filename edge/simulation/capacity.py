@@ -31,7 +31,7 @@ from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import Trace
 from scheduler.capacity.boxes import over_boxes
-from scheduler.capacity.compared import steady
+from scheduler.capacity.compared import calmed, steady
 from scheduler.capacity.intervals import HORIZON, estimate, interval, past_errors, widened
 from scheduler.capacity.learning import LearningEffect, learning_effect
 from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
@@ -74,7 +74,7 @@ def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
     window = detail["window"]
     basis = detail["plans"][-1].get("basis")
     share = _share(detail) * (1.0 if basis is None else float(basis["caps"]["units"]))
-    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates)
+    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates, str(window.get("policy", "")))
 
 
 def _share(detail: Mapping[str, Any]) -> float:
@@ -86,14 +86,19 @@ def _top_rate(profile: InferenceProfile) -> float | None:
     return max((p.config.frame_rate for p in profile.points), default=None)
 
 
+def usable(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
+    """Those that a forecast is made from: the newest in a row of the box as it is now (`steady`), with a measured
+    accuracy."""
+    return tuple(w for w in steady(windows) if any(v is not None for v in w.realised.values()))
+
+
 def enough(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
-    """Those that a forecast is made from: the newest in a row with the same cameras and length, and a measured
-    accuracy. Raises Conflict where they are too few."""
-    kept = tuple(w for w in steady(windows) if any(v is not None for v in w.realised.values()))
+    """The usable ones. Raises Conflict where they are too few."""
+    kept = usable(windows)
     if len(kept) < LEAST_WINDOWS:
         raise Conflict(
-            f"a forecast needs {LEAST_WINDOWS} closed and measured windows in a row with the same cameras and the same "
-            f"length; there are {len(kept)}",
+            f"a forecast needs {LEAST_WINDOWS} closed and measured windows in a row with the same cameras, length, "
+            f"policy and share; there are {len(kept)}",
             "wait until they are over",
         )
     return kept
@@ -158,6 +163,7 @@ class _Box:
         cameras = [replace(c, then=self._reaching(c, base, changed)) for c in cameras]
         if new is not None and like is not None:
             cameras.append(self._new(new, like, base, means, cameras))
+        unwidened = {c.camera: c.then for c in cameras}
         cameras = [replace(c, then=widened(c.then, past)) for c in cameras]
         change, served = self.question.change, changed.served
         stand_ins = sum(sum(run.estimates.values()) for run in (base_run, *runs.values()))
@@ -176,7 +182,7 @@ class _Box:
             notes.append(CapacityNote("past", numbers=about))
         return CapacityForecast(
             change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.share,
-            tuple(cameras), served.models, tuple(notes),
+            tuple(cameras), served.models, tuple(notes), calmed(self.windows)[-1], unwidened,
         )  # fmt: skip
 
     def like(self) -> str:
