@@ -256,7 +256,10 @@ def change_answer(change: BoxChange) -> CapacityChangeAnswer:
 def forecast_answer(kept: KeptForecast) -> ForecastAnswer:
     """For REST."""
     f = kept.forecast
-    notes = tuple(CapacityNoteAnswer(code=n.code, camera=n.camera, model=n.model, message=n.words) for n in f.notes)
+    notes = tuple(
+        CapacityNoteAnswer(code=n.code, camera=n.camera, model=n.model, message=n.words, of_all=n.of_all)
+        for n in f.notes
+    )
     about = {name: value for name, value in asdict(f).items() if name not in ("last", "unwidened")}
     about |= {"id": kept.id, "at_utc_s": kept.at_utc_s, "asked_by": kept.asked_by, "change": change_answer(f.change)}
     about |= {"notes": notes, "outcome": None if kept.outcome is None else _came(kept.outcome)}
