@@ -320,7 +320,9 @@ class Appliance:
     def _capacity(self, served: ServedModels) -> CapacityForecasts:
         """Forecasts; one that is being made ends with the appliance."""
         shares, days = self.runtime.shares, self.site.retention.days
-        capacity = CapacityForecasts(self.store, self.clock, served.planned_now, lambda: shares.golden, days)
+        capacity = CapacityForecasts(
+            self.store, self.clock, served.planned_now, lambda: shares.golden, days, self._memory_limit()
+        )
         self._parts.callback(capacity.close)
         return capacity
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from edge.appliance.answers.capacity import (
@@ -17,12 +18,11 @@ from edge.appliance.answers.capacity import (
     ForecastAnswer,
     ReckonedNow,
 )
-from edge.appliance.answers.read import by_name
+from edge.appliance.answers.read import by_name, read
 from edge.core import checks
 from edge.core.capacity import (
     LEAST_WINDOWS,
     BoxChange,
-    BoxWindow,
     CapacityForecast,
     CapacityOutcome,
     KeptForecast,
@@ -32,10 +32,9 @@ from edge.core.errors import Conflict, MagpieError
 from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem
 from edge.core.shares import LaunchSpec
 from edge.runtime.process import Beat, Channel, WorkerError, WorkerProcess
-from edge.simulation.capacity import CapacityQuestion, box_windows, enough, forecast
+from edge.simulation.capacity import CapacityQuestion, box_windows, enough, forecast, usable
 from edge.store.store import Store
-from edge.store.values import WindowRecord
-from scheduler.capacity.compared import outcome, steady
+from scheduler.capacity.compared import outcome
 from scheduler.capacity.serving import ServedBox
 
 log = logging.getLogger(__name__)
@@ -48,6 +47,8 @@ _TOLD: Final = 50
 _DAY_S: Final = 86_400.0
 #: It gives way to cameras and models.
 _NICE: Final = 15
+#: A forecast that takes longer is ended and has failed.
+LIMIT_S: Final = 1800.0
 
 
 def reckon(channel: Channel, question: CapacityQuestion) -> None:
@@ -61,11 +62,13 @@ class _Working:
     since_utc_s: float
     by: str
     process: WorkerProcess | None = None
+    timer: asyncio.TimerHandle | None = None
 
 
 class CapacityForecasts:
     """Implements `CapacityService`: one forecast at a time. `served()` is what is served now (None: nothing),
-    `golden()` the golden model's share; `retention_days` forecasts are kept."""
+    `golden()` the golden model's share; `retention_days` forecasts are kept. Its process has at most
+    `memory_limit_bytes` (None: no limit) and `limit_s`."""
 
     def __init__(
         self,
@@ -74,16 +77,22 @@ class CapacityForecasts:
         served: Callable[[], ServedBox | None],
         golden: Callable[[], float],
         retention_days: float,
+        memory_limit_bytes: int | None = None,
+        limit_s: float = LIMIT_S,
     ) -> None:
         self._store, self._clock, self._served, self._golden = store, clock, served, golden
-        self._days = retention_days
+        self._days, self._memory_bytes, self._limit_s = retention_days, memory_limit_bytes, limit_s
+        self._closed = False
         self._working: _Working | None = None
         self._failed: tuple[BoxChange, str] | None = None
         self._keeping: set[asyncio.Task[None]] = set()
-        self._settled_at = -1
+        #: Closed windows, and how many accuracies of them were measured, when forecasts were last compared.
+        self._settled_at: tuple[int, int] | None = None
+        self._usable = 0
 
     def close(self) -> None:
-        """End a forecast that is being made."""
+        """End a forecast that is being made; no other is begun."""
+        self._closed = True
         if self._working is not None and self._working.process is not None:
             self._working.process.kill()
 
@@ -114,6 +123,8 @@ class CapacityForecasts:
             question = await asyncio.to_thread(
                 self._question, change, windows, self._served(), self._golden(), self._measured_ms()
             )
+            if self._closed:
+                raise Conflict("the appliance is ending", "ask when it runs again")
             self._failed = None
             self._start(working, question)
         except BaseException:
@@ -149,12 +160,15 @@ class CapacityForecasts:
         return CapacityQuestion(change, details, last_budget(self._store), golden, served, past)
 
     def _look(self, measured: Mapping[str, float]) -> tuple[tuple[KeptForecast, ...], int]:
-        records = self._store.windows(MOST_LOOKED)
-        newest = max((r.id for r in records if not r.open), default=-1)
-        if newest != self._settled_at:
+        closed = [r for r in self._store.windows(WINDOWS + 1) if not r.open]
+        # Accuracies come some time after a window is closed.
+        known = sum(c.realised is not None for r in closed for c in r.cameras)
+        seen = (max((r.id for r in closed), default=-1), known)
+        if seen != self._settled_at:
             self._settle(measured)
-            self._settled_at = newest
-        return self._store.forecasts(), counted(records)
+            self._usable = len(usable(box_windows(_details(self._store, WINDOWS))))
+            self._settled_at = seen
+        return self._store.forecasts(), self._usable
 
     def _settle(self, measured: Mapping[str, float]) -> None:
         """Compare each forecast, whose change was made, with what came."""
@@ -176,14 +190,27 @@ class CapacityForecasts:
 
         def ended(code: int | None) -> None:  # called from the process's reader thread
             message = said[-1] if said else WorkerError("worker_failed", f"its process ended ({code})")
-            loop.call_soon_threadsafe(self._over, working, message)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
+                loop.call_soon_threadsafe(self._over, working, message)
 
-        working.process = WorkerProcess(
+        def started(reason: str | None) -> None:
+            if reason is not None:
+                said.append(WorkerError("worker_failed", f"its process {reason}"))
+
+        def late() -> None:
+            said.append(WorkerError("worker_failed", f"it took longer than {self._limit_s / 60:g} minutes"))
+            process.kill()
+
+        process = working.process = WorkerProcess(
             "capacity", reckon, question, LaunchSpec(nice=_NICE),
             lambda message: None if isinstance(message, Beat) else said.append(message), ended, killable=True,
+            memory_limit_bytes=self._memory_bytes, on_started=started,
         )  # fmt: skip
+        working.timer = loop.call_later(self._limit_s, late)
 
     def _over(self, working: _Working, message: CapacityForecast | WorkerError) -> None:
+        if working.timer is not None:
+            working.timer.cancel()
         if isinstance(message, WorkerError):
             self._working, self._failed = None, (working.change, message.message)
             return
@@ -215,16 +242,6 @@ def last_budget(store: Store) -> BudgetProblem | None:
         return None
 
 
-def counted(records: Sequence[WindowRecord]) -> int:
-    """Windows, the newest first, that a forecast could be made from now."""
-    closed = [r for r in records if not r.open and r.outcome == "completed"]
-    windows = [
-        BoxWindow(r.id, r.length_s, 1.0, {c.camera: None if c.realised is None else 0.0 for c in r.cameras})
-        for r in reversed(closed)
-    ]
-    return sum(any(v is not None for v in w.realised.values()) for w in steady(windows))
-
-
 def _details(store: Store, limit: int, since: int = 0) -> tuple[dict[str, Any], ...]:
     """Documents of the newest closed windows from number `since` on."""
     found = [r.id for r in store.windows(limit + 1) if not r.open and r.id >= since]
@@ -239,11 +256,14 @@ def change_answer(change: BoxChange) -> CapacityChangeAnswer:
 def forecast_answer(kept: KeptForecast) -> ForecastAnswer:
     """For REST."""
     f = kept.forecast
-    notes = tuple(CapacityNoteAnswer(code=n.code, camera=n.camera, model=n.model, message=n.words) for n in f.notes)
-    return by_name(
-        ForecastAnswer, f, id=kept.id, at_utc_s=kept.at_utc_s, asked_by=kept.asked_by, change=change_answer(f.change),
-        notes=notes, outcome=None if kept.outcome is None else _came(kept.outcome),
-    )  # fmt: skip
+    notes = tuple(
+        CapacityNoteAnswer(code=n.code, camera=n.camera, model=n.model, message=n.words, of_all=n.of_all)
+        for n in f.notes
+    )
+    about = {name: value for name, value in asdict(f).items() if name not in ("last", "unwidened")}
+    about |= {"id": kept.id, "at_utc_s": kept.at_utc_s, "asked_by": kept.asked_by, "change": change_answer(f.change)}
+    about |= {"notes": notes, "outcome": None if kept.outcome is None else _came(kept.outcome)}
+    return read(ForecastAnswer, about)
 
 
 def _came(found: CapacityOutcome) -> CapacityOutcomeAnswer:

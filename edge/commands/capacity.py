@@ -115,7 +115,9 @@ def in_words(made: Mapping[str, Any]) -> str:
             f"  model {m['model']}: latency {now} -> {then}, objective {m['slo_ms']:g} ms, served "
             f"{100 * m['now_part']:.0f} % -> {100 * m['then_part']:.0f} % of its rate"
         )
-    lines += [f"  note: {n['message']}" for n in made["notes"]]
+    for n in made["notes"]:
+        more = "" if n["of_all"] is None else f". {n['of_all']}"
+        lines.append(f"  note: {n['message']}{more}")
     return "\n".join(lines) + "\n"
 
 

@@ -73,13 +73,15 @@ class BoxChange:
 class BoxWindow:
     """A closed window of the box, with the share and the accuracy of its cameras. `share`: cores or SMs for cameras and
     their retraining (devices, where it is not known what a device has);
-    `realised` accuracy by camera (None: not measured); `rates`: the highest measured answers per second."""
+    `realised` accuracy by camera (None: not measured); `rates`: the highest measured answers per second; `policy`: the
+    policy that planned it ("": not known)."""
 
     number: int
     length_s: float
     share: float
     realised: Mapping[str, float | None]
     rates: Mapping[str, float] = field(default_factory=dict)
+    policy: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class ModelForecast:
 @dataclass(frozen=True)
 class CapacityForecast:
     """The answer, from `windows` windows of which `last_window` is the newest. `share_now` and `share_then` are the
-    devices of this box's cameras and their retraining."""
+    devices of this box's cameras and their retraining. Kept for the comparison with what came: `last`, the newest
+    window (None: of an earlier version), and `unwidened`, the intervals by camera before past errors widened them."""
 
     change: BoxChange
     windows: int
@@ -119,6 +122,8 @@ class CapacityForecast:
     cameras: tuple[CameraForecast, ...]
     models: tuple[ModelForecast, ...] = ()
     notes: tuple[CapacityNote, ...] = ()
+    last: BoxWindow | None = None
+    unwidened: Mapping[str, Estimate] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept."""
@@ -133,14 +138,19 @@ class CapacityForecast:
             for m in value["models"]
         )
         notes = tuple(CapacityNote(**n) for n in value["notes"])
-        parts = {"change": BoxChange(**value["change"]), "cameras": cameras, "models": models, "notes": notes}
+        last = value.get("last")
+        parts = {
+            "change": BoxChange(**value["change"]), "cameras": cameras, "models": models, "notes": notes,
+            "last": None if last is None else BoxWindow(**last),
+            "unwidened": {c: Estimate(**e) for c, e in value.get("unwidened", {}).items()},
+        }  # fmt: skip
         return CapacityForecast(**{**value, **parts})
 
 
 @dataclass(frozen=True)
 class CameraOutcome:
-    """A forecast accuracy beside the mean that came; `held`: inside the interval. `outside`: how far outside, 0 where
-    it held."""
+    """A forecast accuracy beside the mean that came; `held`: inside the interval. `outside`: how far outside
+    the interval as it was before past errors widened it, 0 inside."""
 
     camera: str
     forecast: float

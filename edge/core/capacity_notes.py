@@ -28,14 +28,18 @@ _WORDS: Final[Mapping[str, str]] = {
     "left_out": "{camera} is left out: its frozen student was not measured in these windows",
     "second_box": "The second box is taken to be like this one and to serve no models; served models stay here",
     "device": "More or less of the same device is meant: one retraining gets no faster than on the whole device today",
-    "budget_unknown": "What labels cost was not learned yet: number and cost of labels are taken as they are",
+    "budget_unknown": "The cost of labels was not learned yet: number and cost of labels are taken as they are",
     "no_room": "Labelling, control and served models would leave {left:.2f} of the device to cameras: the least that "
     "is planned with stands in",
     "no_latencies": "{model}: no latencies are known",
     "stand_ins": "The simulator replaced {count:.0f} values that were not measured by estimates (docs/capacity.md)",
-    "past": "{answers:.0f} such answers were compared with what came: {error:.1f} points of error on average, "
-    "{held:.0f} % of the values inside their interval; intervals are {wider:.1f} points wider to each side",
+    "past": "Such answers were compared with their outcomes; intervals are wider where those lay outside",
     "no_past": "No such answer was compared with what came yet",
+}
+#: Of all cameras together: hidden from users of some.
+_OF_ALL: Final[Mapping[str, str]] = {
+    "past": "{answers:.0f} changes were compared: {error:.1f} points of error on average, {held:.0f} % of the values "
+    "inside their interval; intervals are {wider:.1f} points wider to each side",
 }
 
 
@@ -53,3 +57,9 @@ class CapacityNote:
     def words(self) -> str:
         """For people."""
         return _WORDS[self.code].format(camera=self.camera, model=self.model, **self.numbers)
+
+    @property
+    def of_all(self) -> str | None:
+        """For people who see every camera: a second sentence, about all cameras together."""
+        words = _OF_ALL.get(self.code)
+        return None if words is None else words.format(**self.numbers)

@@ -1,7 +1,7 @@
 """The forecast of a change: recorded windows, replayed as they were and as they would be with it.
 
-A camera's forecast is what was measured of it, moved by the difference of both replays in the same window: so what the
-simulator gets wrong in both does not count. Takes seconds per window; `forecast` is a pure function.
+A camera's forecast is what was measured of it, moved by the difference of both replays in the same window. The
+simulator's errors that both replays share cancel out. Takes seconds per window; `forecast` is a pure function.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import Trace
 from scheduler.capacity.boxes import over_boxes
-from scheduler.capacity.compared import steady
+from scheduler.capacity.compared import calmed, steady
 from scheduler.capacity.intervals import HORIZON, estimate, interval, past_errors, widened
 from scheduler.capacity.learning import LearningEffect, learning_effect
 from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
@@ -74,7 +74,9 @@ def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
     window = detail["window"]
     basis = detail["plans"][-1].get("basis")
     share = _share(detail) * (1.0 if basis is None else float(basis["caps"]["units"]))
-    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates)
+    return BoxWindow(
+        int(window["id"]), float(window["length_s"]), share, realised, rates, str(window.get("policy", ""))
+    )
 
 
 def _share(detail: Mapping[str, Any]) -> float:
@@ -86,14 +88,19 @@ def _top_rate(profile: InferenceProfile) -> float | None:
     return max((p.config.frame_rate for p in profile.points), default=None)
 
 
+def usable(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
+    """Those that a forecast is made from: the newest in a row of the box as it is now (`steady`), with a measured
+    accuracy."""
+    return tuple(w for w in steady(windows) if any(v is not None for v in w.realised.values()))
+
+
 def enough(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
-    """Those that a forecast is made from: the newest in a row with the same cameras and length, and a measured
-    accuracy. Raises Conflict where they are too few."""
-    kept = tuple(w for w in steady(windows) if any(v is not None for v in w.realised.values()))
+    """The usable ones. Raises Conflict where they are too few."""
+    kept = usable(windows)
     if len(kept) < LEAST_WINDOWS:
         raise Conflict(
-            f"a forecast needs {LEAST_WINDOWS} closed and measured windows in a row with the same cameras and the same "
-            f"length; there are {len(kept)}",
+            f"a forecast needs {LEAST_WINDOWS} closed and measured windows in a row with the same cameras, length, "
+            f"policy and share; there are {len(kept)}",
             "wait until they are over",
         )
     return kept
@@ -125,9 +132,11 @@ class _World:
 
 @dataclass(frozen=True)
 class _Changed:
-    """The boxes with the change, the box of each camera, and what models do then."""
+    """The boxes with the change that have cameras, the share for cameras of this one, the box of each camera, and what
+    models do then."""
 
     worlds: Mapping[int, _World]
+    share: float
     placed: Mapping[str, int]
     served: ServedEffect
     notes: list[CapacityNote] = field(default_factory=list)
@@ -156,6 +165,7 @@ class _Box:
         cameras = [replace(c, then=self._reaching(c, base, changed)) for c in cameras]
         if new is not None and like is not None:
             cameras.append(self._new(new, like, base, means, cameras))
+        unwidened = {c.camera: c.then for c in cameras}
         cameras = [replace(c, then=widened(c.then, past)) for c in cameras]
         change, served = self.question.change, changed.served
         stand_ins = sum(sum(run.estimates.values()) for run in (base_run, *runs.values()))
@@ -173,8 +183,8 @@ class _Box:
             }
             notes.append(CapacityNote("past", numbers=about))
         return CapacityForecast(
-            change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.worlds[1].share,
-            tuple(cameras), served.models, tuple(notes),
+            change, len(self.windows), self.windows[-1].number, self.trace.num_gpus, changed.share,
+            tuple(cameras), served.models, tuple(notes), calmed(self.windows)[-1], unwidened,
         )  # fmt: skip
 
     def like(self) -> str:
@@ -191,39 +201,39 @@ class _Box:
         return name
 
     def _play(self, trace: Trace) -> SimulationResult:
-        return simulate(trace, self.policy, planner(trace.caps or ideal_caps()))
+        return simulate(trace, self.policy, planner(trace.caps or ideal_caps()), corrected=True)
 
     # -- the box with the change
 
     def _changed(self, like: str | None, new: str | None) -> _Changed:
         change, trace = self.question.change, self.trace
         here = {c.id for c in trace.cameras}
+        serving = self._served(0.0, here, None).share_now
         placed = dict.fromkeys(here, 1)
         if change.kind == "box":
-            held = 0.0 if self.question.served is None else self._served(0.0, here, None).share_now
-            placed = over_boxes({c.id: traces.load_of(c, trace.window_s) for c in trace.cameras}, held)
+            placed = over_boxes({c.id: traces.load_of(c, trace.window_s) for c in trace.cameras}, serving)
         here = {c for c, n in placed.items() if n == 1}
         away = placed.keys() - here
         effect = self._learning(len(here) + (new is not None))
         factor = change.factor if change.kind == "device" else 1.0
         # Control and evaluation are parts of the device, as settings have them; labelling takes what it needs.
-        more = factor * (trace.num_gpus + self.golden) - self.golden * effect.golden - trace.num_gpus
+        labelling = self.golden * effect.golden if here else 0.0
+        more = factor * (trace.num_gpus + self.golden + serving) - labelling - trace.num_gpus - serving
         served = self._served(more, here, like)
         notes: list[CapacityNote] = []
-        share = trace.num_gpus + more + served.share_now - served.share_then
-        if share < LEAST_SHARE:
-            notes.append(CapacityNote("no_room", numbers={"left": max(0.0, share)}))
-            share = LEAST_SHARE
-        worlds = {
-            1: _World(
-                self._world(traces.of_cameras(trace, here), like, new, effect, share), share, change.kind == "window"
-            )
-        }
+        worlds: dict[int, _World] = {}
+        share = max(0.0, trace.num_gpus + more + served.share_now - served.share_then)
+        if here:
+            if share < LEAST_SHARE:
+                notes.append(CapacityNote("no_room", numbers={"left": share}))
+                share = LEAST_SHARE
+            one = self._world(traces.of_cameras(trace, here), like, new, effect, share)
+            worlds[1] = _World(one, share, change.kind == "window")
         if away:
             other = self._learning(len(away))
             share_2 = trace.num_gpus + served.share_now + self.golden * (1.0 - other.golden)
             worlds[2] = _World(self._world(traces.of_cameras(trace, away), None, None, other, share_2), share_2)
-        return _Changed(worlds, placed, served, notes)
+        return _Changed(worlds, share, placed, served, notes)
 
     def _learning(self, cameras: int) -> LearningEffect:
         return learning_effect(self.question.budget, self.question.change, len(self.trace.cameras), cameras)

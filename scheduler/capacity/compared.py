@@ -23,13 +23,17 @@ SAME_LENGTH, SAME_RATE, SAME_SHARE = 0.03, 0.1, 0.3
 
 
 def steady(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
-    """The newest windows in a row with the same cameras and length, in order; `windows` in order."""
-    kept: list[BoxWindow] = []
-    for window in reversed(windows):
-        if kept and not (_same_length(kept[-1], window, 1.0) and kept[-1].realised.keys() == window.realised.keys()):
-            break
-        kept.append(window)
-    return tuple(reversed(kept))
+    """The newest windows in a row, without holes, with the same cameras, length, policy, rates and about the same
+    share, in order; `windows` in order."""
+    calm = calmed(windows)
+    first = len(windows) - 1
+    while first > 0 and _in_a_row(calm[first - 1], calm[first]):
+        first -= 1
+    return tuple(windows[max(0, first) :])
+
+
+def _in_a_row(was: BoxWindow, now: BoxWindow) -> bool:
+    return now.number == was.number + 1 and now.policy == was.policy and _same(was, now)
 
 
 def outcome(
@@ -40,14 +44,15 @@ def outcome(
 ) -> CapacityOutcome | None:
     """The outcome of a forecast; None: the change was not made, was not made alone, or too few windows are over since
     (`horizon` windows of the recorded length, or `LEAST_WINDOWS` before yet another change). `windows` are closed ones
-    in order, those of the forecast with them. The first window after the change is not counted: nothing was retrained
-    in it under the change. `measured_ms`: latency of recent answers by model, of now."""
-    calm = _calm(windows)
+    in order; those of the forecast may be gone, for it keeps the newest of them. The first window after the change is
+    not counted: nothing was retrained in it under the change. Nor is a window in which a camera was not measured (yet)
+    that others of these windows have. `measured_ms`: latency of recent answers by model, of now."""
+    calm = calmed(windows)
     before = [w for w in calm if w.number <= forecast.last_window]
     later = [w for w in calm if w.number > forecast.last_window]
-    if not before:
+    was = before[-1] if before else forecast.last
+    if was is None:
         return None
-    was = before[-1]
     if forecast.change.kind == "window":
         horizon = round(horizon / forecast.change.factor)
     for n, window in enumerate(later):
@@ -58,13 +63,21 @@ def outcome(
             return None
         after = list(itertools.takewhile(partial(_same, window), later[n + 1 :]))
         over = len(after) < len(later) - n - 1
+        after = _measured(after)
         if len(after) < (LEAST_WINDOWS if over else horizon):
             return None
         return _outcome(forecast, window.number, after[:horizon], measured_ms or {})
     return None
 
 
-def _calm(windows: Sequence[BoxWindow]) -> list[BoxWindow]:
+def _measured(windows: Sequence[BoxWindow]) -> list[BoxWindow]:
+    """Those that have each camera that was measured in any of them: accuracies come some time after a window is
+    closed."""
+    known = {c for w in windows for c, v in w.realised.items() if v is not None}
+    return [w for w in windows if known and all(w.realised.get(c) is not None for c in known)]
+
+
+def calmed(windows: Sequence[BoxWindow]) -> list[BoxWindow]:
     """Each window with the median of its own share and its neighbours': labelling takes more or less from window to
     window, and a change stays."""
     shares = [w.share for w in windows]
@@ -82,8 +95,10 @@ def _outcome(
         came = [v for w in after if (v := w.realised.get(name)) is not None]
         if came:
             mean = fmean(came)
-            outside = max(0.0, c.then.low - mean, mean - c.then.high)
-            cameras.append(CameraOutcome(name, c.then.value, mean, outside <= 0.0, outside))
+            first = forecast.unwidened.get(c.camera, c.then)
+            outside = max(0.0, first.low - mean, mean - first.high)
+            held = c.then.low <= mean <= c.then.high
+            cameras.append(CameraOutcome(name, c.then.value, mean, held, outside))
     if not cameras:
         return None
     models = tuple(
@@ -99,32 +114,35 @@ def _is_change(forecast: CapacityForecast, was: BoxWindow, now: BoxWindow) -> bo
     """Whether a box that was so and is so now had the change that was asked about, and no other."""
     change = forecast.change
     added, gone = now.realised.keys() - was.realised.keys(), was.realised.keys() - now.realised.keys()
-    length = _same_length(was, now, 1.0)
+    length, rates = _same_length(was, now, 1.0), not _other_rate(was, now, 1.0)
+    wanted = was.share * forecast.share_then / forecast.share_now
+    share = abs(now.share - wanted) <= SAME_SHARE * wanted
     match change.kind:
         case "camera":
-            return len(added) == 1 and not gone and length
+            return len(added) == 1 and not gone and length and rates and share
         case "window":
-            return not added and not gone and _same_length(was, now, change.factor)
+            return not added and not gone and _same_length(was, now, change.factor) and rates and share
         case "device":
-            wanted_share = was.share * forecast.share_then / forecast.share_now
-            near = abs(now.share - wanted_share) <= SAME_SHARE * wanted_share
-            return not added and not gone and length and near
+            return not added and not gone and length and rates and share
         case "frame_rate":
-            wanted = was.realised.keys() if change.camera is None else {change.camera}
-            return not added and not gone and length and _faster(was, now) == set(wanted)
+            known = was.rates.keys() & now.rates.keys()
+            asked = known if change.camera is None else known & {change.camera}
+            risen = bool(asked) and _other_rate(was, now, 1.0) == asked
+            return risen and not asked & _other_rate(was, now, change.factor) and not added and not gone and length
     moved = {c.camera for c in forecast.cameras if c.box != 1}
-    return bool(gone) and gone == moved and not added and length
+    return bool(gone) and gone == moved and not added and length and rates
 
 
 def _same(was: BoxWindow, now: BoxWindow) -> bool:
     alike = was.realised.keys() == now.realised.keys() and _same_length(was, now, 1.0)
-    return alike and abs(now.share - was.share) <= SAME_SHARE * was.share and not _faster(was, now)
+    return alike and abs(now.share - was.share) <= SAME_SHARE * was.share and not _other_rate(was, now, 1.0)
 
 
 def _same_length(was: BoxWindow, now: BoxWindow, factor: float) -> bool:
     return abs(now.length_s - factor * was.length_s) <= SAME_LENGTH * factor * was.length_s
 
 
-def _faster(was: BoxWindow, now: BoxWindow) -> set[str]:
-    """Cameras whose highest rate rose."""
-    return {c for c, rate in now.rates.items() if c in was.rates and rate > (1.0 + SAME_RATE) * was.rates[c]}
+def _other_rate(was: BoxWindow, now: BoxWindow, factor: float) -> set[str]:
+    """Cameras on both sides whose highest rate now is not `factor` times what it was."""
+    both = was.rates.keys() & now.rates.keys()
+    return {c for c in both if abs(now.rates[c] - factor * was.rates[c]) > SAME_RATE * factor * was.rates[c]}

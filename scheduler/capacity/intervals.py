@@ -47,15 +47,19 @@ class PastErrors:
 
 
 def past_errors(outcomes: Sequence[CapacityOutcome]) -> PastErrors | None:
-    """None: nothing was compared. With the widening, as large a part of the past values as an interval promises would
-    have been inside; of few values all."""
-    found = [c for o in outcomes for c in o.cameras]
+    """Of outcomes of one kind of change, those of the newest question first. None: nothing was compared. With the
+    widening, as large a part of the past values as an interval promises would have been inside; of few values all. A
+    change that was made once counts once, however often it was asked about: with the newest answer."""
+    once: dict[int, CapacityOutcome] = {}
+    for o in outcomes:
+        once.setdefault(o.window, o)
+    found = [c for o in once.values() for c in o.cameras]
     if not found:
         return None
     outside = sorted(c.outside for c in found)
     rank = min(len(outside), math.ceil((len(outside) + 1) * INSIDE)) - 1
     error = fmean(abs(c.forecast - c.came) for c in found)
-    return PastErrors(len(outcomes), error, sum(c.held for c in found) / len(found), outside[rank])
+    return PastErrors(len(once), error, sum(c.held for c in found) / len(found), outside[rank])
 
 
 def widened(found: Estimate, past: PastErrors | None) -> Estimate:

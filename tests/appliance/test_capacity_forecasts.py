@@ -54,13 +54,15 @@ class InAThread:
     """In place of a process, whose start takes seconds: what is sent to it and back is pickled as for one."""
 
     def __init__(
-        self, name: str, main: Any, argument: Any, launch: LaunchSpec, said: Any, ended: Any, killable: bool
-    ) -> None:
+        self, name: str, main: Any, argument: Any, launch: LaunchSpec, said: Any, ended: Any, killable: bool,
+        memory_limit_bytes: int | None, on_started: Any,
+    ) -> None:  # fmt: skip
         assert launch.nice > 0
         assert killable
         self._said = said
 
         def work() -> None:
+            on_started(None)
             main(self, pickle.loads(pickle.dumps(argument)))
             ended(0)
 
@@ -145,3 +147,40 @@ async def test_retention_compares_before_it_deletes(store: Store) -> None:
     assert await service(store).retain() == 0
     assert store.forecasts()[0].id == kept.id
     assert store.forecasts()[0].outcome is not None
+
+
+async def test_a_forecast_that_takes_too_long_is_ended_and_says_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(store, 3)
+
+    class Endless:
+        """A process that ends when it is killed."""
+
+        def __init__(self, *arguments: Any, memory_limit_bytes: int, on_started: Any, **_: Any) -> None:
+            assert memory_limit_bytes == 1 << 30
+            self._ended = arguments[5]
+            on_started(None)
+
+        def kill(self) -> None:
+            self._ended(-9)
+
+    monkeypatch.setattr("edge.appliance.capacity.WorkerProcess", Endless)
+    capacity = CapacityForecasts(store, ManualClock(), lambda: None, lambda: 0.1, 30.0, 1 << 30, limit_s=0.0)
+    await capacity.ask(HALF, 48, "anna")
+    async with asyncio.timeout(100):
+        while (answer := await capacity.all()).working is not None:
+            await asyncio.sleep(0)
+    assert answer.failed is not None
+    assert answer.failed.message == "it took longer than 0 minutes"
+
+
+async def test_a_service_that_is_closed_while_windows_are_read_begins_nothing(store: Store) -> None:
+    record(store, 3)
+    capacity = service(store)
+    asking = asyncio.create_task(capacity.ask(HALF, 48, "anna"))
+    await asyncio.sleep(0)
+    capacity.close()
+    with pytest.raises(Conflict, match="is ending"):
+        await asking
+    assert (await capacity.all()).working is None

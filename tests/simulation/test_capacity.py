@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from edge.core.capacity import BoxChange, CapacityForecast, ChangeKind
 from edge.core.errors import Conflict, InvalidValue
+from edge.core.serving import DeviceTable, ServedModel
+from edge.core.shares import ideal_caps
 from edge.simulation.capacity import CapacityQuestion, box_windows, forecast
 from edge.simulation.capacity_traces import halved, on_device, whole_of, with_rate
 from edge.simulation.record import trace_from_windows
+from scheduler.admission import Box
+from scheduler.capacity.serving import ServedBox, served_effect
 
 #: Replays of plans that are made in steps differ by so much.
 TOLERANCE = 0.005
@@ -59,6 +63,33 @@ def test_a_crowded_box_loses_with_a_camera_more_and_gains_with_a_second_box() ->
     assert new.then.high >= max(t.high for t in known)
     assert {"new_camera", "no_past", "budget_unknown"} <= {n.code for n in more.notes}
     assert "second_box" in {n.code for n in two.notes}
+
+
+def serving(rate: float) -> ServedBox:
+    table = DeviceTable("box", {"plates": {20: (20.0, 34.0), 50: (9.0, 15.0), 100: (5.0, 8.0)}}, {})
+    return ServedBox(Box(0.9, (ServedModel("plates", rate, 80.0),), table), "elastic", "even", "relay", ideal_caps())
+
+
+def test_served_models_that_fill_this_box_send_every_camera_to_the_second() -> None:
+    box = serving(170.0)
+    found = forecast(
+        CapacityQuestion(BoxChange.of("box"), tuple(details(4, share=0.1, work_s=1.0)), golden=0.1, served=box)
+    )
+    assert [c.box for c in found.cameras] == [2, 2]
+    assert "no_room" not in {n.code for n in found.notes}
+    assert found.share_then == pytest.approx(0.2), "nothing is labelled here any more"
+    assert found.models[0].then_part == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_the_models_part_of_the_device_changes_with_it(factor: float) -> None:
+    box = serving(20.0)
+    change = BoxChange.of("device", factor)
+    found = forecast(CapacityQuestion(change, tuple(details(4, share=0.5)), golden=0.0, served=box))
+    now = served_effect(box, change, 0.0, (), None).share_now
+    then = served_effect(box, change, (factor - 1.0) * (0.5 + now), (), None).share_then
+    assert now > 0.05
+    assert found.share_then == pytest.approx(max(0.05, factor * (0.5 + now) - then))
 
 
 def test_a_rate_above_the_recorded_one_is_an_assumption_that_begins_at_no_gain() -> None:

@@ -19,12 +19,15 @@ async def test_an_operator_asks_and_everybody_sees_their_cameras(
         newest = begun.json()["forecasts"][0]
         assert newest["change"] == {"kind": "device", "factor": 0.5, "camera": None, "words": "half the device"}
         assert [c["camera"] for c in newest["cameras"]] == ["north", "south"]
+        assert "points of error" in {n["code"]: n for n in newest["notes"]}["past"]["of_all"]
         client.headers.update(door.person("viewer", {"south"}))
         seen = (await client.get("/capacity")).json()["forecasts"]
         assert [[c["camera"] for c in f["cameras"]] for f in seen] == [["south"], ["south"]]
         assert seen[1]["outcome"]["error"] is None
         assert seen[0]["change"]["words"] is None
+        assert [n["of_all"] for n in seen[0]["notes"]] == [None, None], "the error is that of all cameras"
         assert "north" not in (await client.get("/capacity")).text
+        assert "of error" not in (await client.get("/capacity")).text
         assert (await client.post("/capacity", json={"kind": "box"})).status_code == 403
         client.headers.update(door.person("operator", {"south"}))
         assert (await client.post("/capacity", json={"kind": "box"})).status_code == 403

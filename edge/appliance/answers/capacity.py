@@ -21,12 +21,14 @@ class CapacityChangeAnswer:
 
 @answer
 class CapacityNoteAnswer:
-    """A note about an assumption or a gap of a forecast, by code and in words."""
+    """A note about an assumption or a gap of a forecast, by code and in words. `of_all`: a second sentence, about all
+    cameras together (null: there is none, and for a user of some cameras)."""
 
     code: Shown[NoteCode]
     camera: OfCamera[str | None]
     model: Shown[str | None]
     message: Shown[str]
+    of_all: str | None
 
 
 @answer
@@ -122,8 +124,8 @@ class FailedForecast:
 
 @answer
 class CapacityAnswer:
-    """Forecasts, the newest first. A forecast needs `needed` closed windows in a row with the same cameras and length;
-    there are `windows`. `working` null: none is being made; `failed` null: the newest was made."""
+    """Forecasts, the newest first. A forecast needs `needed` closed and measured windows in a row of the box as it is;
+    there are `windows` among the newest 48. `working` null: none is being made; `failed` null: the newest was made."""
 
     needed: Shown[int]
     windows: Shown[int]

@@ -96,3 +96,45 @@ def test_cameras_over_two_boxes_load_both_alike() -> None:
     assert over_boxes({"a": 0.4, "b": 0.2, "c": 0.2}) == {"a": 1, "b": 2, "c": 2}
     assert over_boxes({"a": 0.4}) == {"a": 1}, "nothing is gained by moving it"
     assert over_boxes({"a": 0.4, "b": 0.1}, held=0.5) == {"a": 2, "b": 2}
+
+
+def test_a_forecast_whose_windows_are_gone_is_compared_from_the_window_that_it_kept() -> None:
+    asked, halves = made(BoxChange.of("window")), after(2 * HORIZON + 1, length_s=50.0)
+    assert outcome(asked, halves) is None, "nothing is known of before"
+    kept = replace(asked, last=BEFORE[5])
+    assert type(kept).from_json(kept.to_json()) == kept
+    assert outcome(kept, halves) is not None
+
+
+def test_newest_windows_count_when_every_camera_was_measured() -> None:
+    asked, halves = made(BoxChange.of("window")), after(2 * HORIZON + 1, length_s=50.0)
+    late = [*halves[:-1], replace(halves[-1], realised={"gate": 0.58, "yard": None})]
+    assert outcome(asked, [*BEFORE, *late]) is None, "the yard is not measured yet"
+    never = [replace(w, realised={"gate": 0.58, "yard": None}) for w in halves]
+    found = outcome(asked, [*BEFORE, *never])
+    assert found is not None
+    assert [c.camera for c in found.cameras] == ["gate"], "a camera that is never measured holds up no others"
+
+
+@pytest.mark.parametrize(
+    ("kind", "about"),
+    [
+        ("frame_rate", {"rate": 12.0}),
+        ("frame_rate", {"rate": 4.0}),
+        ("window", {"length_s": 50.0, "rate": 16.0}),
+        ("window", {"length_s": 50.0, "share": 0.4}),
+        ("camera", {"came": {"gate": 0.58, "yard": 0.5, "dock": 0.5}, "share": 0.4}),
+        ("device", {"share": 0.8, "rate": 4.0}),
+    ],
+)
+def test_another_factor_and_a_change_beside_are_other_changes(kind: ChangeKind, about: dict[str, object]) -> None:
+    asked = made(BoxChange.of(kind), new=kind == "camera")
+    assert outcome(asked, [*BEFORE, *after(2 * HORIZON + 1, **about)]) is None
+
+
+def test_a_jump_of_the_share_another_policy_and_a_hole_end_the_steady_windows() -> None:
+    now = after(4)
+    assert len(steady([*BEFORE, *now])) == len(BEFORE) + 4
+    for other in ({"share": 0.3}, {"policy": "thief"}, {"rates": {"gate": 4.0}}):
+        assert list(steady([*(replace(w, **other) for w in BEFORE), *now])) == now  # type: ignore[arg-type]
+    assert list(steady([*BEFORE[:-1], *now])) == now

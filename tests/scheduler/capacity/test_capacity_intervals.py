@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from capacity_kit import box_window, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.core.capacity import CameraOutcome, CapacityOutcome
+from edge.core.capacity import BoxChange, CameraForecast, CameraOutcome, CapacityOutcome
 from edge.core.profiles import Estimate
+from scheduler.capacity.compared import outcome
 from scheduler.capacity.intervals import interval, past_errors, widened
 
 ACCURACIES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12)
@@ -51,3 +55,27 @@ def test_with_the_widening_four_in_five_past_values_would_have_held(outside: lis
     wide = widened(Estimate(0.5, 0.4, 0.6), past)
     assert wide.low == pytest.approx(0.4 - past.wider)
     assert wide.high == pytest.approx(0.6 + past.wider)
+
+
+def test_answers_stay_wide_while_what_comes_lies_outside_their_own_interval() -> None:
+    own, came, past, widths = Estimate(0.6, 0.55, 0.65), 0.5, [], []
+    for n in range(5):
+        then = widened(own, past_errors(past))
+        widths.append(then.high - then.low)
+        first = 100 * n
+        asked = replace(
+            made(BoxChange.of("window"), last=first), cameras=(CameraForecast("gate", 0.6, then),),
+            unwidened={"gate": own}, last=box_window(first, {"gate": 0.6}),
+        )  # fmt: skip
+        found = outcome(asked, [box_window(first + 1 + k, {"gate": came}, length_s=50.0) for k in range(13)])
+        assert found is not None
+        assert found.cameras[0].held == (n > 0)
+        past = [found, *past]
+    assert widths == pytest.approx([0.1, 0.2, 0.2, 0.2, 0.2])
+
+
+def test_one_change_that_was_asked_about_often_counts_once_with_its_newest_answer() -> None:
+    newest, older, other = outcomes(0.0)[0], outcomes(0.3)[0], replace(outcomes(0.0)[0], window=20)
+    past = past_errors([other, newest, *[older] * 8])
+    assert past is not None
+    assert (past.answers, past.wider) == (2, 0.0)

@@ -394,8 +394,8 @@ export type CameraTest = {
   picture: string | null;
 };
 
-/** Forecasts, the newest first. A forecast needs `needed` closed windows in a row with the same cameras and length;
- * there are `windows`. `working` null: none is being made; `failed` null: the newest was made. */
+/** Forecasts, the newest first. A forecast needs `needed` closed and measured windows in a row of the box as it is;
+ * there are `windows` among the newest 48. `working` null: none is being made; `failed` null: the newest was made. */
 export type CapacityAnswer = {
   needed: number;
   windows: number;
@@ -413,12 +413,14 @@ export type CapacityChangeAnswer = {
   words: string | null;
 };
 
-/** A note about an assumption or a gap of a forecast, by code and in words. */
+/** A note about an assumption or a gap of a forecast, by code and in words. `of_all`: a second sentence, about all
+ * cameras together (null: there is none, and for a user of some cameras). */
 export type CapacityNoteAnswer = {
   code: "new_camera" | "few_windows" | "rate_above" | "rate_unknown" | "not_measured" | "left_out" | "second_box" | "device" | "budget_unknown" | "no_room" | "no_latencies" | "stand_ins" | "past" | "no_past";
   camera: string | null;
   model: string | null;
   message: string;
+  of_all: string | null;
 };
 
 /** The result of a change that was made before window `window`, over `windows` windows. `error`: mean of all

@@ -1,6 +1,6 @@
 /** Capacity: what a change of this box would do, and how right such answers were. Nothing is changed by asking. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { ask } from "../api";
 import { useAsked } from "../parts/asking";
@@ -14,10 +14,15 @@ import { PastForecasts } from "./capacity_past";
 import type { PageProps } from "./index";
 import "../styles/capacity.css";
 
-const EVERY_S = 3;
+/** Between two looks: while a forecast is being made, and else. */
+const WORKING_S = 3;
+const IDLE_S = 30;
 
 export function CapacityPage({ me, known, now_s }: PageProps) {
-  const asked = useAsked<CapacityAnswer>("/capacity", null, EVERY_S);
+  const [every_s, setEvery] = useState(IDLE_S);
+  const asked = useAsked<CapacityAnswer>("/capacity", null, every_s);
+  const busy = asked.value !== null && asked.value.working !== null;
+  useEffect(() => setEvery(busy ? WORKING_S : IDLE_S), [busy]);
   const [failed, setFailed] = useState<unknown>(null);
   const [shown, setShown] = useState<number | null>(null);
   const cameras = known.overview?.cameras ?? [];
@@ -58,7 +63,7 @@ export function CapacityPage({ me, known, now_s }: PageProps) {
       {allowed ? (
         <AskForecast cameras={cameras} windows={windows} needed={needed} busy={working !== null} onAsk={begin} />
       ) : (
-        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may ask for a forecast." : whyNot("operator")}</p>
+        <p class="quiet">{may(me, "operator") ? "Only users of every camera may ask for a forecast." : whyNot("operator")}</p>
       )}
       {failed !== null && <ErrorBox what="The forecast was not begun" error={failed} />}
       {working !== null && (
@@ -72,7 +77,7 @@ export function CapacityPage({ me, known, now_s }: PageProps) {
         </div>
       )}
       {forecast === undefined
-        ? working === null && <Empty title="No forecast yet" level={2}>What was asked and answered stays here, beside what came of it.</Empty>
+        ? working === null && <Empty title="No forecast yet" level={2}>Forecasts stay here, beside their results.</Empty>
         : <ForecastCard forecast={forecast} cameras={cameras} when={moment(forecast.at_utc_s)} />}
       {forecasts.length > 0 && <PastForecasts forecasts={forecasts} shown={forecast?.id ?? null} onShow={setShown} />}
     </>

@@ -44,7 +44,9 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
           <h3>What this forecast rests on, and cannot know</h3>
           <ul class="notes">
             {forecast.notes.map((n) => (
-              <li key={`${n.code} ${n.camera ?? ""} ${n.model ?? ""}`}>{n.message}.</li>
+              <li key={`${n.code} ${n.camera ?? ""} ${n.model ?? ""}`}>
+                {n.message}.{n.of_all !== null && ` ${n.of_all}.`}
+              </li>
             ))}
           </ul>
         </>

@@ -12,7 +12,13 @@ interface Props {
 }
 
 export function PastForecasts({ forecasts, shown, onShow }: Props) {
-  const values = forecasts.flatMap((f) => f.outcome?.cameras ?? []);
+  // A change that was made once counts once, with the newest answer.
+  const events = new Map<string, NonNullable<Forecast["outcome"]>>();
+  for (const f of forecasts) {
+    const event = `${f.change.kind} ${f.outcome?.window ?? ""}`;
+    if (f.outcome !== null && !events.has(event)) events.set(event, f.outcome);
+  }
+  const values = [...events.values()].flatMap((outcome) => outcome.cameras);
   const error = values.reduce((sum, c) => sum + Math.abs(c.forecast - c.came), 0) / Math.max(1, values.length);
   const held = values.filter((c) => c.held).length;
   return (
@@ -50,7 +56,9 @@ export function PastForecasts({ forecasts, shown, onShow }: Props) {
 function Came({ forecast }: { forecast: Forecast }) {
   const { outcome } = forecast;
   if (outcome === null) return <span class="quiet">not made, or not measured yet</span>;
-  const held = outcome.cameras.every((c) => c.held) && outcome.models.every((m) => m.held);
+  const rows = [...outcome.cameras, ...outcome.models];
+  if (rows.length === 0) return <span class="quiet">compared for cameras that you do not see</span>;
+  const held = rows.every((r) => r.held);
   return (
     <div class="came">
       <Badge tone={held ? "good" : "wait"}>{held ? "As forecast" : "Outside the interval"}</Badge>
