@@ -42,9 +42,10 @@ class DriftWatch:
         if not self._tables.watched:
             return
         view, layout = self._view(), self._layout()
-        if view.table is None or layout is None or view.in_flight or report.layout != layout.number:
+        if view.table is None or view.in_flight or (layout is not None and report.layout != layout.number):
             return
-        seen = observations(view.table, layout, report)
+        # Without routes every model may have been refused: there is nothing to see, and all to try again.
+        seen = () if layout is None else observations(view.table, layout, report)
         without_room = [model for model, why in view.refused.items() if why.code == "no_room"]
         self._state, orders = step(DriftRule(), self._state, now, seen, without_room)
         # Scaling the table and measuring again may both follow from one thing that was seen.
