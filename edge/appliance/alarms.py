@@ -75,7 +75,9 @@ class Alarms:
         self._files = PictureFiles(self._data)
         self.records = AlarmRecords(store, self._files, complain)
         self._pictures = PictureRequests(clock, take_pictures)
-        self._rules = AlarmRules(site.rules, store, cameras, note, self._rules_changed)
+        self._rules = AlarmRules(
+            site.rules, store, cameras, note, lambda rules: self._active.look(al.RulesChanged(rules))
+        )
         self._active = ActiveAlarms(clock, self._rules, self.records, self._pictures, note, deliver, want_clip)
         self._objects = FollowedObjects(clock, self.records, self._pictures, send_live, deliver)
         self.finder = Finder(store, clock, cameras)
@@ -160,9 +162,6 @@ class Alarms:
             self._active.look(al.TimePassed())
 
     # -- facts in, alarms out
-
-    def _rules_changed(self, rules: tuple[str, ...]) -> None:
-        self._active.look(al.RulesChanged(rules))
 
     def fact(self, fact: al.Fact) -> None:
         """From the code that knows: rules look at it, once they are open."""
