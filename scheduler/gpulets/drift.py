@@ -123,7 +123,7 @@ class Reprofile:
 
 @dataclass(frozen=True)
 class ForgetScale:
-    """Reckon with `model` as the table says again: its measured times are old, and it has no batches to show better ones."""
+    """Reckon with `model` as the table says again: its measured times are old, and no batches can show better ones."""
 
     model: str
     reason: str
