@@ -22,8 +22,8 @@ REPO = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with processes and sockets depend on the machine's load. Where CI says so, one that fails is tried once more,
-    and the summary names it. `make test` never does."""
+    """Tests with processes and sockets depend on the machine's load. Where CI says so, one that fails is tried once
+    more, and the summary names it. `make test` never does."""
     if os.environ.get("MAGPIE_TRY_AGAIN"):
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=1))
