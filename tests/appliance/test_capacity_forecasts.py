@@ -51,7 +51,10 @@ def service(store: Store) -> CapacityForecasts:
 
 
 class InAThread:
-    """In place of a process, whose start takes seconds: what is sent to it and back is pickled as for one."""
+    """In place of a process, whose start takes seconds: what is sent to it and back is pickled as for one. Its work
+    begins when it may."""
+
+    may_begin = threading.Event()
 
     def __init__(
         self, name: str, main: Any, argument: Any, launch: LaunchSpec, said: Any, ended: Any, killable: bool,
@@ -63,6 +66,7 @@ class InAThread:
 
         def work() -> None:
             on_started(None)
+            self.may_begin.wait(100)
             main(self, pickle.loads(pickle.dumps(argument)))
             ended(0)
 
@@ -94,6 +98,7 @@ async def test_without_windows_nothing_is_begun_and_the_number_is_told(store: St
 async def test_a_forecast_is_made_kept_and_compared_when_the_change_was_made(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    InAThread.may_begin.clear()
     monkeypatch.setattr("edge.appliance.capacity.WorkerProcess", InAThread)
     record(store, 6)
     capacity = service(store)
@@ -102,6 +107,7 @@ async def test_a_forecast_is_made_kept_and_compared_when_the_change_was_made(
     assert begun.working.change.words == "a window half as long"
     with pytest.raises(Conflict, match="is being made"):
         await capacity.ask(HALF, 48, "anna")
+    InAThread.may_begin.set()
     async with asyncio.timeout(100):
         while (answer := await capacity.all()).working is not None:
             await asyncio.sleep(0.05)
