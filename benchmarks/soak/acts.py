@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.own_servers import BrokerProcess, DatabaseProcess
 from benchmarks.small_disk import fill
 from benchmarks.soak.invariants import later_s, serious
 from benchmarks.soak.place import Place
@@ -140,20 +141,10 @@ class Acts:
         return camera
 
     async def _database_away(self, lasts_s: float) -> str:
-        database = self._place.database
-        assert database is not None, "only where there is one"
-        await asyncio.to_thread(database.stop)
-        await asyncio.sleep(lasts_s)
-        await asyncio.to_thread(database.start)
-        return "PostgreSQL"
+        return await _away(self._place.database, "PostgreSQL", lasts_s)
 
     async def _broker_away(self, lasts_s: float) -> str:
-        broker = self._place.broker
-        assert broker is not None, "only where there is one"
-        await asyncio.to_thread(broker.stop)
-        await asyncio.sleep(lasts_s)
-        await asyncio.to_thread(broker.start)
-        return "mosquitto"
+        return await _away(self._place.broker, "mosquitto", lasts_s)
 
     async def _receiver_away(self, lasts_s: float) -> str:
         await self._place.listener.refuse()
@@ -197,6 +188,14 @@ class Acts:
                 process.kill()
                 process.wait()
         return f"{len(busy)} busy processes"
+
+
+async def _away(server: DatabaseProcess | BrokerProcess | None, name: str, lasts_s: float) -> str:
+    assert server is not None, "only where there is one"
+    await asyncio.to_thread(server.stop)
+    await asyncio.sleep(lasts_s)
+    await asyncio.to_thread(server.start)
+    return name
 
 
 def longest_s(step: Step) -> float:
