@@ -464,10 +464,9 @@ class Simulator:
             value = model.live[since]
         else:
             # Held-out accuracy was measured on the data of the window before it was made.
-            since, value = model.born - 1, model.accuracy
-        lost = max(0.0, self._frozen(state, max(1, since)) - self._frozen(state, window)) if window > since else 0.0
+            since, value = max(1, model.born - 1), model.accuracy
         self._estimates["drift"] += 1
-        model.live[window] = _clip(value - lost)
+        model.live[window] = _faded(value, state.record.frozen, since, window)
         return model.live[window]
 
     def _held_out(self, state: _CameraState, model: _Model, record: RecordedWindow | None) -> float:
@@ -513,8 +512,13 @@ def _carried(measured: Mapping[int, float], frozen: Mapping[int, float], window:
     if not earlier:
         return _known(frozen, window)
     since = max(earlier)
+    return _faded(measured[since], frozen, since, window)
+
+
+def _faded(accuracy: float, frozen: Mapping[int, float], since: int, window: int) -> float:
+    """An accuracy of the window `since` in `window`: less what the frozen student lost in between."""
     lost = max(0.0, _known(frozen, since) - _known(frozen, window)) if since < window else 0.0
-    return _clip(measured[since] - lost)
+    return _clip(accuracy - lost)
 
 
 def _progress(profile: RetrainingProfile, part: float) -> float:
