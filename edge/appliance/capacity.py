@@ -98,7 +98,7 @@ class CapacityForecasts:
 
     async def all(self) -> CapacityAnswer:
         """Raises Unavailable, StoreError."""
-        measured = self._measured_ms()
+        measured = _measured_ms(self._served())
         kept, windows = await asyncio.to_thread(self._look, measured)
         working = self._working
         return CapacityAnswer(
@@ -120,9 +120,7 @@ class CapacityForecasts:
             raise Conflict("a forecast is being made", "wait for its end")
         self._working = working = _Working(change, self._clock.utc(), by)
         try:
-            question = await asyncio.to_thread(
-                self._question, change, windows, self._served(), self._golden(), self._measured_ms()
-            )
+            question = await asyncio.to_thread(self._question, change, windows, self._served(), self._golden())
             if self._closed:
                 raise Conflict("the appliance is ending", "ask when it runs again")
             self._failed = None
@@ -134,29 +132,18 @@ class CapacityForecasts:
 
     async def retain(self) -> int:
         """Compare what can be compared, and delete old forecasts; how many went. Raises MagpieError."""
-        await asyncio.to_thread(self._settle, self._measured_ms())
+        await asyncio.to_thread(self._settle, _measured_ms(self._served()))
         return await asyncio.to_thread(self._store.delete_forecasts, self._clock.utc() - self._days * _DAY_S)
 
     # -- in a thread
 
-    def _question(
-        self,
-        change: BoxChange,
-        windows: int,
-        served: ServedBox | None,
-        golden: float,
-        measured: Mapping[str, float],
-    ) -> CapacityQuestion:
-        self._settle(measured)
+    def _question(self, change: BoxChange, windows: int, served: ServedBox | None, golden: float) -> CapacityQuestion:
+        self._settle(_measured_ms(served))
         details = _details(self._store, windows)
         there = enough(box_windows(details))
         if change.camera is not None:
             checks.one_of("camera", change.camera, sorted(there[-1].realised))
-        past = tuple(
-            k.outcome
-            for k in self._store.forecasts()
-            if k.outcome is not None and k.forecast.change.kind == change.kind
-        )
+        past = came_of(self._store, change)
         return CapacityQuestion(change, details, last_budget(self._store), golden, served, past)
 
     def _look(self, measured: Mapping[str, float]) -> tuple[tuple[KeptForecast, ...], int]:
@@ -227,9 +214,15 @@ class CapacityForecasts:
         finally:
             self._working = None
 
-    def _measured_ms(self) -> Mapping[str, float]:
-        served = self._served()
-        return {} if served is None else served.measured_ms
+
+def _measured_ms(served: ServedBox | None) -> Mapping[str, float]:
+    return {} if served is None else served.measured_ms
+
+
+def came_of(store: Store, change: BoxChange) -> tuple[CapacityOutcome, ...]:
+    """The outcomes of earlier forecasts of such a change, the newest first."""
+    kept = store.forecasts()
+    return tuple(k.outcome for k in kept if k.outcome is not None and k.forecast.change.kind == change.kind)
 
 
 def last_budget(store: Store) -> BudgetProblem | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.commands.remote import Remote, add_remote_arguments, remote_of
-from edge.commands.simulate import recorded_windows
+from edge.commands.simulate import kept_windows, opened_store
 from edge.core.capacity import CHANGE_KINDS, BoxChange, KeptForecast
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 
@@ -79,16 +79,13 @@ def _asked(remote: Remote, change: BoxChange, windows: int) -> dict[str, Any]:
 def _of_folder(args: argparse.Namespace, change: BoxChange) -> dict[str, Any]:
     from edge.appliance.answers.capacity import ForecastAnswer
     from edge.appliance.answers.read import plain
-    from edge.appliance.capacity import forecast_answer, last_budget
+    from edge.appliance.capacity import came_of, forecast_answer, last_budget
     from edge.simulation.capacity import CapacityQuestion, forecast
-    from edge.store.store import Store, default_url
 
-    details = tuple(recorded_windows(args.data, args.database, args.windows))
-    with Store(args.database or default_url(args.data), args.data, owner=False) as store:
-        kept = store.forecasts()
-        budget = last_budget(store)
-    past = tuple(k.outcome for k in kept if k.outcome is not None and k.forecast.change.kind == change.kind)
-    found = forecast(CapacityQuestion(change, details, budget, past=past))
+    with opened_store(args.data, args.database) as store:
+        details = tuple(kept_windows(store, args.windows))
+        question = CapacityQuestion(change, details, last_budget(store), past=came_of(store, change))
+    found = forecast(question)
     return dict(plain(ForecastAnswer, forecast_answer(KeptForecast(0, time.time(), "", found))))
 
 

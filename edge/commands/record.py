@@ -119,14 +119,14 @@ def _of_folder(args: argparse.Namespace) -> BoxTrace:
     if args.minutes:
         raise InvalidValue("--minutes", args.minutes, "a running appliance (--url): a folder has no requests")
     # SQLAlchemy takes a while to import.
-    from edge.commands.simulate import opened_store, recorded_windows
+    from edge.commands.simulate import kept_windows, opened_store
     from edge.settings.parsing import parse
     from edge.settings.tenants import SharingSettings, TenantSettings
 
-    details = recorded_windows(args.data, args.database, args.windows)
-    windows = without_probe(trace_from_windows("box", details))
     with opened_store(args.data, args.database) as store:
+        details = kept_windows(store, args.windows)
         found = [store.get_settings(name) for name in (TENANTS_SETTINGS, SHARING_SETTINGS, HISTORY_DOCUMENT)]
+    windows = without_probe(trace_from_windows("box", details))
     kept, rules, history = (document or {} for document in found)
     tenants = [
         parse(TenantSettings, checks.made_plain(t), f"tenants[{n}]").model_dump(mode="json")

@@ -156,7 +156,12 @@ def recorded_windows(data: Path, url: str | None, latest: int) -> list[dict[str,
     """The `latest` windows that an appliance keeps in the folder `data` (database `url`, or the SQLite file in it), the
     newest first. Raises InvalidValue, StoreError."""
     with opened_store(data, url) as store:
-        return [store.window(w.id).to_json() for w in store.windows(latest)]
+        return kept_windows(store, latest)
+
+
+def kept_windows(store: Store, latest: int) -> list[dict[str, Any]]:
+    """The `latest` windows of a store, the newest first. Raises StoreError."""
+    return [store.window(w.id).to_json() for w in store.windows(latest)]
 
 
 def table(results: list[SimulationResult]) -> str:

@@ -26,6 +26,7 @@ from edge.core.learning import BudgetProblem
 from edge.core.profiles import Estimate, InferenceProfile
 from edge.core.shares import ideal_caps
 from edge.core.window import WindowProblem
+from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.simulation import capacity_traces as traces
 from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
@@ -37,8 +38,6 @@ from scheduler.capacity.learning import LearningEffect, learning_effect
 from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
 from scheduler.follow import planner
 
-#: Cameras are planned with at least this share (as edge.runtime.device_shares has it).
-LEAST_SHARE = 0.05
 _Means = Mapping[str, Mapping[int, float]]
 
 
@@ -208,7 +207,8 @@ class _Box:
     def _changed(self, like: str | None, new: str | None) -> _Changed:
         change, trace = self.question.change, self.trace
         here = {c.id for c in trace.cameras}
-        serving = self._served(0.0, here, None).share_now
+        served_now = None if self.question.served is None else self.question.served.planned(self.question.served.box)
+        serving = 0.0 if served_now is None else served_now.serving_share
         placed = dict.fromkeys(here, 1)
         if change.kind == "box":
             placed = over_boxes({c.id: traces.load_of(c, trace.window_s) for c in trace.cameras}, serving)
@@ -219,29 +219,26 @@ class _Box:
         # Control and evaluation are parts of the device, as settings have them; labelling takes what it needs.
         labelling = self.golden * effect.golden if here else 0.0
         more = factor * (trace.num_gpus + self.golden + serving) - labelling - trace.num_gpus - serving
-        served = self._served(more, here, like)
+        served = ServedEffect(0.0, ())
+        if self.question.served is not None and served_now is not None:
+            served = served_effect(self.question.served, served_now, change, more, here, like)
         notes: list[CapacityNote] = []
         worlds: dict[int, _World] = {}
-        share = max(0.0, trace.num_gpus + more + served.share_now - served.share_then)
+        share = max(0.0, trace.num_gpus + more + serving - served.share_then)
         if here:
-            if share < LEAST_SHARE:
+            if share < LEAST_CAMERAS:
                 notes.append(CapacityNote("no_room", numbers={"left": share}))
-                share = LEAST_SHARE
+                share = LEAST_CAMERAS
             one = self._world(traces.of_cameras(trace, here), like, new, effect, share)
             worlds[1] = _World(one, share, change.kind == "window")
         if away:
             other = self._learning(len(away))
-            share_2 = trace.num_gpus + served.share_now + self.golden * (1.0 - other.golden)
+            share_2 = trace.num_gpus + serving + self.golden * (1.0 - other.golden)
             worlds[2] = _World(self._world(traces.of_cameras(trace, away), None, None, other, share_2), share_2)
         return _Changed(worlds, share, placed, served, notes)
 
     def _learning(self, cameras: int) -> LearningEffect:
         return learning_effect(self.question.budget, self.question.change, len(self.trace.cameras), cameras)
-
-    def _served(self, more: float, stay: set[str], like: str | None) -> ServedEffect:
-        if self.question.served is None:
-            return ServedEffect(0.0, 0.0, ())
-        return served_effect(self.question.served, self.question.change, more, stay, like)
 
     def _world(self, trace: Trace, like: str | None, new: str | None, effect: LearningEffect, share: float) -> Trace:
         change = self.question.change

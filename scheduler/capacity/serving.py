@@ -30,22 +30,26 @@ class ServedBox:
     caps: ShareCaps
     measured_ms: Mapping[str, float] = field(default_factory=dict)
 
+    def planned(self, box: Box) -> BoxPlanned:
+        """`box`, this one or a changed one, by this one's policies."""
+        planner = ServingPlanner(serving_policy(self.policy), split_policy(self.split))
+        return planned(box, planner, followed_policy(self.cameras_policy, self.caps))
+
 
 @dataclass(frozen=True)
 class ServedEffect:
-    """Devices that models take now and with the change, and each model's forecast."""
+    """Devices that models take with the change, and each model's forecast."""
 
-    share_now: float
     share_then: float
     models: tuple[ModelForecast, ...]
     notes: tuple[CapacityNote, ...] = ()
 
 
 def served_effect(
-    served: ServedBox, change: BoxChange, more: float, stay: Collection[str], like: str | None
+    served: ServedBox, now: BoxPlanned, change: BoxChange, more: float, stay: Collection[str], like: str | None
 ) -> ServedEffect:
-    """`more` devices are there for models and cameras together (less: negative). Cameras in `stay` are still on this
-    box; `like` stands in for a new one."""
+    """`now`: the box as it is planned. `more` devices are there for models and cameras together (less: negative).
+    Cameras in `stay` are still on this box; `like` stands in for a new one."""
     box = served.box
     window = box.window
     if window is not None:
@@ -55,14 +59,11 @@ def served_effect(
             streams = (*streams, new)
         window = replace(window, streams=streams) if streams else None
     # A model runs on one device, also where cameras have more.
-    then = replace(box, capacity=min(1.0, max(_LEAST, box.capacity + more)), window=window)
-    planner = ServingPlanner(serving_policy(served.policy), split_policy(served.split))
-    cameras = followed_policy(served.cameras_policy, served.caps)
-    a, b = planned(box, planner, cameras), planned(then, planner, cameras)
+    then = served.planned(replace(box, capacity=min(1.0, max(_LEAST, box.capacity + more)), window=window))
     known = {} if box.table is None else box.table.latency_ms
-    models = tuple(_model(served, m.name, m.slo_ms, a, b) for m in box.models if m.name in known)
+    models = tuple(_model(served, m.name, m.slo_ms, now, then) for m in box.models if m.name in known)
     notes = tuple(CapacityNote("no_latencies", model=m.name) for m in box.models if m.name not in known)
-    return ServedEffect(a.serving_share, b.serving_share, models, notes)
+    return ServedEffect(then.serving_share, models, notes)
 
 
 def _model(served: ServedBox, model: str, slo_ms: float, now: BoxPlanned, then: BoxPlanned) -> ModelForecast:

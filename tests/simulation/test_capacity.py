@@ -86,8 +86,9 @@ def test_the_models_part_of_the_device_changes_with_it(factor: float) -> None:
     box = serving(20.0)
     change = BoxChange.of("device", factor)
     found = forecast(CapacityQuestion(change, tuple(details(4, share=0.5)), golden=0.0, served=box))
-    now = served_effect(box, change, 0.0, (), None).share_now
-    then = served_effect(box, change, (factor - 1.0) * (0.5 + now), (), None).share_then
+    planned = box.planned(box.box)
+    now = planned.serving_share
+    then = served_effect(box, planned, change, (factor - 1.0) * (0.5 + now), (), None).share_then
     assert now > 0.05
     assert found.share_then == pytest.approx(max(0.05, factor * (0.5 + now) - then))
 

@@ -73,7 +73,8 @@ def served(rate: float = 20.0, measured: float | None = 12.0) -> ServedBox:
 
 
 def test_a_models_forecast_begins_at_what_was_measured_and_lies_in_its_interval() -> None:
-    found = served_effect(served(), BoxChange.of("device", 0.5), -0.4, (), None)
+    box = served()
+    found = served_effect(box, box.planned(box.box), BoxChange.of("device", 0.5), -0.4, (), None)
     (model,) = found.models
     assert model.now_ms == 12.0
     assert model.then_ms is not None
@@ -83,7 +84,8 @@ def test_a_models_forecast_begins_at_what_was_measured_and_lies_in_its_interval(
 
 
 def test_a_model_without_room_is_not_served() -> None:
-    found = served_effect(served(rate=120.0), BoxChange.of("device", 0.25), -0.88, (), None)
+    box = served(rate=120.0)
+    found = served_effect(box, box.planned(box.box), BoxChange.of("device", 0.25), -0.88, (), None)
     (model,) = found.models
     assert model.now_part == 1.0
     assert model.then_part < 1.0
