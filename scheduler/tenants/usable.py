@@ -69,7 +69,7 @@ def settled(
 def _given(out: list[float], spare: float, room: Sequence[float]) -> float:
     """Give `spare` in proportion to the room that each has. Returns the remainder."""
     there = sum(room)
-    if spare <= 0 or there <= _EPS:
+    if spare <= 0 or there <= 0.0:
         return spare
     part = min(1.0, spare / there)
     for j, more in enumerate(room):
