@@ -24,7 +24,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
 async def test_windows_are_measured_planned_and_retrained(site: Callable[..., SiteSettings]) -> None:
-    async with running(site()) as appliance:
+    made = site(task="mixed", space={"epochs": [5], "layers": ["all"], "data_fractions": [1.0], "batch_sizes": [4]})
+    overpass, junction = made.cameras
+    # A student that has learnt nothing: its retraining gains.
+    small = {"input_height": 64, "input_width": 112, "width": 0.25, "weights": ""}
+    overpass = overpass.model_copy(update={"student": overpass.student.model_copy(update=small)})
+    async with running(made.model_copy(update={"cameras": (overpass, junction)})) as appliance:
         runtime = appliance.runtime
         both = {"overpass", "junction"}
         await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
@@ -85,12 +90,12 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
 
 
 async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site: Callable[..., SiteSettings]) -> None:
-    settings = site(window_s=15.0)
+    settings = site(window_s=10.0)
     async with running(settings) as appliance:
         changed = await appliance.services.retraining.change(
             {"window_s": 22.0, "a_min": 0.05, "policy": "exact"}, "test"
         )
-        assert changed.current.window_s == 15.0, "not before the next boundary"
+        assert changed.current.window_s == 10.0, "not before the next boundary"
         assert changed.next.window_s == 22.0
         with pytest.raises(InvalidValues, match="window_s"):
             await appliance.services.retraining.change({"window_s": -1}, "test")
