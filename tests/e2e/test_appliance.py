@@ -24,12 +24,16 @@ from edge.store.retention import RetentionLimits
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
-async def test_windows_are_measured_planned_and_retrained(site: Callable[..., SiteSettings]) -> None:
+def to_be_retrained(site: Callable[..., SiteSettings]) -> SiteSettings:
+    """One camera is sure to be retrained; the other begins with a student that has learnt."""
     made = site(task="mixed", space={"epochs": [5], "layers": ["all"], "data_fractions": [1.0], "batch_sizes": [4]})
-    overpass, junction = made.cameras
-    # One camera is sure to be retrained; the other begins with a student that has learnt.
-    overpass = overpass.model_copy(update={"student": overpass.student.model_copy(update=UNTAUGHT)})
-    async with running(made.model_copy(update={"cameras": (overpass, junction)})) as appliance:
+    first, *others = made.cameras
+    first = first.model_copy(update={"student": first.student.model_copy(update=UNTAUGHT)})
+    return made.model_copy(update={"cameras": (first, *others)})
+
+
+async def test_windows_are_measured_planned_and_retrained(site: Callable[..., SiteSettings]) -> None:
+    async with running(to_be_retrained(site)) as appliance:
         runtime = appliance.runtime
         both = {"overpass", "junction"}
         await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
