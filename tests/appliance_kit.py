@@ -16,6 +16,9 @@ from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.settings import SiteSettings
 
+#: Settings of a small student that has learnt nothing yet: each retraining gains.
+UNTAUGHT: dict[str, Any] = {"input_height": 64, "input_width": 112, "width": 0.25, "weights": ""}
+
 
 def cameras(count: int = 2) -> list[dict[str, Any]]:
     """Small pictures, few a second: drawing, decoding and answering them costs little."""
@@ -39,8 +42,7 @@ def site_of(port: int, data: Path, count: int = 2, window_s: float = 20.0, **ret
         port=0,
         overrides={"label_budget": 8, "golden_share": 0.2} | retraining,
     )
-    small = {"input_height": 64, "input_width": 112, "width": 0.25, "weights": ""}
-    plain = [c.model_copy(update={"student": c.student.model_copy(update=small)}) for c in site.cameras]
+    plain = [c.model_copy(update={"student": c.student.model_copy(update=UNTAUGHT)}) for c in site.cameras]
     return site.model_copy(update={"cameras": tuple(plain)})
 
 

@@ -35,7 +35,7 @@ def crossroads(page_can_be_seen: None, tmp_path_factory: pytest.TempPathFactory)
     """The running appliance, furnished."""
     folder = tmp_path_factory.mktemp("crossroads")
     models = make_models(folder / "models")
-    with drawn_cameras(2, folder, width=256, height=144, fps=4) as (cameras, port):
+    with drawn_cameras(2, folder, width=256, height=144, fps=2) as (cameras, port):
         site = make_site(cameras, port, folder / "data", models, window_s=20.0)
         with Box(site, folder) as box:
             found = furnish(box)

@@ -12,6 +12,8 @@ from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras
 from edge.settings import SiteSettings
 
+#: Small pictures, few a second: drawing, decoding and answering them costs little.
+PICTURES = {"width": 256, "height": 144, "fps": 4.0}
 #: Small enough for two shared cores; the demo itself uses more of everything.
 SMALL = {
     "label_budget": 12, "golden_share": 0.2,
@@ -22,7 +24,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def cameras(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Two drawn street cameras, served for the whole module: (their descriptions, the port)."""
-    described = [c | {"fps": 5} for c in scene_cameras(2, seed=3, cycle_s=240.0)]
+    described = [c | PICTURES for c in scene_cameras(2, seed=3, cycle_s=240.0)]
     with serve_cameras(described, tmp_path_factory.mktemp("cameras")) as port:
         yield described, port
 
@@ -31,7 +33,7 @@ def cameras(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[dic
 def site(cameras: tuple[list[dict[str, Any]], int], tmp_path: Path) -> Callable[..., SiteSettings]:
     """Makes the site of these cameras; keyword arguments override retraining settings."""
 
-    def make(window_s: float = 20.0, task: str = "mixed", **overrides: Any) -> SiteSettings:
+    def make(window_s: float = 20.0, task: str = "detection", **overrides: Any) -> SiteSettings:
         described, port = cameras
         return demo_site(
             described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", tmp_path / "data",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from appliance_kit import UNTAUGHT
 from running_kit import running, until
 
 from edge.appliance.answers.read import plain
@@ -23,8 +24,16 @@ from edge.store.retention import RetentionLimits
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
+def to_be_retrained(site: Callable[..., SiteSettings]) -> SiteSettings:
+    """One camera is sure to be retrained; the other begins with a student that has learnt."""
+    made = site(task="mixed", space={"epochs": [5], "layers": ["all"], "data_fractions": [1.0], "batch_sizes": [4]})
+    first, *others = made.cameras
+    first = first.model_copy(update={"student": first.student.model_copy(update=UNTAUGHT)})
+    return made.model_copy(update={"cameras": (first, *others)})
+
+
 async def test_windows_are_measured_planned_and_retrained(site: Callable[..., SiteSettings]) -> None:
-    async with running(site()) as appliance:
+    async with running(to_be_retrained(site)) as appliance:
         runtime = appliance.runtime
         both = {"overpass", "junction"}
         await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
@@ -85,12 +94,12 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
 
 
 async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site: Callable[..., SiteSettings]) -> None:
-    settings = site(window_s=15.0)
+    settings = site(window_s=10.0)
     async with running(settings) as appliance:
         changed = await appliance.services.retraining.change(
             {"window_s": 22.0, "a_min": 0.05, "policy": "exact"}, "test"
         )
-        assert changed.current.window_s == 15.0, "not before the next boundary"
+        assert changed.current.window_s == 10.0, "not before the next boundary"
         assert changed.next.window_s == 22.0
         with pytest.raises(InvalidValues, match="window_s"):
             await appliance.services.retraining.change({"window_s": -1}, "test")

@@ -44,7 +44,7 @@ def test_a_killed_boxs_camera_is_answered_elsewhere(
     described, port = cameras
     rtsp = f"rtsp://127.0.0.1:{port}"
     first = RealBox(tmp_path, "b1", "127.0.0.11", (), rtsp)
-    second = RealBox(tmp_path, "b2", "127.0.0.12", described[:1], rtsp)
+    second = RealBox(tmp_path, "b2", "127.0.0.12", described[:1], rtsp, {"task": "detection"})
     camera = described[0]["name"]
     with fleet_of([first, second]):
         until(lambda: second.answers().get(camera), f"the camera is answered\n{second.log()[-3000:]}", 60)

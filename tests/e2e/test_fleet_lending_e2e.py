@@ -29,7 +29,7 @@ def of_fleet(site: SiteSettings, fleet: FleetOfAgents, name: str, **more: Any) -
 
 async def test_a_camera_is_retrained_by_another_box(site: Callable[..., SiteSettings], tmp_path: Path) -> None:
     # The test orders the retraining itself: the controller's own would come in between.
-    made = site(window_s=20.0, task="detection", enabled=False)
+    made = site(window_s=14.0, enabled=False)
     async with FleetOfAgents(tmp_path) as fleet:
         await fleet.found("crowded", lending=LENDING)
         await fleet.join("idle", "crowded", lending=LENDING)

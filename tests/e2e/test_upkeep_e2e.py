@@ -72,7 +72,7 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         {"folder": str(tmp_path / "models"), "http": {"port": 0}, "grpc": {"port": 0}, "measure": False,
          "tables": [str(table(tmp_path, "left", "digits"))], "planning": {"max_share": 0.3}}
     )  # fmt: skip
-    plain = site()
+    plain = site(task="mixed")  # two models: of one task they would be one file
     both = plain.model_copy(update={"serving": served, "web": plain.web.model_copy(update={"port": 0})})
     cameras = [c.id for c in both.cameras]
     data = Path(both.data_dir)
