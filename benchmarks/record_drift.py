@@ -114,9 +114,10 @@ class DriftRecorder:
         seed = self._seed * 100 + number
         examples = PublishedExamples(data, parent)
         own, start = with_best_score(parent.copy(), examples)
+        # As it served that window, as "live" is of outcomes: not with the least score that was chosen on it afterwards.
         before = camera.windows[number - 2]
-        seen = _answers(own, [camera.frames[i] for i in before])
-        start_live, _ = scored(seen, own.score, camera, before)
+        seen = _answers(parent, [camera.frames[i] for i in before])
+        start_live, _ = scored(seen, parent.score, camera, before)
         size = WindowSize.of(data)
         trials = PublishedTrials(parent, examples, download=self._download)
         profile = micro_profile(size, CONFIGS, trials, PROFILER, history, seed=seed, start_accuracy=start.value)

@@ -233,8 +233,8 @@ class Correction:
 
     The student's level over the window is its held-out accuracy `+ pull * (usual - held-out)` (`usual`: the camera's
     accuracy in past windows, None: not known) `- decay_per_s * half a window + offset`; a retraining brings `gain *
-    reliability` of what its profile says (`reliability`: less than 1 where few frames were held out). Learned; a plan is
-    corrected once, before the policy sees the problem.
+    reliability` of what its profile says (`reliability`: less than 1 where few frames were held out). All but that is
+    learned; a plan is corrected once, before the policy sees the problem.
     """
 
     offset: float = 0.0
