@@ -34,8 +34,8 @@ PRIOR_SPREAD = np.array([0.06, 0.2, 0.1])
 #: windows (standard deviations of an accuracy): they say how far a score of few frames is pulled towards what is usual.
 FRAME_NOISE, WANDER = 0.3, 0.05
 #: How far the true gains of retrainings lie from none (root of the mean square): 0.13 on the 15 held-out frames of the
-#: recorded demo, less the noise of these frames. A gain is the difference of two scores on the same frames: common errors
-#: cancel, and its noise is taken as that of one score, as at the gate (scheduler.promotion).
+#: recorded demo, less the noise of these frames. A gain is the difference of two scores on the same frames: what errs
+#: in both cancels, and its noise is taken as that of one score, as at the gate (scheduler.promotion).
 TRUE_GAINS = 0.1
 #: The gain in PRIOR is for profiles that were judged on so many held-out frames.
 PRIOR_FRAMES = 12
