@@ -290,9 +290,9 @@ class Promise:
 class PromiseOutcome:
     """One camera's window, planned and seen: accuracies [0, 1] over the window, with the mean inference factor `factor`
     in `predicted` (None: not planned) and `realised` alone. `measured` (held-out; None: nothing was) and `usual` were
-    known before it; `planned_gain` is what retraining added to the window's mean in the plan, by its profiles as far as
-    their few frames were believed;
-    `drift_per_s` is by how much the same student fell per second inside the window (None: not measurable)."""
+    known before it; `planned_gain` is what retraining added to the window's mean in the plan, before `gain` but with
+    the `reliability` of its profiles; `drift_per_s` is by how much the same student fell per second inside the window
+    (None: not measurable)."""
 
     window: int
     predicted: float | None

@@ -145,9 +145,9 @@ class Simulator:
         on_measured: Callable[[str, int, float], None] | None = None,
         promises: LearnedPromises | None = None,
     ) -> None:
-        """`promises` correct the accuracies that plans count on, as in the appliance (None: nothing does). `on_event`
-        is called after every event, for tests that check the controller's invariants; `on_measured` with camera, window
-        and realised accuracy once these are known."""
+        """`promises` correct the accuracies that plans count on, as in the appliance (None: nothing does). `gate` says
+        which retrained models come into force. `on_event` is called after every event, for tests that check the
+        controller's invariants; `on_measured` with camera, window and realised accuracy once these are known."""
         checks.in_range("start_influence", start_influence, 0.0, 1.0)
         self._trace, self._policy = trace, policy
         self._influence, self._passes = start_influence, gate
@@ -555,7 +555,8 @@ def simulate(
     corrected: bool = False,
 ) -> SimulationResult:
     """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own). `corrected`: plans
-    count on what past windows really showed, as in the appliance; without, on held-out accuracies as they are."""
+    count on what past windows really showed, as in the appliance; without, on held-out accuracies as they are. `gate`
+    says which retrained models come into force."""
     promises: LearnedPromises | None = None
     if corrected:
         # The appliance's settings take a while to import.
