@@ -84,7 +84,7 @@ class DriftRecorder:
         kept_out: list[LabelledFrame] = []
         for number in range(2, WINDOWS + 1):
             data = window_data(camera, number - 2, memory.frames(), kept_out)
-            windows[number], parent, history = self._window(camera, number, data, parent, history)
+            windows[number], parent, history = self._window(camera, number, data, parent, history, frozen[number - 1])
             windows[number] = replace(windows[number], labelling_s=round(labelling_s, 2))
             memory.update(data.train, self._download.features([_picture(f) for f in data.train]))
             kept_out += data.held_out
@@ -109,14 +109,19 @@ class DriftRecorder:
         data: LabelledWindow,
         parent: PublishedStudent,
         history: ProfilerHistory,
+        frozen: float,
     ) -> tuple[RecordedWindow, PublishedStudent, ProfilerHistory]:
-        """Retraining in window `number` on `data`; the recorded model after it."""
+        """Retraining in window `number` on `data`; the recorded model after it. `frozen`: the download's accuracy in
+        the window before."""
         seed = self._seed * 100 + number
         examples = PublishedExamples(data, parent)
         own, start = with_best_score(parent.copy(), examples)
+        # As it served that window, as "live" is of outcomes: not with the least score that was chosen on it afterwards.
         before = camera.windows[number - 2]
-        seen = _answers(own, [camera.frames[i] for i in before])
-        start_live, _ = scored(seen, own.score, camera, before)
+        start_live = frozen
+        if parent.info.get("steps"):
+            seen = _answers(parent, [camera.frames[i] for i in before])
+            start_live, _ = scored(seen, parent.score, camera, before)
         size = WindowSize.of(data)
         trials = PublishedTrials(parent, examples, download=self._download)
         profile = micro_profile(size, CONFIGS, trials, PROFILER, history, seed=seed, start_accuracy=start.value)

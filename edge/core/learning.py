@@ -232,8 +232,9 @@ class Correction:
     """How the accuracies that were measured before a window become those that it will show, for one camera.
 
     The student's level over the window is its held-out accuracy `+ pull * (usual - held-out)` (`usual`: the camera's
-    accuracy in past windows, None: not known) `- decay_per_s * half a window + offset`; a retraining brings `gain` of
-    what its profile says. Learned; a plan is corrected once, before the policy sees the problem.
+    accuracy in past windows, None: not known) `- decay_per_s * half a window + offset`; a retraining brings `gain *
+    reliability` of what its profile says (`reliability`: less than 1 where few frames were held out). All but that is
+    learned; a plan is corrected once, before the policy sees the problem.
     """
 
     offset: float = 0.0
@@ -241,8 +242,10 @@ class Correction:
     pull: float = 0.0
     usual: float | None = None
     decay_per_s: float = 0.0
+    reliability: float = 1.0
 
     def __post_init__(self) -> None:
+        checks.in_range("correction.reliability", self.reliability, 0.0, 1.0)
         checks.in_range("correction.offset", self.offset, -1.0, 1.0)
         checks.in_range("correction.gain", self.gain, 0.0, 2.0)
         checks.in_range("correction.pull", self.pull, 0.0, 1.0)
@@ -287,8 +290,9 @@ class Promise:
 class PromiseOutcome:
     """One camera's window, planned and seen: accuracies [0, 1] over the window, with the mean inference factor `factor`
     in `predicted` (None: not planned) and `realised` alone. `measured` (held-out; None: nothing was) and `usual` were
-    known before it; `planned_gain` is what retraining added to the window's mean in the plan, before any correction;
-    `drift_per_s` is by how much the same student fell per second inside the window (None: not measurable)."""
+    known before it; `planned_gain` is what retraining added to the window's mean in the plan, before `gain` but with
+    the `reliability` of its profiles; `drift_per_s` is by how much the same student fell per second inside the window
+    (None: not measurable)."""
 
     window: int
     predicted: float | None

@@ -327,7 +327,7 @@ class Learning:
         self._save()
 
     def correction(self, camera: str, window: int, s: RetrainingSettings, frames: int | None = None) -> Correction:
-        """For the camera's plan of `window`; `frames` were held out to measure its student."""
+        """For the camera's plan of `window`; `frames` were held out to measure its student and profiles."""
         return correction(self.promises, camera, window, s.window_s, frames)
 
     def kept(self, camera: str, window: int) -> dict[str, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from scheduler.learning.promise import (
     decay_per_s,
     kept_promises,
     level,
+    reliability,
     remembered,
     usual_level,
     usual_pull,
@@ -116,6 +118,7 @@ corrections = st.builds(
     pull=st.floats(0, 1),
     usual=st.none() | st.floats(0, 1),
     decay_per_s=st.floats(-1e-3, 1e-3),
+    reliability=st.floats(0, 1),
 )
 
 
@@ -188,3 +191,56 @@ def test_a_lucky_score_of_seven_frames_promises_little_more_than_usual() -> None
 def test_a_score_of_no_frame_is_refused() -> None:
     with pytest.raises(InvalidValue, match="frames"):
         usual_pull(0)
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000))
+def test_a_gain_on_fewer_frames_is_believed_less(a: int, b: int) -> None:
+    few, many = sorted((a, b))
+    assert 0.0 < reliability(few) <= reliability(many) <= 1.0
+
+
+@pytest.mark.parametrize("frames", [12, 15, 60, 1000])
+def test_gains_on_a_dozen_frames_or_more_are_believed_as_ever(frames: int) -> None:
+    assert reliability(frames) == 1.0
+    as_ever = correction(PromiseHistory(), "a", 2, WINDOW_S)
+    known = correction(PromiseHistory(), "a", 2, WINDOW_S, frames)
+    assert (known.gain, known.reliability) == (as_ever.gain, as_ever.reliability)
+
+
+def test_what_is_believed_is_what_the_best_of_several_measured_gains_is_worth() -> None:
+    """True gains of a mean square of 0.1^2, measured on 5 frames that are 0.3 off each: also the best of three."""
+    rng = random.Random(4)
+    told, true = 0.0, 0.0
+    for _ in range(4000):
+        gains = [rng.gauss(0.0, 0.1) for _ in range(3)]
+        measured, gain = max((g + rng.gauss(0.0, 0.3 / 5**0.5), g) for g in gains)
+        told, true = told + measured, true + gain
+    whole = 0.1**2 / (0.1**2 + 0.3**2 / 12)
+    assert true / told == pytest.approx(reliability(5) * whole, rel=0.1)
+
+
+@given(corrections, st.floats(0, 1), st.floats(0, 1), st.integers(1, 11))
+def test_few_frames_never_turn_a_loss_into_a_gain_nor_a_gain_into_a_loss(
+    c: Correction, measured: float, accuracy: float, frames: int
+) -> None:
+    few = replace(c, reliability=reliability(frames))
+    whole = replace(c, reliability=1.0)
+    base = level(measured, measured, few, WINDOW_S)
+    now, as_ever = level(accuracy, measured, few, WINDOW_S), level(accuracy, measured, whole, WINDOW_S)
+    if accuracy > measured:
+        assert base <= now <= as_ever
+    else:
+        assert now == as_ever <= base
+
+
+def test_a_correction_of_an_older_record_believes_as_ever() -> None:
+    old = {k: v for k, v in Correction(gain=0.5).to_json().items() if k != "reliability"}
+    assert Correction.from_json(old) == Correction(gain=0.5)
+    assert level(0.8, 0.6, Correction.from_json(old), WINDOW_S) == pytest.approx(0.7)
+
+
+def test_a_reliability_beyond_the_whole_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"correction\.reliability"):
+        Correction(reliability=1.1)
+    with pytest.raises(InvalidValue, match="frames"):
+        reliability(0)
