@@ -5,8 +5,8 @@
 DIR is as `bench_students` takes it. Each camera's student is trained on its first windows (`--windows`, 3); trained
 students and the accuracy of each on each camera are kept in FOLDER. Every camera in turn is the new one: its sibling is
 chosen among the others by look alone, from its first four pictures, and answers windows 2-4 as it is, with the least
-score that was best on its own camera. Siblings that look alike were retrained as one on their first window, as in the
-appliance, unless `--alone`. T is F1 at IoU 0.5 against the teacher's labels, in points. Gains are over the download
+score that was best on its own camera. Siblings that look alike were retrained as one on their first window, unless
+`--alone`. T is F1 at IoU 0.5 against the teacher's labels, in points. Gains are over the download
 with the least score that was best on window 1, which a camera without labels does not know: the stricter of two
 baselines. "own" is trained on window 1 of the camera itself. Ends with 1 if siblings bring less than half of what that
 brings.
@@ -35,10 +35,12 @@ from edge.core.thresholds import best_score
 from edge.runtime.siblings import FIRST_PICTURES
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
 from scheduler.groups import groups_of
-from scheduler.siblings import KnownCamera, choose_sibling, distance
+from scheduler.siblings import NOT_ALIKE, KnownCamera, choose_sibling, distance
 
 #: Pictures of a look at a window's end, as in the appliance.
 LOOKED_AT = 8
+#: Cameras that look alike and were retrained as one, at most.
+MOST_ALIKE = 4
 #: The part of a window's own gain that a sibling must bring.
 LEAST_PART = 0.5
 
@@ -157,7 +159,7 @@ def measure(
         found = choose_sibling(first[camera.name], [KnownCamera(o.name, "", later[o.name]) for o in others])
         last = {o.name: students[o.name][-1] for o in others}
         if together is not None:
-            for names in groups_of([KnownCamera(o.name, "", later[o.name]) for o in others]):
+            for names in groups_of({o.name: later[o.name] for o in others}, NOT_ALIKE, MOST_ALIKE):
                 last |= together([o for o in others if o.name in names])
         own = students[camera.name][0]
         rows.append(

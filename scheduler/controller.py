@@ -156,8 +156,8 @@ class WindowController:
         return self._replan(event.at_s, PlanCause("lenders_offered")) if s.lending.could_help(event) and waits else []
 
     @_handle.register
-    def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
-        self.state.group.alike, self.state.group.kept = event.sets, event.kept
+    def _(self, event: ev.GroupsPossible) -> list[ev.Instruction]:
+        self.state.group.possible, self.state.group.kept = event.sets, event.kept
         return []
 
     @_handle.register
@@ -338,6 +338,8 @@ class WindowController:
         if job is None or job.id != event.job:
             if s.group.over(event.camera, event.job):
                 return self._replan(event.at_s, PlanCause("group_over", event.camera))
+            if event.promoted and s.group.has_taught(event.camera, event.job):
+                s.options.pop(event.camera, None)  # its own few pictures alone would teach it less
             return []
         self._ended(event.camera)
         return self._replan(event.at_s, PlanCause("retraining_completed", event.camera, promoted=event.promoted))
@@ -381,8 +383,8 @@ class WindowController:
         return self._apply(s.planning.next_segment, event.at_s)
 
     def _ended(self, camera: str) -> None:
-        """A retraining is over: nothing of its camera is retrained again in this window. Members of a group may be, on
-        from what they have then."""
+        """A retraining is over: nothing of its camera is retrained again in this window. Members of a group may be,
+        where its student did not come into force."""
         s = self.state
         s.options.pop(camera, None)
         s.group.over(camera, s.jobs.pop(camera).id)
@@ -430,7 +432,7 @@ class WindowController:
         if made.number != s.planning.asked:
             return []  # something happened meanwhile: another plan is being made
         s.planning.asked, s.planning.choosing, s.planning.last_s = None, False, made.at_s
-        s.group = replace(made.group, alike=s.group.alike, kept=s.group.kept)
+        s.group = replace(made.group, possible=s.group.possible, kept=s.group.kept)
         s.options.update(made.options)
         now = s.lending
         s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s, due=False)

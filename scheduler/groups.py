@@ -1,33 +1,40 @@
 """Which cameras are retrained as one group, and whether a plan expects more from that than from one retraining each.
 
-Cameras that look alike and go stale together can share a retraining: it sees the pictures of all, takes less device
-time than one each, and every member's next retraining makes it special again (ECCO: correlated cameras retrained in
-groups; RECL: models reused among them). A group is one camera that leads, whose retraining it is, and members that are
-judged with its result, each on its own kept-out pictures.
+A window has few labelled pictures of one camera. Students of one detector and one class list can learn from each
+other's, alike or not: a retraining on the pictures of all takes less device time than one each, and teaches more
+(measured in docs/students.md; ECCO retrains cameras in groups, RECL reuses models among them). A group is one camera
+that leads, whose retraining it is, and members that are judged with its result, each on its own kept-out pictures.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from edge.core import checks
+from edge.core.camera_look import CameraLook
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
-from scheduler.siblings import NOT_ALIKE, KnownCamera, distance
+from scheduler.siblings import distance
 from scheduler.timeline import Outcome, evaluate
 
 #: Cameras of a group at most: pictures of more are more than one short retraining takes in.
-MOST_CAMERAS = 4
-#: Work that each member adds to the leader's own retraining, as a part of it.
-WORK_PER_MEMBER = 0.2
-#: A camera is stale if a retraining of its own is expected to gain so much.
+MOST_CAMERAS = 12
+#: How far two cameras are apart at most, and two of which one was not looked at yet.
+STRANGERS = 1e6
+#: Work that each member adds to the leader's own retraining, as a part of it. With a fifth, cameras that do not look
+#: alike gained less than alone.
+WORK_PER_MEMBER = 0.6
+#: A camera is stale if a retraining of its own is expected to gain so much: one that is not leads no group.
 STALE = 0.01
 #: A group must promise so much more than one retraining each: a camera's gain alone is known better.
 BETTER_BY = 0.002
-#: The part of an own retraining's gain that a member of a group gets, before any group was measured here. More than all
-#: of it was measured (docs/students.md): pictures of other cameras teach, too.
-FIRST_KEPT, MOST_KEPT = 1.0, 2.0
+#: The part of an own retraining's gain that a member of a group gets, before any group was measured here: about the
+#: least that was measured (docs/students.md). Pictures of other cameras teach, too.
+FIRST_KEPT, MOST_KEPT = 1.2, 2.0
 #: How fast what groups kept of an own retraining's gain is learned: the weight of one outcome.
 LEARNING_RATE = 0.2
 
@@ -54,27 +61,30 @@ class GroupChoice:
     gained: float
 
 
-def groups_of(cameras: Sequence[KnownCamera], limit: float = NOT_ALIKE) -> tuple[tuple[str, ...], ...]:
-    """Sets of two to `MOST_CAMERAS` cameras of which every two are within `limit` of each other, nearest first; no
-    camera is in two. Names in order.
-
-    Raises InvalidValue if a camera is there twice.
+def groups_of(
+    looks: Mapping[str, CameraLook | None], limit: float = math.inf, most: int = MOST_CAMERAS
+) -> tuple[tuple[str, ...], ...]:
+    """Sets of two to `most` cameras of which every two look alike within `limit`; those that look most alike come
+    together, and a camera whose look is not known last. No camera is in two. Names in order.
     """
-    checks.unique("cameras[].camera", [c.camera for c in cameras])
-    looks = {c.camera: c.look for c in cameras}
-    apart = {(a, b): distance(looks[a], looks[b]) for a, b in itertools.permutations(sorted(looks), 2)}
-    sets: list[tuple[str, ...]] = [(name,) for name in sorted(looks)]
-    while True:
-        joined = [
-            (max(apart[a, b] for a in one for b in other), one, other)
-            for one, other in itertools.combinations(sets, 2)
-            if len(one) + len(other) <= MOST_CAMERAS
-        ]
-        nearest = min(joined, default=None)
-        if nearest is None or not nearest[0] <= limit:
-            return tuple(s for s in sets if len(s) > 1)
-        _, one, other = nearest
-        sets = sorted([s for s in sets if s not in (one, other)] + [tuple(sorted(one + other))])
+    sets = [[name] for name in sorted(looks)]
+    apart = np.full((len(sets), len(sets)), math.inf)
+    for (a, (one,)), (b, (other,)) in itertools.combinations(enumerate(sets), 2):
+        apart[a, b] = apart[b, a] = _apart(looks[one], looks[other])
+    while len(sets) > 1:
+        sizes = np.array([len(s) for s in sets])
+        found = np.where(sizes[:, None] + sizes > most, math.inf, apart)
+        a, b = sorted(int(i) for i in np.unravel_index(int(found.argmin()), found.shape))
+        if not found[a, b] <= min(limit, STRANGERS):
+            break
+        apart[a] = apart[:, a] = np.maximum(apart[a], apart[b])
+        apart = np.delete(np.delete(apart, b, 0), b, 1)
+        sets[a] += sets.pop(b)
+    return tuple(sorted(tuple(sorted(s)) for s in sets if len(s) > 1))
+
+
+def _apart(one: CameraLook | None, other: CameraLook | None) -> float:
+    return STRANGERS if one is None or other is None else min(STRANGERS, distance(one, other))
 
 
 def group_work(members: int) -> float:
@@ -103,8 +113,9 @@ def choose_group(
     is not stale, or whose retraining runs, is in no group.
     """
     streams = {s.id: s for s in problem.streams}
-    stale = [[n for n in names if n in streams and _gain(streams[n]) >= STALE] for names in sets]
-    candidates = [names for names in stale if len(names) > 1]
+    free = [n for n, s in streams.items() if s.options and s.running is None]
+    found = [[n for n in names if n in free] for names in sets]
+    candidates = [s for s in found if len(s) > 1 and max(_gain(streams[n]) for n in s) >= STALE]
     if not candidates:
         return None
     alone = _worth(problem, evaluate(problem, plan(problem).segments))
@@ -166,10 +177,8 @@ def with_group_work(options: Sequence[RetrainingOption], group: Group) -> tuple[
 
 
 def _gain(stream: StreamProblem) -> float:
-    """The expected gain of the best retraining of its own; none for one that runs already."""
-    if stream.running is not None:
-        return 0.0
-    return max((o.end_accuracy for o in stream.options), default=stream.start_accuracy) - stream.start_accuracy
+    """The expected gain of the best retraining of its own; one that would lose is not made."""
+    return max([0.0, *(o.end_accuracy - stream.start_accuracy for o in stream.options)])
 
 
 def _worth(problem: WindowProblem, outcome: Outcome) -> float:

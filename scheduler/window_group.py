@@ -13,13 +13,13 @@ Options = dict[str, tuple[RetrainingOption, ...]]
 
 @dataclass
 class WindowGroup:
-    """`alike` sets of cameras may be retrained as one, of whose own gain a member keeps the part `kept`.
+    """`possible` sets of cameras may be retrained as one; a member gets the part `kept` of what its own would gain.
 
     `group` is what was chosen for this window (None: one retraining each), `job` its retraining once that has begun,
     `gains` what each member gains, `alone` its leader's options as they cost alone. Members wait until it is over.
     """
 
-    alike: tuple[tuple[str, ...], ...] = ()
+    possible: tuple[tuple[str, ...], ...] = ()
     kept: float = 0.0
     group: Group | None = None
     job: str = ""
@@ -37,8 +37,8 @@ class WindowGroup:
         self.group, self.job = None, ""
 
     def choose(self, problem: WindowProblem, options: Options, plan: Callable[[WindowProblem], WindowPlan]) -> None:
-        """Retrain cameras that look alike as one, where `plan` expects more from it."""
-        choice = choose_group(problem, self.alike, self.kept, plan) if self.alike else None
+        """Retrain cameras as one, where `plan` expects more from it."""
+        choice = choose_group(problem, self.possible, self.kept, plan) if self.possible else None
         if choice is not None:
             leader = choice.group.leader
             self.group, self.gains, self.job, self.alone = choice.group, choice.gains, "", options[leader]
@@ -73,6 +73,10 @@ class WindowGroup:
             return ()
         self.job = job
         return self.group.members
+
+    def has_taught(self, camera: str, job: str) -> bool:
+        """Whether a camera is a member that was judged with the result of `job`, the group's retraining."""
+        return self.waits(camera) and job == self.job != ""
 
     def over(self, camera: str, job: str) -> bool:
         """Whether a retraining that was judged, or failed, is the group's; if so its members wait no longer."""

@@ -139,9 +139,9 @@ class RetrainingCompleted(Event):
 
 
 @dataclass(frozen=True)
-class CamerasAlike(Event):
-    """Sets of cameras that look alike and may be retrained as one group; `kept` is the part of its own retraining's
-    gain that a member of a group gets."""
+class GroupsPossible(Event):
+    """Sets of cameras that may be retrained as one group; `kept` is the part of its own retraining's gain that a member
+    of a group gets."""
 
     sets: tuple[tuple[str, ...], ...]
     kept: float

@@ -1,4 +1,4 @@
-"""Cameras that are retrained as one: which look alike, the needs of a group's job, and its result for the members."""
+"""Cameras that are retrained as one: which may be, the needs of a group's job, and its result for the members."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edge.core import checks
 from edge.core import events as ev
+from edge.core.camera_look import CameraLook
 from edge.core.configs import StudentSpec
 from edge.core.errors import InvalidValue, MagpieError
 from edge.core.journal_kinds import JournalNote
@@ -19,7 +20,6 @@ from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard
 from scheduler.groups import FIRST_KEPT, MOST_KEPT, groups_of, kept_part
-from scheduler.siblings import KnownCamera
 
 if TYPE_CHECKING:
     from edge.runtime.retrainings import RunningJob
@@ -64,18 +64,17 @@ class Groups:
         checks.in_range("groups.kept", kept, 0.0, MOST_KEPT)
         self.kept, self.retrainings = float(kept), retrainings
 
-    def alike(self, wanted: bool) -> ev.CamerasAlike:
+    def possible(self, wanted: bool) -> ev.GroupsPossible:
         """For the controller, before a window begins: which cameras may be retrained together; none, where it is not
         `wanted` in the window that begins.
         """
-        by_spec: dict[StudentSpec, list[KnownCamera]] = {}
-        if wanted:
-            for known in self._r.students.siblings.looks():
-                camera = self._r.cameras[known.camera]
-                if camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
-                    by_spec.setdefault(camera.version.spec, []).append(known)
+        looks = {known.camera: known.look for known in self._r.students.siblings.looks()}
+        by_spec: dict[StudentSpec, dict[str, CameraLook | None]] = {}
+        for name, camera in self._r.cameras.items():
+            if wanted and camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
+                by_spec.setdefault(camera.version.spec, {})[name] = looks.get(name)
         sets = [s for cameras in by_spec.values() for s in groups_of(cameras)]
-        return ev.CamerasAlike(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept)
+        return ev.GroupsPossible(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept)
 
     def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
         """The data of each other camera for the worker of a group's retraining; one without labels is left out."""

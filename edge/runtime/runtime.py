@@ -197,7 +197,7 @@ class Runtime:
         """The window that runs, if there is one, ends now, and the next begins."""
         settings = self.window.following
         local = self.clock.local_minute()
-        self.dispatch(self.students.groups.alike(settings.groups))
+        self.dispatch(self.students.groups.possible(settings.groups))
         allowed = settings.retraining_allowed(local)
         self.dispatch(ev.BoundaryReached(self.clock.monotonic(), allowed, self._window_settings(settings)))
 

@@ -40,7 +40,7 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     with share.batch(stop=channel.beating):
         download = None if job.download is None else load_student(job.download.path, share.device)
         start, begun = best_start(job, parent, download)
-        members = open_members(job, begun)
+        members = open_members(job, begun, channel.beat)
         run = open_retraining(
             begun, job.data, job.config, job.seed, job.checkpoint,
             download=download, region=job.region,

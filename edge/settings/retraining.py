@@ -70,7 +70,7 @@ class RetrainingSettings(Settings):
         None, gt=0, le=0.5, description="part of a window's device time for profiling; empty: finds itself"
     )
     exemplars: int = Field(64, ge=0, le=5000, description="older frames kept per camera so that nothing is forgotten")
-    groups: bool = Field(True, description="cameras that look alike may be retrained as one, where a plan gains by it")
+    groups: bool = Field(True, description="several cameras may be retrained as one, where a plan gains by it")
     gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be so much worse and still pass")
     rollback_margin: float = Field(0.05, ge=0, le=1, description="live accuracy so far under its parent rolls back")
     quiet_hours: QuietHours = Field((), description="HH:MM-HH:MM in the box's time zone: nothing is retrained then")

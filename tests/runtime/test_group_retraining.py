@@ -21,6 +21,7 @@ from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.core.vision import Detections
 from edge.runtime import messages as m
+from edge.runtime.group_members import MOST_KEPT_OUT, of_few
 from edge.runtime.groups import Groups
 from edge.runtime.judging import Gate
 from edge.runtime.retrainings import RunningJob
@@ -100,12 +101,13 @@ def site(store: Store, tmp_path: Path) -> Site:
     return Site(store, tmp_path)
 
 
-def test_cameras_that_look_alike_may_be_retrained_as_one(site: Site) -> None:
-    for name in ("b", "a", "stranger"):
+def test_cameras_of_one_kind_may_be_retrained_as_one_alike_or_not(site: Site) -> None:
+    for name in ("b", "a", "stranger", "unseen"):
         site.labelled(name)
     site.siblings.known("stranger", FAR.to_json())
-    found = site.groups.alike(True)
-    assert found.sets == (("a", "b"),)
+    site.siblings.forget("unseen")
+    found = site.groups.possible(True)
+    assert found.sets == (("a", "b", "stranger", "unseen"),), "in window 1 no camera was looked at yet"
     assert found.kept == FIRST_KEPT
 
 
@@ -118,14 +120,14 @@ def test_who_is_not_retrained_or_differs_is_in_no_group(site: Site, why: str) ->
         camera.version = replace(camera.version, pinned=True)
     if why == "other classes":
         camera.version = replace(camera.version, spec=replace(camera.version.spec, classes=("van",)))
-    assert site.groups.alike(True).sets == ()
+    assert site.groups.possible(True).sets == ()
 
 
 def test_groups_can_be_switched_off(site: Site) -> None:
     for name in ("a", "b"):
         site.labelled(name)
-    assert site.groups.alike(True).sets == (("a", "b"),)
-    assert site.groups.alike(False).sets == ()
+    assert site.groups.possible(True).sets == (("a", "b"),)
+    assert site.groups.possible(False).sets == ()
 
 
 def test_a_worker_gets_the_pictures_of_members_that_have_labels(site: Site) -> None:
@@ -207,3 +209,15 @@ def test_a_damaged_document_is_refused(site: Site, damaged: dict[str, Any]) -> N
     with pytest.raises(InvalidValue, match="groups"):
         site.groups.restore(damaged)
     site.groups.restore(None)
+
+
+def test_a_member_adds_a_bounded_number_of_pictures_its_windows_own_first(tmp_path: Path) -> None:
+    seen = tuple(LabelledFrame(f, Detections.empty(), "t") for f in frames(tmp_path, 90, camera="a"))
+    data = LabelledWindow("a", 1, "detection", ("car",), seen[:20], seen[20:26], seen[26:60], seen[60:])
+    few = of_few(data, 30)
+    assert (few.train, few.held_out) == (data.train, data.held_out)
+    assert len(few.exemplars) == 10
+    assert few.kept_out == data.kept_out[-MOST_KEPT_OUT:]
+    assert of_few(data, 54).exemplars == data.exemplars
+    least = of_few(data, 5)
+    assert (least.train, least.exemplars) == (data.train[::4], ())

@@ -76,7 +76,7 @@ def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], 
         elif action == "capacity":
             event = ev.CapacityChanged(now, 0.3 + x)
         elif action == "alike":
-            event = ev.CamerasAlike(now, (("a", "b", "c"),) if x > 0.2 else (), 2 * x)
+            event = ev.GroupsPossible(now, (("a", "b", "c"),) if x > 0.2 else (), 2 * x)
         elif action == "answer" and questions:
             question = questions[int(x * (len(questions) - 1))]
             failed = PlanNotMade(now, question.number, "broken")
@@ -116,7 +116,7 @@ class TestPlansMadeElsewhere:
         c = WindowController(SETTINGS, 1.0)
         joined(c, *TestGroups.CAMERAS)
         Answered(c).handle(ev.BoundaryReached(0.0))
-        c.handle(ev.CamerasAlike(100.0, (TestGroups.CAMERAS,), 1.5))
+        c.handle(ev.GroupsPossible(100.0, (TestGroups.CAMERAS,), 1.5))
         question = self.asked(prepared(c, TestGroups.CAMERAS, 100.0))
         first = made_plan(question, by_policy)
         assert first.group.group is not None, "they are retrained as one"
@@ -181,7 +181,7 @@ class TestPlansMadeElsewhere:
 
 
 class TestGroups:
-    """Cameras that look alike: three of 18 device seconds each."""
+    """Cameras that may be retrained as one: three of 18 device seconds each."""
 
     CAMERAS = ("a", "b", "c")
 
@@ -192,7 +192,7 @@ class TestGroups:
     def start(self, c: WindowController | Answered, kept: float = 1.5) -> list[ev.Instruction]:
         joined(c, *self.CAMERAS)
         c.handle(ev.BoundaryReached(0.0))
-        c.handle(ev.CamerasAlike(100.0, (self.CAMERAS,), kept))
+        c.handle(ev.GroupsPossible(100.0, (self.CAMERAS,), kept))
         c.handle(ev.BoundaryReached(100.0))
         out: list[ev.Instruction] = []
         for camera in self.CAMERAS:
@@ -225,7 +225,7 @@ class TestGroups:
         c.check()
         streams = {s.id: s for s in of(ev.RecordPlan, out)[-1].problem.streams}
         assert {n: s.start_accuracy for n, s in streams.items()} == {"a": 0.8, "b": 0.75, "c": 0.5}
-        assert {n: len(s.options) for n, s in streams.items()} == {"a": 0, "b": 1, "c": 1}, "made special again after"
+        assert {n: len(s.options) for n, s in streams.items()} == {"a": 0, "b": 0, "c": 1}, "c learned nothing yet"
         assert c.state.group.group is None
 
     def test_a_group_that_fails_leaves_its_members_their_own(self) -> None:
@@ -267,7 +267,7 @@ class TestGroups:
 
     def test_the_next_window_begins_without_a_group(self) -> None:
         c, _ = self.started()
-        c.handle(ev.CamerasAlike(200.0, (), 1.0))
+        c.handle(ev.GroupsPossible(200.0, (), 1.0))
         c.handle(ev.BoundaryReached(200.0))
         c.check()
         assert c.state.group.group is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -27,7 +28,7 @@ from scheduler.groups import (
     kept_part,
 )
 from scheduler.policies import window_policy
-from scheduler.siblings import NOT_ALIKE, KnownCamera, distance
+from scheduler.siblings import NOT_ALIKE, distance
 
 INFERENCE = InferenceProfile("subsampling", 0.1, (1.0, 2.0), (1.0, 0.8))
 
@@ -44,51 +45,60 @@ def problem(*streams: StreamProblem, num_gpus: float = 1.0) -> WindowProblem:
     return WindowProblem("w", num_gpus, 100.0, streams, 0.05, label_delay_s=10.0, carry_s=50.0)
 
 
-def known(name: str, look: CameraLook) -> KnownCamera:
-    return KnownCamera(name, f"{name}-v", look)
-
-
 # sets
 
 
-def test_cameras_that_look_alike_are_one_set_and_a_stranger_is_in_none() -> None:
+def test_cameras_of_one_kind_are_one_set_alike_or_not_looked_at_or_not() -> None:
+    far = replace(LOOK, features=(90.0, 2.0, 3.0))
+    assert groups_of({"c": None, "a": LOOK, "x": far, "b": LOOK}) == (("a", "b", "c", "x"),)
+
+
+def test_of_too_many_those_that_look_most_alike_come_together() -> None:
+    far = replace(LOOK, features=(90.0, 2.0, 3.0))
+    looks = {"a": LOOK, "b": far, "c": LOOK, "d": far, "e": None}
+    assert groups_of(looks, most=2) == (("a", "c"), ("b", "d"))
+    assert groups_of(looks, most=3) == (("a", "c", "e"), ("b", "d"))
+
+
+def test_with_a_limit_a_stranger_is_in_none() -> None:
     near, far = replace(LOOK, brightness=0.45), replace(LOOK, features=(90.0, 2.0, 3.0))
-    found = groups_of([known("c", near), known("a", LOOK), known("x", far), known("b", LOOK)])
-    assert found == (("a", "b", "c"),)
+    assert groups_of({"c": near, "a": LOOK, "x": far, "b": LOOK, "y": None}, NOT_ALIKE) == (("a", "b", "c"),)
 
 
-def test_every_two_of_a_set_are_alike() -> None:
+def test_with_a_limit_every_two_of_a_set_are_alike() -> None:
     """A chain of neighbours whose ends are strangers is no set."""
     chain = [replace(LOOK, height=-2.0 + 1.0 * n) for n in range(3)]
     steps = [distance(chain[0], chain[1]), distance(chain[1], chain[2]), distance(chain[0], chain[2])]
     limit = (max(steps[:2]) + steps[2]) / 2
-    found = groups_of([known(n, look) for n, look in zip("abc", chain, strict=True)], limit)
-    assert found in ((("a", "b"),), (("b", "c"),))
+    assert groups_of(dict(zip("abc", chain, strict=True)), limit) in ((("a", "b"),), (("b", "c"),))
 
 
-def test_a_camera_that_is_there_twice_is_named() -> None:
-    with pytest.raises(InvalidValue, match="a"):
-        groups_of([known("a", LOOK), known("a", LOOK)])
-
-
-@given(many=st.lists(looks, max_size=9))
-def test_sets_are_apart_small_and_close(many: list[CameraLook]) -> None:
+@given(
+    many=st.lists(st.none() | looks, max_size=9),
+    limit=st.sampled_from([NOT_ALIKE, math.inf]),
+    most=st.integers(2, MOST_CAMERAS),
+)
+def test_sets_are_apart_small_and_close(many: list[CameraLook | None], limit: float, most: int) -> None:
     by_name = {f"c{n}": look for n, look in enumerate(many)}
-    found = groups_of([known(n, look) for n, look in by_name.items()])
+    found = groups_of(by_name, limit, most)
     names = [n for s in found for n in s]
     assert len(names) == len(set(names))
     for one in found:
-        assert 2 <= len(one) <= MOST_CAMERAS
+        assert 2 <= len(one) <= most
         assert list(one) == sorted(one)
-        assert all(distance(by_name[a], by_name[b]) <= NOT_ALIKE for a in one for b in one)
+        for a, b in ((by_name[a], by_name[b]) for a in one for b in one if a != b):
+            assert limit == math.inf or (a is not None and b is not None and distance(a, b) <= limit)
+    if limit == math.inf:
+        assert len(by_name) - len(names) <= 1, "no two cameras are left alone"
+    assert groups_of(dict(reversed(by_name.items())), limit, most) == found, "the order of cameras does not matter"
 
 
 # what a plan expects
 
 
 def test_a_group_pays_where_single_retrainings_would_not_all_end() -> None:
-    """Three cameras, each 30 device seconds; 90 seconds are left of one device that also answers."""
-    p = problem(*(stream(n) for n in "abc"))
+    """Three cameras, each 25 device seconds; 90 seconds are left of one device that also answers."""
+    p = problem(*(stream(n, cost=25.0) for n in "abc"))
     choice = choose_group(p, [("a", "b", "c")], 1.0, relay)
     assert choice is not None
     assert choice.group == Group("a", ("b", "c"))
@@ -105,11 +115,24 @@ def test_it_does_not_pay_where_every_camera_has_time_for_its_own() -> None:
     assert choose_group(p, [("a", "b")], 0.7, relay) is None
 
 
-def test_the_stalest_camera_leads_and_a_fresh_one_stays_out() -> None:
-    p = problem(stream("a", 0.6), stream("b", 0.4), stream("fresh", 0.8 - STALE / 2))
-    choice = choose_group(p, [("a", "b", "fresh")], 1.5, relay)
+def test_the_stalest_camera_leads_and_a_fresh_one_learns_with_it() -> None:
+    p = problem(stream("a", 0.5, cost=20.0), stream("b", 0.4, cost=20.0), stream("fresh", 0.8, cost=20.0))
+    choice = choose_group(p, [("a", "b", "fresh")], 2.0, relay)
     assert choice is not None
-    assert choice.group == Group("b", ("a",))
+    assert choice.group == Group("b", ("a", "fresh"))
+    assert choice.gains == pytest.approx({"a": 0.6, "fresh": 0.0})
+
+
+def test_where_no_camera_is_stale_there_is_no_group() -> None:
+    p = problem(*(stream(n, 0.8 - STALE / 2) for n in "abc"))
+    assert choose_group(p, [("a", "b", "c")], 2.0, relay) is None
+
+
+def test_a_camera_without_an_option_is_in_no_group() -> None:
+    p = problem(stream("a"), stream("b"), replace(stream("late"), options=()))
+    choice = choose_group(p, [("a", "b", "late")], 1.5, relay)
+    assert choice is not None
+    assert choice.group == Group("a", ("b",))
 
 
 def test_a_camera_whose_retraining_runs_is_in_no_group() -> None:

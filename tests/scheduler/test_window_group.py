@@ -11,7 +11,7 @@ from scheduler.policies import window_policy
 from scheduler.window_group import WindowGroup
 
 INFERENCE = InferenceProfile("subsampling", 0.1, (1.0, 2.0), (1.0, 0.8))
-OWN = (RetrainingOption("all", 0.8, 30.0),)
+OWN = (RetrainingOption("all", 0.8, 20.0),)
 
 
 def problem(*names: str, options: tuple[RetrainingOption, ...] = OWN) -> WindowProblem:
@@ -24,7 +24,7 @@ def relay(asked: WindowProblem) -> WindowPlan:
 
 
 def chosen() -> tuple[WindowGroup, dict[str, tuple[RetrainingOption, ...]]]:
-    group, options = WindowGroup(alike=(("a", "b", "c"),), kept=1.5), dict.fromkeys("abc", OWN)
+    group, options = WindowGroup(possible=(("a", "b", "c"),), kept=1.5), dict.fromkeys("abc", OWN)
     group.choose(problem(*"abc"), options, relay)
     assert group.group == Group("a", ("b", "c"))
     return group, options
@@ -32,7 +32,7 @@ def chosen() -> tuple[WindowGroup, dict[str, tuple[RetrainingOption, ...]]]:
 
 def test_its_leader_costs_more_and_its_members_wait() -> None:
     group, options = chosen()
-    assert options["a"][0].gpu_seconds == pytest.approx(30.0 * group_work(2))
+    assert options["a"][0].gpu_seconds == pytest.approx(20.0 * group_work(2))
     assert [group.waits(n) for n in "abc"] == [False, True, True]
 
 
@@ -52,6 +52,8 @@ def test_only_its_leaders_retraining_is_for_all_and_only_that_one_ends_it() -> N
     group, _ = chosen()
     assert group.begun("x", "other") == ()
     assert group.begun("a", "job") == ("b", "c")
+    assert group.has_taught("b", "job")
+    assert not any(group.has_taught(*one) for one in (("a", "job"), ("b", "an earlier one"), ("x", "job")))
     assert not group.over("a", "an earlier one")
     assert not group.over("b", "job")
     assert group.waits("b")

@@ -2255,7 +2255,7 @@ export type RetrainingSettings = {
   profiling_budget: number | null;
   /** older frames kept per camera so that nothing is forgotten */
   exemplars: number;
-  /** cameras that look alike may be retrained as one, where a plan gains by it */
+  /** several cameras may be retrained as one, where a plan gains by it */
   groups: boolean;
   /** a candidate may be so much worse and still pass */
   gate_tolerance: number;
