@@ -118,8 +118,8 @@ def reliability(frames: int) -> float:
     """The part [0, 1] of a gain on `frames` held-out frames that is believed, against one on PRIOR_FRAMES (or more: 1).
 
     The expectation of the true gain, given the measured one, is TRUE_GAINS^2 / (TRUE_GAINS^2 + noise of the frames) of
-    it. It holds for the best of several, too: the expectation of each, given all measurements, does not depend on which one
-    is picked. Raises InvalidValue for fewer than 1 frame.
+    it. It holds for the best of several, too: the expectation of each, given all measurements, does not depend on
+    which one is picked. Raises InvalidValue for fewer than 1 frame.
     """
     checks.in_range("frames", frames, 1, 1e9)
     return min(1.0, _believed(frames) / _believed(PRIOR_FRAMES))
