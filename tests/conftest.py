@@ -29,11 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+# Thousands of tests and their modules stay to the end: the garbage collector need not look at them each time.
+gc.set_threshold(50_000, 20, 20)
+
+
 def pytest_collection_finish() -> None:
-    """Thousands of tests and their modules stay to the end: the garbage collector need not look at them each time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_sessionfinish() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from base64 import b64encode
 from dataclasses import dataclass
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
+from argon2.low_level import ARGON2_VERSION
 
 from edge.core.errors import TooManyTries
 
@@ -31,7 +34,7 @@ class Passwords:
         self._turn = asyncio.Lock()
         self._waiting = 0
         # Checked for a name that does not exist, so that it takes as long as one that does.
-        self._nobody = self._hasher.hash("a password without a user")
+        self._nobody = _fits_nothing(cost)
 
     def hash(self, password: str) -> str:
         """The hash to keep. Takes a tenth of a second or so: for a thread."""
@@ -58,6 +61,12 @@ class Passwords:
         """`hash`, when its turn comes. Raises TooManyTries if too many wait."""
         async with _Place(self):
             return await asyncio.to_thread(self.hash, password)
+
+
+def _fits_nothing(cost: HashCost) -> str:
+    """A hash that no password has been found for: random octets in place of what a password would give."""
+    salt, digest = (b64encode(os.urandom(size)).decode().rstrip("=") for size in (16, 32))
+    return f"$argon2id$v={ARGON2_VERSION}$m={cost.memory_kib},t={cost.passes},p={cost.lanes}${salt}${digest}"
 
 
 class _Place:

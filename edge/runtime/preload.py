@@ -6,8 +6,11 @@ It runs no tensor operation (no OpenMP pool may exist before the fork) and never
 import cv2
 import numpy
 import torch
-import torchvision.models.detection
 
+# First of ours: all others import torchvision as it comes.
+import edge.runtime.light_torchvision
+
+# isort: split
 import edge.inference
 import edge.runtime.camera_worker
 import edge.runtime.executor_worker
@@ -19,7 +22,7 @@ import edge.runtime.training_worker
 import edge.students
 import edge.training
 
-__all__ = ["cv2", "edge", "numpy", "torch", "torchvision"]
+__all__ = ["cv2", "edge", "numpy", "torch"]
 
 torch.set_num_threads(1)
 cv2.setNumThreads(0)

@@ -36,6 +36,7 @@ from edge.students import (
     resize_last_layer,
 )
 from edge.students.network import Activations
+from edge.training.adamw import GroupedAdamW, RatedGroup
 from edge.training.cache import PrefixCache, WindowExamples
 from edge.training.progress import device_clock
 from edge.training.run import TrainingRun
@@ -48,7 +49,7 @@ AVERAGING = 4.0
 # The backbone learns slower than the head: it has more to lose.
 BACKBONE_RATE = 0.5
 LARGEST_BRIGHTNESS, LARGEST_CONTRAST = 25.0, 0.25
-CHECKPOINT_FORMAT = "magpie-checkpoint/1"
+CHECKPOINT_FORMAT = "magpie-checkpoint/3"
 
 
 class Retraining(TrainingRun[Student]):
@@ -117,15 +118,13 @@ class Retraining(TrainingRun[Student]):
         # Frames without any cut-out (classification) leave nothing to learn; take everything then.
         return chosen if len(chosen) else self.examples.train
 
-    def _make_optimiser(self) -> torch.optim.Optimizer:
+    def _make_optimiser(self) -> GroupedAdamW:
         head = {id(p) for part in self._net.parts("head") for p in part.parameters()}
-        groups = [
-            {"params": [p for p in self._parameters if id(p) in head], "scale": 1.0},
-            {"params": [p for p in self._parameters if id(p) not in head], "scale": BACKBONE_RATE},
-        ]
-        return torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=self.config.learning_rate, weight_decay=WEIGHT_DECAY
+        groups = (
+            RatedGroup([p for p in self._parameters if id(p) in head], 1.0),
+            RatedGroup([p for p in self._parameters if id(p) not in head], BACKBONE_RATE),
         )
+        return GroupedAdamW([g for g in groups if g.parameters], WEIGHT_DECAY)
 
     # the run
 
@@ -164,17 +163,14 @@ class Retraining(TrainingRun[Student]):
             output = net.run_head(kept if self.config.layers == "head" else net.run_last_stage(kept))
         loss = self._loss(output, indices, chosen_variants)
         value = float(loss.detach())
-        self._optimiser.zero_grad(set_to_none=True)
+        self._optimiser.clear()
         if not math.isfinite(value):
             return value
         torch.autograd.backward(loss)
         norm = float(nn.utils.clip_grad_norm_(self._parameters, GRADIENT_LIMIT))
         if not math.isfinite(norm):
             return norm
-        warm = min(1.0, (self.step + 1) / WARM_UP_STEPS)
-        for group in self._optimiser.param_groups:
-            group["lr"] = self.config.learning_rate * group["scale"] * warm
-        self._optimiser.step()
+        self._optimiser.step(self.config.learning_rate * min(1.0, (self.step + 1) / WARM_UP_STEPS))
         self._update_average()
         return value
 
@@ -242,7 +238,7 @@ class Retraining(TrainingRun[Student]):
             "skipped_steps": self.skipped_steps,
             "state": self._state,
             "average": self._average,
-            "optimiser": self._optimiser.state_dict(),
+            "optimiser": self._optimiser.state(),
         }
         torch.save(content, buffer)
         store_whole(path, buffer.getvalue())
@@ -258,7 +254,7 @@ class Retraining(TrainingRun[Student]):
                 return
             self._net.load_state_dict(kept["state"], strict=False)
             self._average = dict(kept["average"])
-            self._optimiser.load_state_dict(kept["optimiser"])
+            self._optimiser.restore(kept["optimiser"])
             self.step, self.skipped_steps = int(kept["step"]), int(kept["skipped_steps"])
             self._earlier_seconds = float(kept["cpu_seconds"])
         except Exception as error:

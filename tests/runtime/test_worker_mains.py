@@ -160,9 +160,8 @@ async def test_a_retraining_reports_and_hands_over_a_candidate(
     bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
-    b.start(
-        "retrain-a", training_worker, job_of(window, student, tmp_path), role="retraining", share=1.0, finishes=True
-    )
+    job = job_of(window, student, tmp_path)
+    b.start("retrain-a", worker_mains.trains, job, role="retraining", share=1.0, finishes=True)
     await until(lambda: of(b, m.TrainingDone))
     await until(lambda: not b.supervisor.has("retrain-a"))
     (done,) = of(b, m.TrainingDone)
@@ -174,6 +173,7 @@ async def test_a_retraining_reports_and_hands_over_a_candidate(
     assert load_student(done.path).spec == SPEC
     assert not (tmp_path / "a.ckpt").exists()
     assert b.lost == []
+    assert b.words("compiler") == [False], "torch's compiler costs each retraining two seconds"
 
 
 async def test_a_retraining_that_retires_goes_on_at_the_same_step(

@@ -18,6 +18,7 @@ import numpy as np
 
 from edge.core.errors import WeightsError
 from edge.core.shares import LaunchSpec
+from edge.runtime.messages import RetrainingJob
 from edge.runtime.process import Beat, Channel, Retire, Stop, TakeOver, WorkerProcess
 
 
@@ -93,6 +94,14 @@ def loads_every_main(channel: Channel, argument: Any) -> None:
         channel.send(Said("main", name))
         importlib.import_module(f"edge.runtime.{name}")
     channel.send(Said("loaded anew", sorted(set(sys.modules) - loaded - {"edge.runtime.mains"})))
+
+
+def trains(channel: Channel, job: RetrainingJob) -> None:
+    """A retraining; says at its end whether it loaded torch's compiler."""
+    from edge.runtime.training_worker import training_worker
+
+    training_worker(channel, job)
+    channel.send(Said("compiler", "torch._dynamo" in sys.modules))
 
 
 def crashes_at_once(channel: Channel, argument: Any) -> None:

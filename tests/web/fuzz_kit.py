@@ -28,7 +28,7 @@ FUZZ = settings(
 )
 
 
-_BASE = "http://testserver"
+BASE = "http://testserver"
 
 #: Status, headers, body.
 Answered = tuple[int, list[tuple[bytes, bytes]], bytes]
@@ -112,11 +112,22 @@ class Client:
 
     def each(self, case: schemathesis.Case, headers: Sequence[Mapping[str, str]]) -> list[tuple[int, bytes]]:
         """Status and body with each of these headers. The request is made up once: that costs more than its answer."""
-        made = self.session.prepare_request(requests.Request(**case.as_transport_kwargs(_BASE)))
+        made = self.session.prepare_request(requests.Request(**case.as_transport_kwargs(BASE)))
         copies = [made.copy() for _ in headers]
         for copy, others in zip(copies, headers, strict=True):
             copy.headers.update(others)
         return [(status, body) for status, _, body in self._adapter.ask(copies)]
+
+
+def described(client: Client, app: Any, path: str, headers: Mapping[str, str] | None = None) -> Any:
+    """The schema of the OpenAPI document that `app` answers at `path`. Its code is named as a source of constants: a
+    schema that knows its application would read all of it again for each operation."""
+
+    @schemathesis.python.constants
+    def application() -> Any:
+        return app
+
+    return schemathesis.openapi.from_dict(client.session.get(f"{BASE}{path}", headers=headers).json())
 
 
 def operations(schema: Any) -> list[tuple[str, str]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jsonschema
 import pytest
 import schemathesis
-from fuzz_kit import Client, ask_made_up, operations
+from fuzz_kit import BASE, Client, ask_made_up, described, operations
 from oip_double import NumpyService
 
 from web.oip.app import create_oip_app
 
 _APP = create_oip_app(NumpyService())
-_CLIENT = Client(_APP).session
-schema = schemathesis.openapi.from_asgi("/v2/openapi.json", _APP)
+_CLIENT = Client(_APP)
+schema = described(_CLIENT, _APP, "/v2/openapi.json")
 
 
 @pytest.mark.parametrize("operation", operations(schema), ids=" ".join)
@@ -23,7 +23,7 @@ def test_never_a_fault(operation: tuple[str, str]) -> None:
 def no_fault(case: schemathesis.Case) -> None:
     if case.path_parameters and case.method == "GET":
         case.path_parameters["model"] = "echo_fp32"  # one that is there, to get past its name
-    response = case.call(session=_CLIENT)
+    response = case.call(BASE, session=_CLIENT.session)
     assert response.status_code < 500, response.text
     if response.status_code >= 400 and not case.path.endswith("/ready"):
         assert isinstance(response.json()["error"], str)

@@ -12,7 +12,7 @@ import pytest
 import schemathesis
 from access_kit import Door
 from appliance_double import DictAppliance
-from fuzz_kit import Client, ask_made_up, operations
+from fuzz_kit import Client, ask_made_up, described, operations
 
 from edge.core.access import ROLES, Principal, Role, allows
 from web.app import create_app
@@ -28,9 +28,7 @@ _HEADERS: Final[dict[Role | None, dict[str, str]]] = {
 }
 _CLIENT: Final = Client(_APP)
 #: Streams never end; their parameters are tested by hand.
-schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", _APP, headers=_HEADERS["admin"]).exclude(
-    path_regex=r"stream(\.mjpeg)?$"
-)
+schema = described(_CLIENT, _APP, "/api/v1/openapi.json", _HEADERS["admin"]).exclude(path_regex=r"stream(\.mjpeg)?$")
 
 
 @pytest.mark.parametrize("operation", operations(schema), ids=" ".join)
