@@ -3,13 +3,14 @@
 All are judged on the same kept-out pictures. So few pictures carry some points of noise, and a gate that asks each new
 student to win on them loses more than it saves: the new one is preferred unless another is better beyond the noise, by
 a paired bootstrap over pictures (Efron and Tibshirani 1993, chapter 13), and better on the pictures of the latest
-window too, so a student that was better only on scenes that are gone stays out.
+window too, so a student that was better only on scenes that are gone stays out. Where a camera has too few objects to
+judge by, all cameras that were retrained with it are judged together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -51,7 +52,8 @@ class Contender:
 @dataclass(frozen=True)
 class Contest:
     """`winner` comes into force. `f1` of each contender, in what part of the resamples each beat the new one (`sure` of
-    them keep it out), and how many pictures and objects they were judged on."""
+    them keep it out), and how many pictures and objects they were judged on; `by_group`: on those of all cameras that
+    were retrained together."""
 
     winner: Who
     f1: dict[Who, float]
@@ -59,10 +61,25 @@ class Contest:
     frames: int
     objects: int = 0
     sure: float = SURE
+    by_group: bool = False
 
 
-def choose(contenders: Sequence[Contender], seed: int = 0) -> Contest:
-    """The contender to put in force. With fewer than 10 objects to judge by, the one in force stays.
+def together(cameras: Sequence[Sequence[Contender]]) -> tuple[Contender, ...]:
+    """The contenders of several cameras as one contest on the pictures of all. A camera without a download has it in
+    force; one without a new student counts for nothing."""
+    known = [k for k in ({c.who: c for c in contenders} for contenders in cameras) if {"new", "in_force"} <= k.keys()]
+    out = []
+    for who in WHO:
+        each = [k.get(who, k["in_force"]) for k in known]
+        newest = [f for c in each for f in c.frames[: c.latest]]
+        earlier = [f for c in each for f in c.frames[c.latest :]]
+        out.append(Contender(who, (*newest, *earlier), len(newest)))
+    return tuple(out)
+
+
+def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Contender] = ()) -> Contest:
+    """The contender to put in force. With fewer than 10 objects to judge by it is the new one where that wins on the
+    pictures of its `group` (`together`), else the one in force stays.
 
     Raises InvalidValue if there is none, one is there twice, or they were judged on different numbers of pictures.
     """
@@ -75,6 +92,11 @@ def choose(contenders: Sequence[Contender], seed: int = 0) -> Contest:
     f1 = {c.who: c.f1 for c in contenders}
     known = {c.who: c for c in contenders}
     objects = sum(c.right + c.missed for c in contenders[0].frames)
+    if objects < FEWEST_OBJECTS and "new" in known and group:
+        of_all = choose(group, seed)
+        if of_all.objects >= FEWEST_OBJECTS:
+            winner: Who = "new" if of_all.winner == "new" or "in_force" not in known else "in_force"
+            return replace(of_all, winner=winner, by_group=True)
     if objects < FEWEST_OBJECTS or "new" not in known:
         ranked: list[Who] = [w for w in ("in_force", "download", "new") if w in known]
         stays = ranked[0] if objects < FEWEST_OBJECTS else max(ranked, key=lambda w: f1[w])
@@ -89,7 +111,7 @@ def choose(contenders: Sequence[Contender], seed: int = 0) -> Contest:
         if beats[w] >= sure and (not known[w].latest or known[w].latest_f1 > known["new"].latest_f1)
     ]  # fmt: skip
     # Equal ones in the order of WHO: the answer does not hang on the order in which they were given.
-    winner: Who = max(better, key=lambda w: (f1[w], -WHO.index(w))) if better else "new"
+    winner = max(better, key=lambda w: (f1[w], -WHO.index(w))) if better else "new"
     return Contest(winner, f1, beats, frames, objects, sure)
 
 

@@ -338,8 +338,8 @@ class WindowController:
         if job is None or job.id != event.job:
             if s.group.over(event.camera, event.job):
                 return self._replan(event.at_s, PlanCause("group_over", event.camera))
-            if event.promoted and s.group.has_taught(event.camera, event.job):
-                s.options.pop(event.camera, None)  # its own few pictures alone would teach it less
+            if event.promoted and event.learned and s.group.has_taught(event.camera, event.job):
+                s.options.pop(event.camera, None)  # more of its own few pictures gained nothing sure
             return []
         self._ended(event.camera)
         return self._replan(event.at_s, PlanCause("retraining_completed", event.camera, promoted=event.promoted))

@@ -23,7 +23,9 @@ from scheduler.timeline import Outcome, evaluate
 
 #: Cameras of a group at most: pictures of more are more than one short retraining takes in.
 MOST_CAMERAS = 12
-#: How far two cameras are apart at most, and two of which one was not looked at yet.
+#: Sets of so many cameras are tried: a window that is too short for one retraining of all may have the time for fewer.
+SIZES = (MOST_CAMERAS, 6, 3)
+#: The distance of two cameras of which one was not looked at yet; no two are further apart.
 STRANGERS = 1e6
 #: Work that each member adds to the leader's own retraining, as a part of it. With a fifth, cameras that do not look
 #: alike gained less than alone.
@@ -37,6 +39,8 @@ BETTER_BY = 0.002
 FIRST_KEPT, MOST_KEPT = 1.2, 2.0
 #: How fast what groups kept of an own retraining's gain is learned: the weight of one outcome.
 LEARNING_RATE = 0.2
+#: What groups kept is forgotten by this part in each window, so that groups are tried again after a bad time.
+FORGOTTEN = 0.05
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,12 @@ def groups_of(
     return tuple(sorted(tuple(sorted(s)) for s in sets if len(s) > 1))
 
 
+def sets_of(looks: Mapping[str, CameraLook | None]) -> tuple[tuple[str, ...], ...]:
+    """Sets of cameras that may be a group, of several sizes; a camera is in a large set and in a smaller one. Names and
+    sets in order."""
+    return tuple(sorted({s for most in SIZES for s in groups_of(looks, most=most)}))
+
+
 def _apart(one: CameraLook | None, other: CameraLook | None) -> float:
     return STRANGERS if one is None or other is None else min(STRANGERS, distance(one, other))
 
@@ -93,11 +103,16 @@ def group_work(members: int) -> float:
 
 
 def kept_part(before: float, expected: float, gained: float) -> float:
-    """The known part of an own retraining's gain that a member of a group gets, after one that was
-    `expected` to gain (alone) and `gained`."""
+    """The known part of an own retraining's gain that a member of a group gets, after a group whose members were
+    `expected` to gain this alone (in sum, as plans count gains) and `gained` that."""
     if expected < STALE:
         return before
     return before + LEARNING_RATE * (min(MOST_KEPT, max(0.0, gained / expected)) - before)
+
+
+def kept_later(before: float) -> float:
+    """The known part, a window later."""
+    return before + FORGOTTEN * (FIRST_KEPT - before)
 
 
 def choose_group(
@@ -109,8 +124,8 @@ def choose_group(
     """The group that the planner expects most from, or None where one retraining each is as good.
 
     Both ways are planned in full, with the same shares and floors: the group's way with its leader's options at the
-    group's work and none for its members, who gain `kept` of what their best option would, when it ends. A camera that
-    is not stale, or whose retraining runs, is in no group.
+    group's work and none for its members, who gain `kept` of what their best option would, when it ends. A camera
+    without options, or whose retraining runs, is in no group, and there is no group without a stale camera.
     """
     streams = {s.id: s for s in problem.streams}
     free = [n for n, s in streams.items() if s.options and s.running is None]

@@ -221,7 +221,7 @@ class State:
         kept = {
             "control": self._site.control_share,
             "golden": self._runtime.shares.golden,
-            "evaluation": self._runtime.window.settings.evaluation_share,
+            "evaluation": self._runtime.shares.evaluation,
             "front": self._runtime.shares.front,
         }
         failures = counts["deleted"].get("failures", 0)

@@ -125,12 +125,12 @@ class Windows:
 
     def _other_parts(self, settings: Mapping[str, Any]) -> OtherParts:
         """As that window's settings had them; the control process's and the front's are those of now."""
-        now = self._runtime.window.settings
+        now = self._runtime.shares
         return OtherParts(
             self._control_share,
-            self._runtime.shares.front,
-            settings.get("golden_share") or self._runtime.shares.golden,
-            settings.get("evaluation_share", now.evaluation_share),
+            now.front,
+            settings.get("golden_share") or now.golden,
+            settings.get("evaluation_share") or now.evaluation,
         )
 
 

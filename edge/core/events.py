@@ -128,7 +128,8 @@ class RetrainingProgressed(Event):
 
 @dataclass(frozen=True)
 class RetrainingCompleted(Event):
-    """A retraining ended and was gated: `promoted` says whether the new model is in force."""
+    """A retraining ended and was gated: `promoted` says whether another model is in force, `learned` whether that is
+    the new one; else it is the download."""
 
     camera: str
     job: str
@@ -136,12 +137,13 @@ class RetrainingCompleted(Event):
     accuracy: float
     model_version: str = ""
     reason: str = ""
+    learned: bool = True
 
 
 @dataclass(frozen=True)
 class GroupsPossible(Event):
-    """Sets of cameras that may be retrained as one group; `kept` is the part of its own retraining's gain that a member
-    of a group gets."""
+    """Sets of cameras that may be retrained as one group (a camera may be in several); `kept` is the part of its own
+    retraining's gain that a member of a group gets."""
 
     sets: tuple[tuple[str, ...], ...]
     kept: float

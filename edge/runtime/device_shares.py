@@ -12,7 +12,8 @@ LEAST_CAMERAS = 0.05
 
 
 class DeviceShares:
-    """Shares are 0-1 of the device. `labelling` says whether the golden model runs, `golden` what it is given now."""
+    """Shares are 0-1 of the device. `labelling` says whether the golden model runs, `golden` what it is given now,
+    `evaluation` what measuring is given."""
 
     def __init__(
         self,
@@ -20,6 +21,7 @@ class DeviceShares:
         partitioner: Partitioner,
         labelling: Callable[[], bool],
         golden: Callable[[], float],
+        evaluation: Callable[[], float],
     ) -> None:
         self.partitioner = partitioner
         caps = partitioner.caps
@@ -29,12 +31,17 @@ class DeviceShares:
         self.serving = self.front = 0.0
         #: Held by a retraining for another box.
         self.lent = 0.0
-        self._site, self._labelling, self._golden = site, labelling, golden
+        self._site, self._labelling, self._golden, self._evaluation = site, labelling, golden, evaluation
 
     @property
     def golden(self) -> float:
         """Kept for labelling now."""
         return self._golden()
+
+    @property
+    def evaluation(self) -> float:
+        """Kept for measuring windows and exemplars now."""
+        return self._evaluation()
 
     def shared_capacity(self) -> float:
         """The part that cameras, their retraining and served models have together: all, less the control process, the
@@ -54,4 +61,4 @@ class DeviceShares:
         return self.partitioner.caps.quantize(min(1.0, max(0.0, share)))
 
     def _labels(self) -> float:
-        return self.golden + self._site.retraining.evaluation_share
+        return self.golden + self.evaluation

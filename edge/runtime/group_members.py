@@ -15,8 +15,8 @@ from edge.students.published import PublishedStudent
 from edge.students.weights import AnyStudent
 from edge.training.published import PublishedExamples
 
-#: Pictures of all members together that are trained on, and kept-out pictures of earlier windows that one is judged by:
-#: a group of 12 has no more memory and time to open and to judge than these.
+#: Pictures of all members together that are trained on, and kept-out pictures of earlier windows that each is judged
+#: by: both bound the memory and the time of a group of 12.
 MOST_PICTURES, MOST_KEPT_OUT = 480, 24
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard
-from scheduler.groups import FIRST_KEPT, MOST_KEPT, groups_of, kept_part
+from scheduler.groups import FIRST_KEPT, MOST_KEPT, WORK_PER_MEMBER, kept_later, kept_part, sets_of
 
 if TYPE_CHECKING:
     from edge.runtime.retrainings import RunningJob
@@ -62,7 +62,9 @@ class Groups:
         if not isinstance(kept, int | float) or not isinstance(retrainings, int):
             raise InvalidValue("groups", dict(document), "kept (a number) and retrainings (a whole number)")
         checks.in_range("groups.kept", kept, 0.0, MOST_KEPT)
-        self.kept, self.retrainings = float(kept), retrainings
+        # What groups of another size and work kept says nothing of these.
+        if document.get("work_per_member") == WORK_PER_MEMBER:
+            self.kept, self.retrainings = float(kept), retrainings
 
     def possible(self, wanted: bool) -> ev.GroupsPossible:
         """For the controller, before a window begins: which cameras may be retrained together; none, where it is not
@@ -73,7 +75,8 @@ class Groups:
         for name, camera in self._r.cameras.items():
             if wanted and camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
                 by_spec.setdefault(camera.version.spec, {})[name] = looks.get(name)
-        sets = [s for cameras in by_spec.values() for s in groups_of(cameras)]
+        sets = [s for cameras in by_spec.values() for s in sets_of(cameras)]
+        self.kept = kept_later(self.kept)
         return ev.GroupsPossible(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept)
 
     def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
@@ -91,15 +94,18 @@ class Groups:
         return tuple(found)
 
     async def judge(self, job: RunningJob, done: m.TrainingDone) -> None:
-        """Every member is judged with the group's result; its gain updates the part that members of groups keep."""
-        await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
+        """Every member is judged with the group's result; their gains update the part that members of groups keep."""
+        found = await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
         if done.members:
+            told = [gains for gains in found if gains is not None]
+            self.kept = kept_part(self.kept, sum(e for e, _ in told), sum(g for _, g in told))
             self.retrainings += 1
-            self._keep({"kept": self.kept, "retrainings": self.retrainings})
+            self._keep({"kept": self.kept, "retrainings": self.retrainings, "work_per_member": WORK_PER_MEMBER})
 
-    async def _judge_as_asked(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
-        """A result counts only for the camera and the student that it was compared with: not where either is another
-        by now, or a retraining of the camera's own runs."""
+    async def _judge_as_asked(self, name: str, job: RunningJob, done: m.TrainingDone) -> tuple[float, float] | None:
+        """The gain that was expected of the camera alone, and the group's; None: nothing is learned by it. A result
+        counts only for the camera and the student that it was compared with: not where either is another by now, or a
+        retraining of the camera's own runs."""
         asked, camera = self._asked.pop((job.job, name), None), self._r.cameras.get(name)
         if (
             asked is None
@@ -110,24 +116,25 @@ class Groups:
         ):
             discard(done)
             self._note("group.member_skipped", camera=name, window=job.window + 1, data={"leader": job.camera})
-            return
-        await self._judge(camera, job, done)
+            return None
+        return await self._judge(camera, job, done)
 
-    async def _judge(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> None:
+    async def _judge(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> tuple[float, float] | None:
         r = self._r
         try:
             tolerance = r.window.settings.gate_tolerance
             judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, "group")
         except MagpieError as error:
             r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
-            return
+            return None
         if judged.learned:
             r.learning.not_promised(camera.id, r.controller.state.window)
+        gains = None
         profiles = camera.profiles.values()
         if profiles and done.fraction >= 1.0 and job.window in camera.closed and not camera.version.pinned:
             expected = max(p.end_accuracy.value for p in profiles) - next(iter(profiles)).start_accuracy
             gained = done.candidate.value - done.parent.value if judged.learned else 0.0
-            self.kept = kept_part(self.kept, expected, gained)
+            gains = max(0.0, expected) * self._believed(camera.id), gained
         self._note(
             judged.kind,
             camera=camera.id,
@@ -136,3 +143,10 @@ class Groups:
         )
         r.fact(judged.fact(camera.id, 0.0))
         r.dispatch(judged.completed(r.clock.monotonic(), camera.id, job.job))
+        return gains
+
+    def _believed(self, camera: str) -> float:
+        """The part of a profile's gain that plans count on: `kept` is a part of that."""
+        known = self._r.controller.state.cameras.get(camera)
+        correction = None if known is None else known.correction
+        return 1.0 if correction is None else correction.gain * correction.reliability

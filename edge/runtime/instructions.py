@@ -56,7 +56,7 @@ class Instructions:
             r.window.start_utc_s,
             s.window_s,
             s.policy,
-            s.model_dump(mode="json") | {"golden_share": r.shares.golden},
+            s.model_dump(mode="json") | {"golden_share": r.shares.golden, "evaluation_share": r.shares.evaluation},
             number=order.window,
         )
         self._note("window.opened", window=order.window, data={"length_s": s.window_s, "policy": s.policy})
@@ -185,7 +185,7 @@ class Instructions:
             r.camera_workers.choose_inference(camera)
         wanted += [(r.cameras[c].trainer, s) for c, s in order.retraining.items() if c in r.cameras]
         if r.controller.state.phase != "preparing":
-            wanted += [*r.profilers.shares(r.window.settings.evaluation_share), ("golden", r.shares.golden)]
+            wanted += [*r.profilers.shares(r.shares.evaluation), ("golden", r.shares.golden)]
         # Those that give go first, so that at no instant more is granted than there is.
         now = {u["name"]: u["share"] for u in r.supervisor.workers()}
         for name, share in sorted(wanted, key=lambda w: w[1] - now.get(w[0], 0.0)):

@@ -61,7 +61,9 @@ class Judged:
 
     def completed(self, at_s: float, camera: str, job: str) -> ev.RetrainingCompleted:
         """For the controller."""
-        return ev.RetrainingCompleted(at_s, camera, job, self.promoted, self.accuracy, self.version, self.reason)
+        return ev.RetrainingCompleted(
+            at_s, camera, job, self.promoted, self.accuracy, self.version, self.reason, self.learned
+        )
 
 
 class Gate:

@@ -31,7 +31,14 @@ from edge.settings import CameraSettings, RetrainingSettings
 from microprofiler.history import ProfilerHistory
 from microprofiler.known import merged, unprofiled
 from microprofiler.trials import families
-from scheduler.learning.budget import MOST_GOLDEN, decide, most_golden_share, needed_golden_share
+from scheduler.learning.budget import (
+    LEAST_EVALUATION,
+    MOST_GOLDEN,
+    decide,
+    most_golden_share,
+    needed_evaluation_share,
+    needed_golden_share,
+)
 from scheduler.learning.costs import learned
 from scheduler.learning.promise import correction, decay_per_s, kept_promises, remembered
 from scheduler.learning.windows import PRIOR_DECAY_PER_S, choose_window
@@ -41,7 +48,7 @@ from scheduler.timeline import evaluate
 FIRST_GOLDEN_SHARE, FIRST_LABELS = 0.15, 48
 #: A share that others squeeze is taken to be worth at least this part of what it says.
 MOST_SLOWER = 4.0
-#: A golden share that is right within this part stays at a boundary.
+#: A share for labelling or measuring that is right within this part stays at a boundary.
 KEEP_WITHIN = 0.2
 #: The golden share follows inside a window where it is off by this part, and not more often than that of a window.
 FOLLOW_OFF, FOLLOW_EVERY = 0.5, 0.15
@@ -85,6 +92,7 @@ class Learning:
         self._planned: dict[tuple[int, str], _PlannedCamera] = {}
         self._problem: BudgetProblem | None = None
         self._golden: float | None = None
+        self._evaluation = LEAST_EVALUATION
         self._followed_s = 0.0
         self._profiled_in: dict[str, int] = {}
         self._unpromised: set[tuple[int, str]] = set()
@@ -123,7 +131,7 @@ class Learning:
             capacity=box.capacity,
             inference=box.inference,
             facts=self.facts,
-            evaluation=s.evaluation_share,
+            evaluation=self.evaluation_share(s),
             thread=box.thread,
             profilers=box.profilers,
             visits=tuple(sorted({c.epochs * c.data_fraction for c in configs})),
@@ -138,6 +146,13 @@ class Learning:
 
     def decide(self, s: RetrainingSettings, box: BudgetBox) -> LearningBudget:
         """The budget of the window that begins now."""
+        cost = self.facts.evaluation_s
+        if cost is not None and cost.samples >= 3:
+            known = FIRST_LABELS if self.budget is None or not self.budget.known else self.budget.labels
+            frames = max(1, box.cameras) * (known if s.label_budget is None else s.label_budget)
+            share = round(needed_evaluation_share(frames, cost, s.window_s), 3)
+            if abs(share - self._evaluation) > KEEP_WITHIN * self._evaluation:
+                self._evaluation = share
         self._problem = self.problem(s, box)
         self.budget = decide(self._problem)
         # Before the first label is timed its cost is a guess: the share follows as soon as it is known. A little more
@@ -161,6 +176,10 @@ class Learning:
         if self._golden is not None:
             return self._golden
         return FIRST_GOLDEN_SHARE if self._problem is None else min(FIRST_GOLDEN_SHARE, self._problem.thread)
+
+    def evaluation_share(self, s: RetrainingSettings) -> float:
+        """The share for measuring windows and exemplars now."""
+        return self._evaluation if s.evaluation_share is None else s.evaluation_share
 
     def labels(self, s: RetrainingSettings, camera: CameraSettings) -> int:
         """Frames of a camera's window that shall be labelled."""

@@ -489,7 +489,8 @@ class TrainingDone:
     `contenders`: of a student that began as a published detector, the correct answers of it, its parent and the
     download on each kept-out picture; `download_path` the download with its best least score, should it come into force
     again. `start`: the version that the retraining began with, where that is not its parent. `members`: of a group's
-    retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own.
+    retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own;
+    `group`: the contenders on the kept-out pictures of all of them together.
     `visits` are the picture visits that were made (0: as the configuration says). `trained_on`: another box.
     """
 
@@ -506,6 +507,7 @@ class TrainingDone:
     start: str = ""
     members: tuple[tuple[str, TrainingDone], ...] = ()
     taught_with: tuple[str, ...] = ()
+    group: tuple[Contender, ...] = ()
     visits: int = 0
     trained_on: str = ""
 

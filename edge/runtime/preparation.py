@@ -111,7 +111,7 @@ class Preparation:
         rises = golden > self._golden_now()
         if not rises:
             r.supervisor.resize("golden", golden)
-        r.profilers.resize(spare - lent + r.window.settings.evaluation_share)
+        r.profilers.resize(spare - lent + r.shares.evaluation)
         if rises:
             r.supervisor.resize("golden", golden)
 

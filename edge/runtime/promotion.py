@@ -36,7 +36,7 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
         decision = gate(done.candidate.value, done.parent.value, done.candidate.frames, tolerance)
         reason = decision.reason + _elsewhere(done)
         return Promotion("new" if decision.yes else "in_force", reason, scores)
-    verdict = choose(done.contenders, seed)
+    verdict = choose(done.contenders, seed, done.group)
     scores |= {f"kept_out_{who}": value for who, value in verdict.f1.items()}
     outcome: Outcome = verdict.winner
     if outcome == "download" and done.download_path is None:
@@ -71,6 +71,8 @@ def in_words(verdict: Contest) -> str:
     told = ", ".join(f"{names[who]} {100 * value:.1f} %" for who, value in verdict.f1.items())
     if verdict.objects < FEWEST_OBJECTS:
         return f"{verdict.objects} objects on kept-out pictures are too few to judge by (at least {FEWEST_OBJECTS})"
+    if verdict.by_group:
+        told = f"of the camera's own too few objects to judge by, so by all cameras that were retrained with it: {told}"
     if verdict.winner == "new":
         return f"{told} on {verdict.frames} kept-out pictures: no other is better beyond the noise"
     sure = verdict.beats_new.get(verdict.winner, 0.0)

@@ -105,8 +105,9 @@ class Runtime:
         )
         self.learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
         self.shares = DeviceShares(
-            site, partitioner, lambda: self.golden.started, lambda: self.learning.golden_share(self.window.settings)
-        )
+            site, partitioner, lambda: self.golden.started, lambda: self.learning.golden_share(self.window.settings),
+            lambda: self.learning.evaluation_share(self.window.settings),
+        )  # fmt: skip
         self.profilers = Profilers(
             self.supervisor, self.shares.cores, self.shares.quantized, self.learning.urgency,
             self._profiler_answered, self._profiler_failed,
@@ -164,7 +165,7 @@ class Runtime:
     def start_labelling(self) -> None:
         """Start the golden worker and the profilers, once."""
         if self.golden.start(self.shares.golden):
-            self.profilers.start(self.window.settings.evaluation_share)
+            self.profilers.start(self.shares.evaluation)
 
     async def close(self) -> None:
         """Drain: stop jobs (their checkpoints stay), stop cameras, write what is left to write."""

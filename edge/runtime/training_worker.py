@@ -22,7 +22,7 @@ from edge.training import Retraining
 from edge.training.opened import RunningRetraining, open_retraining
 from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
 from edge.training.retraining import held_out_accuracy
-from scheduler.contenders import Contender
+from scheduler.contenders import Contender, together
 from scheduler.groups import group_work
 
 log = logging.getLogger(__name__)
@@ -109,11 +109,12 @@ def _handed_over(
 ) -> m.TrainingDone:
     """The candidate with those of its members; each says what it began as and whom it was taught with."""
     cameras = (job.camera, *(camera for camera, _ in theirs))
+    group = together([one.contenders for one in (done, *(one for _, one in theirs))]) if theirs else ()
     parents = {one.camera: one.parent.version for one in job.members} | {job.camera: job.parent.version}
 
     def told(camera: str, one: m.TrainingDone) -> m.TrainingDone:
         others = tuple(c for c in cameras if c != camera)
-        return replace(one, start="" if start == parents[camera] else start, taught_with=others)
+        return replace(one, start="" if start == parents[camera] else start, taught_with=others, group=group)
 
     done = replace(told(job.camera, done), visits=visits if theirs else 0)
     return replace(done, members=tuple((camera, told(camera, one)) for camera, one in theirs))

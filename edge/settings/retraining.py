@@ -65,7 +65,9 @@ class RetrainingSettings(Settings):
     golden_share: float | None = Field(
         None, ge=0.01, le=0.9, description="share of the device that labelling may use; empty: finds itself"
     )
-    evaluation_share: float = Field(0.05, ge=0.01, le=0.5, description="share for measuring windows and exemplars")
+    evaluation_share: float | None = Field(
+        None, ge=0.01, le=0.5, description="share for measuring windows and exemplars; empty: finds itself"
+    )
     profiling_budget: float | None = Field(
         None, gt=0, le=0.5, description="part of a window's device time for profiling; empty: finds itself"
     )

@@ -89,6 +89,23 @@ def test_fixed_numbers_stay_fixed(learning: Learning) -> None:
     assert learning.labels(S, own) == 12, "a camera's own number goes before everything"
 
 
+def test_the_share_for_measuring_follows_what_a_window_of_every_camera_costs(learning: Learning) -> None:
+    learning.decide(S, BOX)
+    assert learning.evaluation_share(S) == 0.05, "nothing was measured yet"
+    for _ in range(3):
+        learning.evaluated(0.9, 24)
+    few = S.model_copy(update={"label_budget": 24})
+    learning.decide(few, BOX)
+    assert learning.evaluation_share(few) == pytest.approx(4 * 0.9 / (0.8 * 90.0))
+    fixed = S.model_copy(update={"evaluation_share": 0.1})
+    learning.decide(fixed, BOX)
+    assert learning.evaluation_share(fixed) == 0.1
+    for _ in range(30):
+        learning.evaluated(90.0, 24)
+    learning.decide(few, BOX)
+    assert learning.evaluation_share(few) == 0.2, "and never takes more than that"
+
+
 @given(st.floats(0.001, 2.0), st.floats(0, 1000), st.floats(2.0, 80.0))
 @settings(max_examples=50, deadline=None)
 def test_the_golden_share_never_takes_more_than_its_part(seconds: float, coming: float, left: float) -> None:

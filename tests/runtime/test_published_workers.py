@@ -224,6 +224,8 @@ async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pi
     (done,) = of(b, m.TrainingDone)
     assert done.train_frames == 70, "the pictures of both teach"
     assert done.taught_with == ("north",)
+    assert done.group[0].latest == len(window.held_out) + 5, "the kept-out pictures of both"
+    assert done.group == done.members[0][1].group
     ((name, theirs),) = done.members
     assert (name, theirs.job, theirs.taught_with) == ("north", "w2-cam", ("cam",)), "who cannot be read is left out"
     assert theirs.device_seconds == 0.0 < done.device_seconds, "paid for once"

@@ -25,8 +25,8 @@ class _Partitioner:
 
 
 def _shares(labelling: bool, golden: float = 0.2, device: str = "cpu") -> DeviceShares:
-    site = parse(SiteSettings, {"site": "junction", "control_share": 0.1, "retraining": {"evaluation_share": 0.05}})
-    return DeviceShares(site, cast(Any, _Partitioner(device)), lambda: labelling, lambda: golden)
+    site = parse(SiteSettings, {"site": "junction", "control_share": 0.1})
+    return DeviceShares(site, cast(Any, _Partitioner(device)), lambda: labelling, lambda: golden, lambda: 0.05)
 
 
 def test_what_labelling_will_cost_is_kept_from_cameras_before_it_begins() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge.core.accuracy import Counts
 from edge.core.errors import InvalidValue
-from scheduler.contenders import FEWEST_OBJECTS, Contender, Who, choose
+from scheduler.contenders import FEWEST_OBJECTS, Contender, Who, choose, together
 
 counts = st.builds(Counts, st.integers(0, 8), st.integers(0, 5), st.integers(0, 5))
 
@@ -87,3 +89,42 @@ def test_bad_input_is_refused() -> None:
         choose([one, drawn("download", 0.5, frames=19)])
     with pytest.raises(InvalidValue, match="who"):
         choose([Contender("somebody", one.frames)])  # type: ignore[arg-type]
+
+
+def few(new: Counts) -> list[Contender]:
+    """A camera with four objects on two kept-out pictures, of which the student in force finds all."""
+    return [Contender("new", (new, new), 1), Contender("in_force", (Counts(2, 0, 0), Counts(2, 0, 0)), 1)]
+
+
+@pytest.mark.parametrize(("of_others", "winner"), [(0.9, "new"), (0.3, "in_force")])
+def test_a_camera_with_too_few_objects_has_the_verdict_of_its_group(of_others: float, winner: Who) -> None:
+    own = few(Counts(1, 0, 1))
+    other = [drawn("new", of_others), drawn("in_force", 0.6), drawn("download", 0.5)]
+    verdict = choose(own, group=together([own, other]))
+    assert (verdict.winner, verdict.by_group, verdict.frames) == (winner, True, 22)
+    assert choose(own).winner == "in_force"
+    # Who has enough objects is judged by its own.
+    assert choose(other, group=together([own, other])) == choose(other)
+
+
+def test_a_download_that_wins_on_a_group_s_pictures_keeps_the_new_one_out() -> None:
+    own = few(Counts(2, 0, 0))
+    other = [drawn("new", 0.3), drawn("in_force", 0.3), drawn("download", 0.9)]
+    other = [replace(c, latest=20) for c in other]
+    assert choose(own, group=together([own, other])).winner == "in_force"
+
+
+def test_a_group_of_few_objects_says_nothing() -> None:
+    own = few(Counts(2, 0, 0))
+    verdict = choose(own, group=together([own, own]))
+    assert (verdict.winner, verdict.by_group, verdict.objects) == ("in_force", False, 4)
+
+
+def test_a_contest_of_several_cameras_begins_with_their_latest_pictures() -> None:
+    one = [Contender("new", (Counts(1), Counts(2)), 1), Contender("in_force", (Counts(3), Counts(4)), 1)]
+    told: list[tuple[Who, int]] = [("new", 5), ("in_force", 6), ("download", 7)]
+    two = [Contender(who, (Counts(n),), 1) for who, n in told]
+    new, in_force, download = together([one, two, [Contender("in_force", (Counts(9),), 1)]])
+    assert (new.frames, new.latest) == ((Counts(1), Counts(5), Counts(2)), 2)
+    assert in_force.frames == (Counts(3), Counts(6), Counts(4))
+    assert download.frames == (Counts(3), Counts(7), Counts(4)), "where there is none it is the one in force"

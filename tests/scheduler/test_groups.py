@@ -1,4 +1,4 @@
-"""Which cameras look alike enough to be retrained as one, and when a plan expects more from that."""
+"""Which cameras may be retrained as one, and when a plan expects more from that."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from scheduler.groups import (
     grouped,
     groups_of,
     kept_part,
+    sets_of,
 )
 from scheduler.policies import window_policy
 from scheduler.siblings import NOT_ALIKE, distance
@@ -58,6 +59,24 @@ def test_of_too_many_those_that_look_most_alike_come_together() -> None:
     looks = {"a": LOOK, "b": far, "c": LOOK, "d": far, "e": None}
     assert groups_of(looks, most=2) == (("a", "c"), ("b", "d"))
     assert groups_of(looks, most=3) == (("a", "c", "e"), ("b", "d"))
+
+
+def test_smaller_sets_are_tried_too() -> None:
+    found = sets_of(dict.fromkeys("abcdefg", LOOK))
+    assert {len(s) for s in found} == {7, 6, 3}
+    assert found == tuple(sorted(set(found)))
+    assert sets_of(dict.fromkeys("ab", LOOK)) == (("a", "b"),), "once, not for each size"
+
+
+def test_where_a_window_is_short_fewer_are_retrained_as_one() -> None:
+    names = [f"c{n}" for n in range(6)]
+    found = {}
+    for cost in (4.0, 8.0):
+        window = problem(*(stream(n, cost=cost) for n in names))
+        choice = choose_group(window, (tuple(names), ("c0", "c1", "c2")), 1.2, relay)
+        assert choice is not None
+        found[cost] = len(choice.group.members)
+    assert found == {4.0: 5, 8.0: 2}
 
 
 def test_with_a_limit_a_stranger_is_in_none() -> None:

@@ -2249,8 +2249,8 @@ export type RetrainingSettings = {
   held_out: number;
   /** share of the device that labelling may use; empty: finds itself */
   golden_share: number | null;
-  /** share for measuring windows and exemplars */
-  evaluation_share: number;
+  /** share for measuring windows and exemplars; empty: finds itself */
+  evaluation_share: number | null;
   /** part of a window's device time for profiling; empty: finds itself */
   profiling_budget: number | null;
   /** older frames kept per camera so that nothing is forgotten */

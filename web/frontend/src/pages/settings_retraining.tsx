@@ -52,9 +52,9 @@ const GROUPS: Group[] = [
   {
     title: "What the device spends on it",
     fields: [
-      { path: "groups", label: "Retrain alike cameras as one", hint: "Cameras that look alike share a retraining where the plan gains by it. Each is judged on its own pictures." },
+      { path: "groups", label: "Retrain several cameras as one", hint: "Cameras of one detector share a retraining where the plan gains by it. Each is judged on its own pictures." },
       { path: "golden_share", label: "Share for labelling", hint: "Of the device, always kept for the golden model. Empty: it finds itself" },
-      { path: "evaluation_share", label: "Share for measuring", hint: "Of the device, for measuring windows and exemplars" },
+      { path: "evaluation_share", label: "Share for measuring", hint: "Of the device, for measuring windows and exemplars. Empty: it finds itself" },
       { path: "profiling_budget", label: "Profiling budget", hint: "Part of a window's device time for trying ways to retrain. Empty: it finds itself" },
       { path: "delta", label: "Smallest step of shares", hint: "Shares are planned in multiples of it" },
     ],
