@@ -74,7 +74,7 @@ def service(store: Store) -> DictAppliance:
         camera=lambda name: None,
         share_usage=lambda number: [],
         window=SimpleNamespace(settings=RetrainingSettings()),
-        shares=SimpleNamespace(front=0.0, golden=0.1, partitioner=SimpleNamespace(caps=CAPS)),
+        shares=SimpleNamespace(front=0.0, golden=0.1, evaluation=0.05, partitioner=SimpleNamespace(caps=CAPS)),
     )
     double: Any = DictAppliance()
     double.windows = Windows(store, runtime, 0.1, double.windows.capacity)  # type: ignore[arg-type]
