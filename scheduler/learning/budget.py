@@ -23,8 +23,8 @@ from edge.core.learning import BudgetProblem, Cost, LearningBudget, LearningFact
 LABELS = (8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128)
 #: The golden model works this part of its share's time: labels come unevenly.
 USED = 0.8
-#: The share for measuring.
-LEAST_EVALUATION, MOST_EVALUATION = 0.05, 0.2
+#: The share for measuring, and the part of a window that it shall take: profilers have other work, too.
+LEAST_EVALUATION, MOST_EVALUATION, MEASURED_WITHIN = 0.05, 0.2, 0.5
 #: The golden model has at least this share while there is anything to label, and at most this part of the capacity.
 LEAST_GOLDEN, MOST_GOLDEN = 0.02, 0.6
 #: A budget aims at this part of the time until which labels and profiles shall be ready.
@@ -110,8 +110,9 @@ def needed_golden_share(labels: float, label_s: Cost, seconds: float) -> float:
 
 
 def needed_evaluation_share(frames: float, evaluation_s: Cost, seconds: float) -> float:
-    """The share that measures the students in shadow on `frames` frames within `seconds`, within bounds."""
-    return min(MOST_EVALUATION, max(LEAST_EVALUATION, frames * evaluation_s.value / (USED * max(seconds, 1e-6))))
+    """The share that measures the students in shadow on `frames` frames within half of `seconds`, within bounds."""
+    wanted = frames * evaluation_s.value / (USED * MEASURED_WITHIN * max(seconds, 1e-6))
+    return min(MOST_EVALUATION, max(LEAST_EVALUATION, wanted))
 
 
 def most_golden_share(problem: BudgetProblem) -> float:

@@ -96,7 +96,7 @@ def test_the_share_for_measuring_follows_what_a_window_of_every_camera_costs(lea
         learning.evaluated(0.9, 24)
     few = S.model_copy(update={"label_budget": 24})
     learning.decide(few, BOX)
-    assert learning.evaluation_share(few) == pytest.approx(4 * 0.9 / (0.8 * 90.0))
+    assert learning.evaluation_share(few) == pytest.approx(4 * 0.9 / (0.8 * 0.5 * 90.0))
     fixed = S.model_copy(update={"evaluation_share": 0.1})
     learning.decide(fixed, BOX)
     assert learning.evaluation_share(fixed) == 0.1
