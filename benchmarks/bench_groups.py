@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.bench_siblings import MOST_ALIKE, later_look, t_of
-from benchmarks.bench_students import Score, _answers, _pairs, _score, open_models, write_results
+from benchmarks.bench_siblings import MOST_ALIKE, later_look, scored, t_of
+from benchmarks.bench_students import _answers, _pairs, open_models, write_results
 from benchmarks.sibling_students import retrained, window_data
 from benchmarks.student_cameras import PICTURES, WINDOWS, BenchCamera, camera_names, read_camera
 from edge.core.thresholds import best_score
@@ -57,16 +57,6 @@ class Row:
     together_then_own: float | None = None
 
 
-def _over_windows(student: PublishedStudent, camera: BenchCamera, least: float) -> Score:
-    """Mean T and P over windows 2-4."""
-    found = []
-    for window in camera.windows[1:]:
-        answers = _answers(student, [camera.frames[i] for i in window])
-        found.append(_score(answers, least, camera, window))
-    people = [s.p for s in found if s.p is not None]
-    return Score(float(np.mean([s.t for s in found])), float(np.mean(people)) if people else None)
-
-
 def measure(group: Sequence[BenchCamera], download: PublishedStudent, seed: int, then: bool) -> list[Row]:
     """A row for each camera of a group."""
     first = [window_data(c, 0) for c in group]
@@ -79,7 +69,7 @@ def measure(group: Sequence[BenchCamera], download: PublishedStudent, seed: int,
         least = best_score(pairs, DOWNLOAD_SCORE)
         own, own_s = alone[n][0][0], alone[n][1]
         d, o, g = (
-            _over_windows(s, camera, score)
+            scored(s, camera, score)
             for s, score in ((download, least), (own, own.score), (together[n], together[n].score))
         )
         ends: list[float | None] = [None, None]

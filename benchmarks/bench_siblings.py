@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_students import _answers, _pairs, _picture, _score, open_models, write_results
+from benchmarks.bench_students import Score, _answers, _pairs, _picture, _score, open_models, write_results
 from benchmarks.sibling_students import group_students, students_of
 from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
 from edge.core.camera_look import CameraLook, camera_look
@@ -113,11 +113,17 @@ def later_look(download: PublishedStudent, camera: BenchCamera, windows: int) ->
 
 def t_of(student: PublishedStudent, camera: BenchCamera, least: float, windows: Sequence[int] = (1, 2, 3)) -> float:
     """Mean T over windows (numbers from 0)."""
-    values = []
+    return scored(student, camera, least, windows).t
+
+
+def scored(student: PublishedStudent, camera: BenchCamera, least: float, windows: Sequence[int] = (1, 2, 3)) -> Score:
+    """Mean T and P (None: no labels of people) over windows (numbers from 0)."""
+    found = []
     for window in (camera.windows[number] for number in windows):
         answers = _answers(student, [camera.frames[i] for i in window])
-        values.append(_score(answers, least, camera, window).t)
-    return float(np.mean(values))
+        found.append(_score(answers, least, camera, window))
+    people = [s.p for s in found if s.p is not None]
+    return Score(float(np.mean([s.t for s in found])), float(np.mean(people)) if people else None)
 
 
 def measure(

@@ -50,6 +50,8 @@ FIRST_GOLDEN_SHARE, FIRST_LABELS = 0.15, 48
 MOST_SLOWER = 4.0
 #: A share for labelling or measuring that is right within this part stays at a boundary.
 KEEP_WITHIN = 0.2
+#: A share follows a cost that was measured so often.
+FEWEST_SAMPLES = 3
 #: The golden share follows inside a window where it is off by this part, and not more often than that of a window.
 FOLLOW_OFF, FOLLOW_EVERY = 0.5, 0.15
 #: A student must have answered so many frames of a window for its drift inside it to be measured.
@@ -78,6 +80,11 @@ class BudgetBox:
     profilers: int
     least_trials: int = 0
     published: bool = False
+
+
+def _kept_if_near(now: float, wanted: float) -> float:
+    """The share that is given from a boundary on, where it was `now`."""
+    return wanted if abs(wanted - now) > KEEP_WITHIN * now else now
 
 
 class Learning:
@@ -147,12 +154,11 @@ class Learning:
     def decide(self, s: RetrainingSettings, box: BudgetBox) -> LearningBudget:
         """The budget of the window that begins now."""
         cost = self.facts.evaluation_s
-        if cost is not None and cost.samples >= 3:
+        if cost is not None and cost.samples >= FEWEST_SAMPLES:
             known = FIRST_LABELS if self.budget is None or not self.budget.known else self.budget.labels
             frames = max(1, box.cameras) * (known if s.label_budget is None else s.label_budget)
             share = round(needed_evaluation_share(frames, cost, s.window_s), 3)
-            if abs(share - self._evaluation) > KEEP_WITHIN * self._evaluation:
-                self._evaluation = share
+            self._evaluation = _kept_if_near(self._evaluation, share)
         self._problem = self.problem(s, box)
         self.budget = decide(self._problem)
         # Before the first label is timed its cost is a guess: the share follows as soon as it is known. A little more
@@ -160,8 +166,8 @@ class Learning:
         share = self.budget.golden_share
         if not self.budget.known:
             self._golden = None
-        elif self._golden is None or abs(share - self._golden) > KEEP_WITHIN * self._golden:
-            self._golden = share
+        else:
+            self._golden = share if self._golden is None else _kept_if_near(self._golden, share)
         return self.budget
 
     def choice(self, s: RetrainingSettings, box: BudgetBox) -> WindowChoice:
@@ -199,7 +205,7 @@ class Learning:
     def follow(self, s: RetrainingSettings, coming: float, left_s: float, now_s: float) -> float | None:
         """The golden share that labels what is still `coming` in the `left_s` seconds of the window; None: as it is."""
         cost = self.facts.label_s
-        if s.golden_share is not None or cost is None or cost.samples < 3 or left_s <= 1.0:
+        if s.golden_share is not None or cost is None or cost.samples < FEWEST_SAMPLES or left_s <= 1.0:
             return None
         if now_s - self._followed_s < FOLLOW_EVERY * s.window_s and self._golden is not None:
             return None
