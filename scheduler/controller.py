@@ -19,6 +19,7 @@ from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
 from scheduler.controller_state import ROUNDING, CameraView, ControllerState, Job
+from scheduler.groups import TEACHES
 from scheduler.window_planning import MakePlan, PlanFunction, PlanMade, PlanNotMade, PlanQuestion, made_plan
 
 #: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
@@ -47,6 +48,7 @@ def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
         curve=profile.curve,
         throughput=profile.throughput if len(profile.throughput) > 1 else (),
         end_accuracy_low=profile.end_accuracy.low,
+        teaches=TEACHES[profile.config.layers],
         details=profile.config.to_json() | ({} if profile.profiled else {"profiled": False}),
     )
 

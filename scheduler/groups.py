@@ -17,6 +17,7 @@ import numpy as np
 
 from edge.core import checks
 from edge.core.camera_look import CameraLook
+from edge.core.configs import Layers
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.siblings import distance
 from scheduler.timeline import Outcome, evaluate
@@ -34,9 +35,13 @@ WORK_PER_MEMBER = 0.6
 STALE = 0.01
 #: A group must promise so much more than one retraining each: a camera's gain alone is known better.
 BETTER_BY = 0.002
-#: The part of an own retraining's gain that a member of a group gets, before any group was measured here: about the
-#: least that was measured (docs/students.md). Pictures of other cameras teach, too.
+#: The part of an own retraining's gain that a member of a group gets by the group's longest one, before any group was
+#: measured here: about the least that was measured (docs/students.md). Pictures of other cameras teach, too.
 FIRST_KEPT, MOST_KEPT = 1.2, 2.0
+#: What a group's retraining teaches grows by this power of its work (docs/students.md).
+WORK_EXPONENT = 0.75
+#: What one of equal work teaches that trains some layers only, beside one that trains all.
+TEACHES: Mapping[Layers, float] = {"all": 1.0, "last_stage": 0.65, "head": 0.45}
 #: How fast what groups kept of an own retraining's gain is learned: the weight of one outcome.
 LEARNING_RATE = 0.2
 #: What groups kept is forgotten by this part in each window, so that groups are tried again after a bad time.
@@ -57,8 +62,9 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupChoice:
-    """A group that a window's plan expects more from: the accuracy that each member gains by its retraining (`gains`),
-    and by how much the site gains over one retraining each (`gained`, mean accuracy times windows)."""
+    """A group that a window's plan expects more from: the accuracy that each member gains by the longest retraining of
+    the group (`gains`), and by how much the site gains over one retraining each (`gained`, mean accuracy times
+    windows)."""
 
     group: Group
     gains: Mapping[str, float]
@@ -102,9 +108,17 @@ def group_work(members: int) -> float:
     return 1.0 + WORK_PER_MEMBER * members
 
 
+def taught_parts(options: Sequence[RetrainingOption]) -> dict[str, float]:
+    """By option: the part (0-1) of what a group's members gain by the one of `options` that teaches most."""
+    taught = {o.id: o.teaches * o.gpu_seconds**WORK_EXPONENT for o in options}
+    most = max(taught.values(), default=0.0)
+    return {name: value / most if most > 0 else 1.0 for name, value in taught.items()}
+
+
 def kept_part(before: float, expected: float, gained: float) -> float:
     """The known part of an own retraining's gain that a member of a group gets, after a group whose members were
-    `expected` to gain this alone (in sum, as plans count gains) and `gained` that."""
+    `expected` to gain this alone (in sum, as plans count gains, times the part that the retraining's option teaches)
+    and `gained` that."""
     if expected < STALE:
         return before
     return before + LEARNING_RATE * (min(MOST_KEPT, max(0.0, gained / expected)) - before)
@@ -124,7 +138,8 @@ def choose_group(
     """The group that the planner expects most from, or None where one retraining each is as good.
 
     Both ways are planned in full, with the same shares and floors: the group's way with its leader's options at the
-    group's work and none for its members, who gain `kept` of what their best option would, when it ends. A camera
+    group's work and none for its members, who gain `kept` of what their best option would, by the part that the
+    leader's option teaches, when it ends. A camera
     without options, or whose retraining runs, is in no group, and there is no group without a stale camera.
     """
     streams = {s.id: s for s in problem.streams}
@@ -149,13 +164,15 @@ def _judged(
 ) -> GroupChoice | None:
     together = grouped(problem, group)
     gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
-    outcome = evaluate(together, plan(for_all(together, group.leader, sum(gains.values()))).segments)
+    outcome = evaluate(together, plan(for_all(together, group, gains)).segments)
     done = outcome.completed[group.leader]
     if not done:
         return None
     worth = _worth(together, outcome)
+    leader = next(s for s in together.streams if s.id == group.leader)
+    part = taught_parts(leader.options)[done[-1][0]]
     for name, gain in gains.items():
-        worth += gain * _served(together, outcome, name, done[-1][1]) / len(problem.streams)
+        worth += part * gain * _served(together, outcome, name, done[-1][1]) / len(problem.streams)
     return GroupChoice(group, gains, worth - alone) if worth - alone >= BETTER_BY else None
 
 
@@ -172,14 +189,19 @@ def grouped(problem: WindowProblem, group: Group) -> WindowProblem:
     return replace(problem, streams=tuple(of(s) for s in problem.streams))
 
 
-def for_all(problem: WindowProblem, leader: str, members_gain: float) -> WindowProblem:
-    """The problem that a group is planned by: its members' gain counts where the retraining is, at its leader. The
-    objective of a plan, a mean over cameras, is the same."""
+def for_all(problem: WindowProblem, group: Group, gains: Mapping[str, float]) -> WindowProblem:
+    """The problem that a group is planned by: its members' `gains` (by the option that teaches most) count where the
+    retraining is, at its leader. The objective of a plan, a mean over cameras, is the same."""
+    theirs = sum(gains.get(m, 0.0) for m in group.members)
 
     def of(stream: StreamProblem) -> StreamProblem:
-        if stream.id != leader:
+        if stream.id != group.leader:
             return stream
-        options = tuple(replace(o, end_accuracy=min(1.0, o.end_accuracy + members_gain)) for o in stream.options)
+        parts = taught_parts(stream.options)
+        options = tuple(
+            replace(o, end_accuracy=o.end_accuracy + parts[o.id] * theirs, members=len(group.members))
+            for o in stream.options
+        )
         return replace(stream, options=options)
 
     return replace(problem, streams=tuple(of(s) for s in problem.streams))

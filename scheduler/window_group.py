@@ -52,7 +52,7 @@ class WindowGroup:
         """The question to the policy, with the members' gains."""
         if self.group is None:
             return problem
-        return for_all(problem, self.group.leader, sum(self.gains.get(m, 0.0) for m in self.group.members))
+        return for_all(problem, self.group, self.gains)
 
     def unpaid(self, plan: WindowPlan) -> bool:
         """Whether a plan has no place for the group's retraining, which has not begun."""

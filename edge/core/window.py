@@ -38,6 +38,9 @@ class RetrainingOption:
     """One candidate retraining of a stream: accuracy afterwards [0, 1] and work in device seconds at full share.
 
     `throughput` are measured (share, relative speed) points, increasing in both; empty means linear speed-up.
+    `teaches`: how much it teaches the members of a group, beside one of equal work that trains all layers [0, 1].
+    `members`: of a group's retraining, the other cameras in it; `end_accuracy` counts their gains too, and may be up to
+    1 + `members`.
     `details` carries all other fields of the file, untouched.
     """
 
@@ -47,13 +50,17 @@ class RetrainingOption:
     curve: tuple[tuple[float, float], ...] = ()
     throughput: tuple[tuple[float, float], ...] = ()
     end_accuracy_low: float | None = None
+    teaches: float = 1.0
+    members: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checks.in_range(f"retrain_configs[{self.id}].end_accuracy", self.end_accuracy, 0.0, 1.0)
+        checks.in_range(f"retrain_configs[{self.id}].members", self.members, 0, 1000)
+        checks.in_range(f"retrain_configs[{self.id}].end_accuracy", self.end_accuracy, 0.0, 1.0 + self.members)
         checks.in_range(f"retrain_configs[{self.id}].gpu_seconds", self.gpu_seconds, 0.0, 1e9)
         if self.end_accuracy_low is not None:
             checks.in_range(f"retrain_configs[{self.id}].end_accuracy_low", self.end_accuracy_low, 0.0, 1.0)
+        checks.in_range(f"retrain_configs[{self.id}].teaches", self.teaches, 0.0, 1.0)
 
     def speed(self, share: float) -> float:
         """device seconds of work done per second at `share` (<= 1); linear where nothing was measured."""
@@ -102,7 +109,8 @@ class StreamProblem:
     arrival: Arrival | None = None
 
     def __post_init__(self) -> None:
-        checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, 1.0)
+        most = 1.0 + max((o.members for o in self.options), default=0)  # a planner goes on from a group's end
+        checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, most)
         checks.unique(f"streams[{self.id}].retrain_configs", [o.id for o in self.options])
         checks.in_range(f"streams[{self.id}].work_done", self.work_done, 0.0, 1e9)
 
@@ -156,6 +164,10 @@ class WindowProblem:
                     c["throughput"] = [list(p) for p in o.throughput]
                 if o.end_accuracy_low is not None:
                     c["end_accuracy_low"] = o.end_accuracy_low
+                if o.teaches < 1.0:
+                    c["teaches"] = o.teaches
+                if o.members:
+                    c["members"] = o.members
                 configs.append(c)
             stream: dict[str, Any] = {
                 "id": s.id,
@@ -234,7 +246,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         where = f"{path}.retrain_configs[{n}]"
         if not isinstance(c, dict):
             raise InvalidValue(where, c, "an object")
-        own = {"id", "end_accuracy", "gpu_seconds", "curve", "throughput", "end_accuracy_low"}
+        own = {"id", "end_accuracy", "gpu_seconds", "curve", "throughput", "end_accuracy_low", "teaches", "members"}
         options.append(
             RetrainingOption(
                 id=str(required(c, "id", where)),
@@ -243,6 +255,8 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
                 curve=points(c, "curve", where),
                 throughput=_throughput(c, where),
                 end_accuracy_low=c.get("end_accuracy_low"),
+                teaches=number(c, "teaches", where, 1.0),
+                members=int(number(c, "members", where, 0)),
                 details={k: v for k, v in c.items() if k not in own},
             )
         )

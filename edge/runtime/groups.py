@@ -19,7 +19,17 @@ from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard
-from scheduler.groups import FIRST_KEPT, MOST_KEPT, WORK_PER_MEMBER, kept_later, kept_part, sets_of
+from scheduler.controller import option_from_profile
+from scheduler.groups import (
+    FIRST_KEPT,
+    MOST_KEPT,
+    WORK_EXPONENT,
+    WORK_PER_MEMBER,
+    kept_later,
+    kept_part,
+    sets_of,
+    taught_parts,
+)
 
 if TYPE_CHECKING:
     from edge.runtime.retrainings import RunningJob
@@ -62,8 +72,8 @@ class Groups:
         if not isinstance(kept, int | float) or not isinstance(retrainings, int):
             raise InvalidValue("groups", dict(document), "kept (a number) and retrainings (a whole number)")
         checks.in_range("groups.kept", kept, 0.0, MOST_KEPT)
-        # What groups of another size and work kept says nothing of these.
-        if document.get("work_per_member") == WORK_PER_MEMBER:
+        # What groups of another work kept, or counted in another way, says nothing of these.
+        if (document.get("work_per_member"), document.get("work_exponent")) == (WORK_PER_MEMBER, WORK_EXPONENT):
             self.kept, self.retrainings = float(kept), retrainings
 
     def possible(self, wanted: bool) -> ev.GroupsPossible:
@@ -98,9 +108,17 @@ class Groups:
         found = await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
         if done.members:
             told = [gains for gains in found if gains is not None]
-            self.kept = kept_part(self.kept, sum(e for e, _ in told), sum(g for _, g in told))
+            expected = self._taught_part(job) * sum(e for e, _ in told)
+            self.kept = kept_part(self.kept, expected, sum(g for _, g in told))
             self.retrainings += 1
-            self._keep({"kept": self.kept, "retrainings": self.retrainings, "work_per_member": WORK_PER_MEMBER})
+            counted = {"work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
+            self._keep({"kept": self.kept, "retrainings": self.retrainings, **counted})
+
+    def _taught_part(self, job: RunningJob) -> float:
+        """The part of what the group's members gain by its longest retraining that this one teaches; 0: not known."""
+        leader = self._r.cameras.get(job.camera)
+        options = [] if leader is None else [option_from_profile(p) for p in leader.profiles.values()]
+        return taught_parts(options).get(job.config, 0.0)
 
     async def _judge_as_asked(self, name: str, job: RunningJob, done: m.TrainingDone) -> tuple[float, float] | None:
         """The gain that was expected of the camera alone, and the group's; None: nothing is learned by it. A result

@@ -20,7 +20,7 @@ from edge.core.window import RetrainingOption, Segment, StreamAllocation, Stream
 
 POINT = InferencePoint(InferenceConfig(5.0, 0.5, (0.0, 0.2, 1.0, 1.0), "model"), 0.1, 0.9)
 PROFILE = InferenceProfile("subsampling", 0.3, (1.0, 4.0), (1.0, 0.5), "measured", (POINT,))
-OPTION = RetrainingOption("head", 0.7, 10.0, ((0.0, 0.5), (10.0, 0.7)), ((1.0, 1.0),), 0.6, {"epochs": 5})
+OPTION = RetrainingOption("head", 0.7, 10.0, ((0.0, 0.5), (10.0, 0.7)), ((1.0, 1.0),), 0.6, 0.5, 2, {"epochs": 5})
 STREAM = StreamProblem("north", 0.5, PROFILE, (OPTION,), "v1", "head", 2.0, Promise(0.6, Correction(usual=0.5)))
 PROBLEM = WindowProblem("w", 0.9, 100.0, (STREAM,), 0.1, 0.4, 5.0, 7, 0.01, 20.0)
 _PAID = {"points": 16.0, "device_s": 10.0, "place": 1.0, "places": 1.0}

@@ -29,7 +29,7 @@ from edge.runtime.retrainings import RunningJob
 from edge.settings import RetrainingSettings
 from edge.store.store import Store, default_url
 from scheduler.contenders import Contender
-from scheduler.groups import FIRST_KEPT, WORK_PER_MEMBER, kept_part
+from scheduler.groups import FIRST_KEPT, WORK_EXPONENT, WORK_PER_MEMBER, kept_part
 
 JOB = RunningJob("w2-a-p1", "a", RetrainingConfig(epochs=4), 1, 0.5, 0.0, 0.8, 10.0)
 
@@ -70,7 +70,7 @@ class Site(Box):
         seen = tuple(LabelledFrame(f, box, "t") for f in frames(self.folder, 4, camera=name))
         camera.closed = {1: LabelledWindow(name, 1, "detection", ("car",), seen[:3], seen[3:])}
         camera.profiles = {
-            "all": RetrainingProfile(RetrainingConfig(3), 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
+            JOB.config: RetrainingProfile(JOB.retraining, 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
         }
         self.siblings.learned(name, LOOK)
 
@@ -162,7 +162,8 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     assert [(type(f).__name__, f.camera) for f in site.facts] == [("Promoted", "b"), ("StudentRejected", "c")]
     assert all(data["leader"] == "a" for _, data in site.notes)
     assert site.not_promised == [("b", 2)], "what the group gave it was in no plan"
-    assert site.documents == [{"kept": site.groups.kept, "retrainings": 1, "work_per_member": WORK_PER_MEMBER}]
+    found = {"work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
+    assert site.documents == [{"kept": site.groups.kept, "retrainings": 1, **found}]
     # Alone 0.2 were expected of each; b gained 0.75, c nothing.
     assert site.groups.kept == pytest.approx(kept_part(FIRST_KEPT, 0.4, 0.75))
     again = Site(site.store, site.folder)
@@ -203,6 +204,26 @@ async def test_a_candidate_that_cannot_be_put_in_force_is_told_of(site: Site) ->
     assert not told.promoted
 
 
+async def test_by_a_short_retraining_members_are_expected_to_gain_less(site: Site) -> None:
+    for name in ("a", "b"):
+        site.labelled(name)
+    long = RetrainingConfig(epochs=16)
+    profile = RetrainingProfile(long, 0.5, Estimate.exact(0.7), Estimate.exact(40.0))
+    site.cameras["a"].profiles = {**site.cameras["a"].profiles, long.id: profile}
+    site.begin("b")
+    await site.groups.judge(JOB, replace(site.done("a"), members=(("b", site.done("b", new=14)),)))
+    assert site.groups.kept == pytest.approx(kept_part(FIRST_KEPT, 0.2 * 0.25**WORK_EXPONENT, 0.1))
+
+
+async def test_of_an_option_that_nobody_knows_any_more_nothing_is_learned(site: Site) -> None:
+    for name in ("a", "b"):
+        site.labelled(name)
+    site.cameras["a"].profiles = {}
+    site.begin("b")
+    await site.groups.judge(JOB, replace(site.done("a"), members=(("b", site.done("b")),)))
+    assert site.groups.kept == FIRST_KEPT
+
+
 async def test_a_gain_that_plans_believe_in_part_counts_so_where_groups_learn(site: Site) -> None:
     for name in ("a", "b"):
         site.labelled(name)
@@ -213,7 +234,9 @@ async def test_a_gain_that_plans_believe_in_part_counts_so_where_groups_learn(si
 
 
 def test_what_groups_kept_fades_and_is_forgotten_where_their_work_was_another(site: Site) -> None:
-    site.groups.restore({"kept": 0.2, "retrainings": 3, "work_per_member": WORK_PER_MEMBER})
+    site.groups.restore(
+        {"kept": 0.2, "retrainings": 3, "work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
+    )
     assert 0.2 < site.groups.possible(True).kept < site.groups.possible(True).kept < FIRST_KEPT
     other = Site(site.store, site.folder)
     other.groups.restore({"kept": 0.2, "retrainings": 3})

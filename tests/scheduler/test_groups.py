@@ -19,6 +19,7 @@ from scheduler.groups import (
     MOST_CAMERAS,
     MOST_KEPT,
     STALE,
+    WORK_EXPONENT,
     Group,
     choose_group,
     for_all,
@@ -27,6 +28,7 @@ from scheduler.groups import (
     groups_of,
     kept_part,
     sets_of,
+    taught_parts,
 )
 from scheduler.policies import window_policy
 from scheduler.siblings import NOT_ALIKE, distance
@@ -71,12 +73,12 @@ def test_smaller_sets_are_tried_too() -> None:
 def test_where_a_window_is_short_fewer_are_retrained_as_one() -> None:
     names = [f"c{n}" for n in range(6)]
     found = {}
-    for cost in (4.0, 8.0):
+    for cost in (4.0, 12.0):
         window = problem(*(stream(n, cost=cost) for n in names))
         choice = choose_group(window, (tuple(names), ("c0", "c1", "c2")), 1.2, relay)
         assert choice is not None
         found[cost] = len(choice.group.members)
-    assert found == {4.0: 5, 8.0: 2}
+    assert found == {4.0: 5, 12.0: 2}
 
 
 def test_with_a_limit_a_stranger_is_in_none() -> None:
@@ -165,10 +167,42 @@ def test_a_set_names_cameras_that_are_gone() -> None:
 
 def test_what_members_gain_counts_at_the_leader_and_changes_no_objective() -> None:
     p = problem(stream("a", 0.5, 0.6), stream("b"))
-    found = {s.id: s for s in for_all(p, "a", 0.25).streams}
+    found = {s.id: s for s in for_all(p, Group("a", ("b",)), {"b": 0.25}).streams}
     assert found["a"].options[0].end_accuracy == pytest.approx(0.85)
     assert found["b"] == p.streams[1]
-    assert for_all(p, "a", 5.0).streams[0].options[0].end_accuracy == 1.0
+
+
+def test_gains_of_many_members_all_count() -> None:
+    members = tuple(f"c{n}" for n in range(11))
+    asked = for_all(problem(stream("a", 0.5, 0.9)), Group("a", members), dict.fromkeys(members, 0.1))
+    assert asked.streams[0].options[0].end_accuracy == pytest.approx(2.0)
+    assert WindowProblem.from_json(asked.to_json()) == asked
+    with pytest.raises(InvalidValue, match="end_accuracy"):
+        replace(asked.streams[0].options[0], members=0)
+
+
+def test_members_gain_by_the_work_and_the_layers_of_the_leaders_option() -> None:
+    options = (
+        RetrainingOption("short", 0.6, 10.0),
+        RetrainingOption("long", 0.6, 40.0),
+        RetrainingOption("light", 0.6, 40.0, teaches=0.5),
+    )
+    short = 0.25**WORK_EXPONENT
+    assert taught_parts(options) == pytest.approx({"short": short, "long": 1.0, "light": 0.5})
+    asked = for_all(problem(replace(stream("a"), options=options)), Group("a", ("b",)), {"b": 0.2})
+    assert [o.end_accuracy for o in asked.streams[0].options] == pytest.approx([0.6 + 0.2 * short, 0.8, 0.7])
+    assert taught_parts(()) == {}
+    assert taught_parts([RetrainingOption("free", 0.6, 0.0)]) == {"free": 1.0}
+
+
+def test_a_group_is_retrained_long_where_its_members_gain_by_that() -> None:
+    """The leader gains as much by a short one; its members do not."""
+    options = (RetrainingOption("short", 0.6, 2.0), RetrainingOption("long", 0.6, 8.0))
+    p = problem(*(replace(stream(n), options=options) for n in "abcd"))
+    group = Group("a", ("b", "c", "d"))
+    chosen = relay(for_all(grouped(p, group), group, dict.fromkeys("bcd", 0.12))).chosen()
+    assert chosen["a"] == "long"
+    assert relay(grouped(p, group)).chosen()["a"] == "short"
 
 
 def test_the_leader_pays_for_the_group_and_members_have_nothing_of_their_own() -> None:
