@@ -36,8 +36,8 @@ STALE = 0.01
 #: A group must promise so much more than one retraining each: a camera's gain alone is known better.
 BETTER_BY = 0.002
 #: The part of an own retraining's gain that a member of a group gets by the group's longest one, before any group was
-#: measured here: about the least that was measured (docs/students.md). Pictures of other cameras teach, too.
-FIRST_KEPT, MOST_KEPT = 1.2, 2.0
+#: measured here: about the mean of what was measured on twelve cameras (docs/students.md).
+FIRST_KEPT, MOST_KEPT = 1.6, 2.0
 #: What a group's retraining teaches grows by this power of its work (docs/students.md).
 WORK_EXPONENT = 0.75
 #: What one of equal work teaches that trains some layers only, beside one that trains all.
@@ -62,12 +62,13 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupChoice:
-    """A group that a window's plan expects more from: the accuracy that each member gains by the longest retraining of
-    the group (`gains`), and by how much the site gains over one retraining each (`gained`, mean accuracy times
-    windows)."""
+    """A group that a window's plan expects more from: the accuracy that each member gains by the retraining that
+    teaches most (`gains`), the part of it (0-1) by each option of the leader (`parts`), and by how much the site gains
+    over one retraining each (`gained`, mean accuracy times windows)."""
 
     group: Group
     gains: Mapping[str, float]
+    parts: Mapping[str, float]
     gained: float
 
 
@@ -164,16 +165,15 @@ def _judged(
 ) -> GroupChoice | None:
     together = grouped(problem, group)
     gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
-    outcome = evaluate(together, plan(for_all(together, group, gains)).segments)
+    parts = taught_parts(next(s.options for s in together.streams if s.id == group.leader))
+    outcome = evaluate(together, plan(for_all(together, group, gains, parts)).segments)
     done = outcome.completed[group.leader]
     if not done:
         return None
     worth = _worth(together, outcome)
-    leader = next(s for s in together.streams if s.id == group.leader)
-    part = taught_parts(leader.options)[done[-1][0]]
     for name, gain in gains.items():
-        worth += part * gain * _served(together, outcome, name, done[-1][1]) / len(problem.streams)
-    return GroupChoice(group, gains, worth - alone) if worth - alone >= BETTER_BY else None
+        worth += parts[done[-1][0]] * gain * _served(together, outcome, name, done[-1][1]) / len(problem.streams)
+    return GroupChoice(group, gains, parts, worth - alone) if worth - alone >= BETTER_BY else None
 
 
 def grouped(problem: WindowProblem, group: Group) -> WindowProblem:
@@ -189,17 +189,19 @@ def grouped(problem: WindowProblem, group: Group) -> WindowProblem:
     return replace(problem, streams=tuple(of(s) for s in problem.streams))
 
 
-def for_all(problem: WindowProblem, group: Group, gains: Mapping[str, float]) -> WindowProblem:
-    """The problem that a group is planned by: its members' `gains` (by the option that teaches most) count where the
-    retraining is, at its leader. The objective of a plan, a mean over cameras, is the same."""
+def for_all(
+    problem: WindowProblem, group: Group, gains: Mapping[str, float], parts: Mapping[str, float]
+) -> WindowProblem:
+    """The problem that a group is planned by: its members' `gains`, times the part that an option teaches, count where
+    the retraining is, at its leader. The objective of a plan, a mean over cameras, is the same while all are served
+    alike. An option without a part, of which nobody knew when the group was chosen, teaches nothing."""
     theirs = sum(gains.get(m, 0.0) for m in group.members)
 
     def of(stream: StreamProblem) -> StreamProblem:
         if stream.id != group.leader:
             return stream
-        parts = taught_parts(stream.options)
         options = tuple(
-            replace(o, end_accuracy=o.end_accuracy + parts[o.id] * theirs, members=len(group.members))
+            replace(o, end_accuracy=o.end_accuracy + parts.get(o.id, 0.0) * theirs, members=len(group.members))
             for o in stream.options
         )
         return replace(stream, options=options)

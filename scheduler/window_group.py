@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
@@ -16,7 +16,8 @@ class WindowGroup:
     """`possible` sets of cameras may be retrained as one; a member gets the part `kept` of what its own would gain.
 
     `group` is what was chosen for this window (None: one retraining each), `job` its retraining once that has begun,
-    `gains` what each member gains, `alone` its leader's options as they cost alone. Members wait until it is over.
+    `gains` what each member gains at most, `parts` the part of it by each option of the leader, `alone` its leader's
+    options as they cost alone. Members wait until it is over.
     """
 
     possible: tuple[tuple[str, ...], ...] = ()
@@ -24,6 +25,7 @@ class WindowGroup:
     group: Group | None = None
     job: str = ""
     gains: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
     alone: tuple[RetrainingOption, ...] = ()
 
     def check(self, planned: bool, retrained: Collection[str]) -> None:
@@ -36,12 +38,24 @@ class WindowGroup:
         """One retraining each from here on."""
         self.group, self.job = None, ""
 
-    def choose(self, problem: WindowProblem, options: Options, plan: Callable[[WindowProblem], WindowPlan]) -> None:
-        """Retrain cameras as one, where `plan` expects more from it."""
-        choice = choose_group(problem, self.possible, self.kept, plan) if self.possible else None
+    def choose(
+        self,
+        problem: WindowProblem,
+        options: Options,
+        plan: Callable[[WindowProblem], WindowPlan],
+        owned: Sequence[frozenset[str]] = (),
+    ) -> None:
+        """Retrain cameras as one, where `plan` expects more from it. With the cameras of several tenants (`owned`)
+        those of one: nobody pays for another's, or teaches with its pictures."""
+        sets = self.possible
+        if len(owned) > 1:
+            parts = {tuple(c for c in cameras if c in mine) for cameras in sets for mine in owned}
+            sets = tuple(sorted(p for p in parts if len(p) > 1))
+        choice = choose_group(problem, sets, self.kept, plan) if sets else None
         if choice is not None:
             leader = choice.group.leader
-            self.group, self.gains, self.job, self.alone = choice.group, choice.gains, "", options[leader]
+            self.group, self.job, self.alone = choice.group, "", options[leader]
+            self.gains, self.parts = choice.gains, choice.parts
             options[leader] = with_group_work(self.alone, choice.group)
 
     def waits(self, camera: str) -> bool:
@@ -52,7 +66,7 @@ class WindowGroup:
         """The question to the policy, with the members' gains."""
         if self.group is None:
             return problem
-        return for_all(problem, self.group, self.gains)
+        return for_all(problem, self.group, self.gains, self.parts)
 
     def unpaid(self, plan: WindowPlan) -> bool:
         """Whether a plan has no place for the group's retraining, which has not begun."""

@@ -14,6 +14,7 @@ from edge.core.plan_basis import PlanRequest
 from edge.core.plan_causes import PlanCause
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
 from scheduler.controller_state import ControllerState
+from scheduler.tenant_windows import camera_groups
 from scheduler.window_group import WindowGroup
 from scheduler.window_lending import WindowLending
 
@@ -78,7 +79,9 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
         return plan(PlanRequest(s.settings.policy, problem, budgets=s.budgets))
 
     if s.planning.choosing and s.cameras:
-        s.group.choose(s.problem(question.at_s), s.options, trial)
+        whole = s.problem(question.at_s)
+        owned = [cameras for cameras, _ in camera_groups(s.budgets, whole)]
+        s.group.choose(whole, s.options, trial, owned)
     problem, request, found = _planned(s, question.at_s, plan)
     if s.group.unpaid(found):
         s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may

@@ -16,6 +16,10 @@ Enforcement = Literal["reserve", "cap", "coop"]
 Role = Literal["inference", "retraining", "golden", "profiling"]
 
 
+#: SMs that one worker keeps busy: answers and retraining steps of small detectors wait for the host, not for more SMs.
+SMS_OF_A_WORKER = 16.0
+
+
 @dataclass(frozen=True)
 class ShareCaps:
     """The promises of a share kind on one device, as its probe showed (never more)."""
@@ -31,6 +35,15 @@ class ShareCaps:
     memory_limit: bool
     fault_domain: Literal["worker", "device"]
     evidence: str = ""  # the probe's measurement, in words
+
+    @property
+    def workers(self) -> float:
+        """Workers of small models that run side by side at full speed: the cores of a CPU; of a GPU whose SMs are
+        shared one per `SMS_OF_A_WORKER`; of one that is shared in time one. A worker's device seconds are its seconds
+        of work by this number."""
+        if self.device == "cpu":
+            return self.units
+        return max(1.0, self.units / SMS_OF_A_WORKER) if self.kind in ("mps", "mps+green") else 1.0
 
     def quantize(self, share: float) -> float:
         """The largest share that can be granted and is not above `share` (0 if under the minimum)."""

@@ -138,6 +138,10 @@ class Boundary:
         measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
         r.learning.seen(name, window, measured.value, await asyncio.to_thread(drift_per_s, data))
         self._labelled(camera, window, data, measured)
+        # One that was asked for at the last boundary and has not begun would only put this one off.
+        for late in r.profilers.withdraw(lambda job: isinstance(job, m.Evaluate) and job.data.camera == camera.id):
+            self.not_measured(late.data.window, camera.id)
+            r.complaints.add("measuring_late", f"window {late.data.window} was not measured in time", camera.id)
         # The students in shadow can wait: the plan does not need them.
         parent = await r.students.versions.parent(camera.version)
         r.profilers.ask(

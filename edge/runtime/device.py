@@ -32,6 +32,15 @@ def torch_device(environ: Mapping[str, str] | None = None) -> str:
     return (os.environ if environ is None else environ).get(ENVIRONMENT, "cpu")
 
 
+def host_threads(device: str, cores: int | None = None) -> int:
+    """Threads of a model of this process that computes on the host. On a CPU one, since its cores are shared out;
+    beside a GPU, whose host is not, a quarter of the host's `cores` (None: counted), at most 8: the plain onnxruntime
+    computes a teacher there."""
+    if device == "cpu":
+        return 1
+    return max(1, min(8, (cores or os.cpu_count() or 1) // 4))
+
+
 class WorkerShare:
     """A worker's bucket, and on a GPU the stream that its share of the SMs is behind.
 
@@ -45,6 +54,7 @@ class WorkerShare:
         self.device = device
         self.bucket = bucket
         self._ladder, self._cuda = ladder, cuda
+        self._batches_s = 0.0
 
     def ready(self, stop: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Wait until a batch may begin; False: stopped or timed out."""
@@ -58,7 +68,11 @@ class WorkerShare:
     def batch(self, stop: Callable[[], bool] | None = None) -> Iterator[bool]:
         """Wait until allowed, run the body (on this worker's SMs), charge what it used."""
         with self._on_stream(), self.bucket.batch(stop) as go:
-            yield go
+            began = time.perf_counter()
+            try:
+                yield go
+            finally:
+                self._batches_s += time.perf_counter() - began
 
     def pace(self, stop: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Between two steps of continuous work; the next step runs on the SMs that are in force then."""
@@ -76,6 +90,11 @@ class WorkerShare:
             return time.process_time()
         self._cuda.synchronize()
         return time.perf_counter()
+
+    def worked_s(self) -> float:
+        """Cumulative seconds of work of this process, without its waits for its share: CPU time, or on a GPU the wall
+        time inside its batches, whose answers are read in them. Differences count, not values."""
+        return self.used_s() if self._cuda is None else self._batches_s
 
     def close(self) -> None:
         """Give the green contexts back, after the work in flight."""

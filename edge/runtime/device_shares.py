@@ -25,8 +25,8 @@ class DeviceShares:
     ) -> None:
         self.partitioner = partitioner
         caps = partitioner.caps
-        #: The factor from seconds of work to device seconds: a CPU is shared by cores, a GPU counts its own time.
-        self.cores = caps.units if caps.device == "cpu" else 1.0
+        #: The factor from seconds of work to device seconds: a worker uses one core, or some of a GPU's SMs.
+        self.cores = caps.workers
         #: Held by served models, and by the process that takes their requests.
         self.serving = self.front = 0.0
         #: Held by a retraining for another box.

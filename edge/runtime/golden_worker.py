@@ -11,7 +11,7 @@ from pathlib import Path
 from edge.core.labels import LabelledFrame
 from edge.detectors.classes import ClassMap
 from edge.runtime import messages as m
-from edge.runtime.device import open_bucket
+from edge.runtime.device import host_threads, open_bucket
 from edge.runtime.labelling import label_path
 from edge.runtime.one_off import run_once
 from edge.runtime.process import Channel, Retire, Stop
@@ -62,7 +62,7 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
     share = open_bucket()
     described = read_teacher(spec.teacher)
     with share.batch(stop=channel.beating):
-        teacher = open_teacher(described, device=share.device)
+        teacher = open_teacher(described, host_threads(share.device), share.device)
     channel.ready()
     labellers: dict[tuple[tuple[str, ...], str], Labeller] = {}
     while True:

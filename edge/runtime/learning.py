@@ -157,7 +157,9 @@ class Learning:
         if cost is not None and cost.samples >= FEWEST_SAMPLES:
             known = FIRST_LABELS if self.budget is None or not self.budget.known else self.budget.labels
             frames = max(1, box.cameras) * (known if s.label_budget is None else s.label_budget)
-            share = round(needed_evaluation_share(frames, cost, s.window_s), 3)
+            # Profilers measure, each in a thread: more than they can use would lie idle.
+            usable = max(LEAST_EVALUATION, box.profilers * box.thread)
+            share = round(min(usable, needed_evaluation_share(frames, cost, s.window_s)), 3)
             self._evaluation = _kept_if_near(self._evaluation, share)
         self._problem = self.problem(s, box)
         self.budget = decide(self._problem)
@@ -264,7 +266,7 @@ class Learning:
         visits = done.visits or config.epochs * done.train_frames * done.fraction
         if visits >= 1:
             self._learned(visit_s=done.device_seconds / visits)
-        if done.fraction >= 1.0:
+        if done.fraction >= 1.0 and not done.taught_with:  # a group's gain is not that of the camera's own labels
             self._learned(gain=max(0.0, gained), gain_labels=float(labels))
         self._save()
 

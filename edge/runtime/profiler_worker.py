@@ -100,7 +100,7 @@ class _Orders:
 
 
 def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evaluated:
-    data, began = job.data, share.used_s()
+    data, began = job.data, share.worked_s()
     frames = data.all_sampled
     classes = len(data.classes)
     live = tuple(f for f in frames if f.frame.answer_version == job.current.version)
@@ -132,7 +132,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
         quality=label_quality(frames),
         class_counts=dict(counts),
         frames=len(frames),
-        seconds=(share.used_s() - began) / job.cores,
+        seconds=(share.worked_s() - began) / job.cores,
     )
 
 
@@ -313,7 +313,7 @@ def profile_camera(
 
 
 def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Remembered:
-    began = share.used_s()
+    began = share.worked_s()
     student = load_student(job.student.path, share.device)
     frames, features = [], []
     for start in range(0, len(job.data.train), _BATCH):
@@ -329,5 +329,5 @@ def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Rememb
         keep_out(job.kept_out_root, job.data.held_out, max(job.max_frames, LEAST_KEPT_OUT))
     memory = ExemplarMemory(job.root, job.max_frames)
     kept = memory.update(tuple(frames), np.concatenate(features)) if frames else memory.frames()
-    seconds = (share.used_s() - began) / job.cores
+    seconds = (share.worked_s() - began) / job.cores
     return m.Remembered(job.data.camera, job.data.window, len(kept), seconds)

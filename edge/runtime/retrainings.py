@@ -135,6 +135,7 @@ class Retrainings:
         waiting = self._waiting.get(order.camera)
         if waiting is not None and waiting.job == order.job:
             del self._waiting[order.camera]  # it never began
+            self._nothing_comes(order)
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
         r.fact(RetrainingStepped(order.camera, "stopped"))
@@ -151,7 +152,14 @@ class Retrainings:
             self._finishing.add(order.job)
             return
         self._end(order.camera, order.job, "stopped", order.reason)
+        self._nothing_comes(order)
         self._spawn(r.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
+
+    def _nothing_comes(self, order: ev.StopRetraining) -> None:
+        """Tell the controller, once it has given its orders: members of a group would wait for its result."""
+        now = self._r.clock.monotonic()
+        failed = ev.RetrainingFailed(now, order.camera, order.job, order.reason)
+        asyncio.get_running_loop().call_soon(self._r.dispatch, failed)
 
     def shares(self, shares: Mapping[str, float]) -> None:
         """The shares by camera that are in force now; a job that waits begins with its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from edge.core.errors import ShareError
-from edge.runtime.device import device_environment, open_bucket, torch_device
+from edge.runtime.device import device_environment, host_threads, open_bucket, torch_device
 from edge.shares.bucket import ENVIRONMENT, BucketFile
 from edge.shares.green import LAYOUT_ENVIRONMENT, LayoutBoard
 
@@ -127,6 +128,24 @@ def test_on_a_gpu_batches_are_charged_by_events(bucket: BucketFile) -> None:
     assert bucket.counters().batches == 3
     assert share.used_s() > 0
     assert cuda.calls[-1] == "synchronize", "work in flight counts"
+
+
+def test_on_a_gpu_waiting_for_the_share_is_no_work(bucket: BucketFile) -> None:
+    share = open_bucket(environ={**device_environment(GPU), ENVIRONMENT: str(bucket.path)}, cuda=FakeCuda())
+    assert share.worked_s() == 0.0
+    with share.batch():
+        began = time.perf_counter()
+        while time.perf_counter() == began:
+            pass
+    worked = share.worked_s()
+    assert worked > 0.0
+    share.idle()
+    assert share.worked_s() == worked
+
+
+def test_a_teacher_on_the_host_has_threads_where_the_hosts_cores_are_not_shared_out() -> None:
+    assert host_threads("cpu", cores=64) == 1
+    assert [host_threads("cuda", cores=n) for n in (1, 8, 16, 64)] == [1, 2, 4, 8]
 
 
 def test_with_green_contexts_work_runs_on_the_workers_own_sms(bucket: BucketFile, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ async def test_a_trainer_that_is_being_stopped_delays_the_next(site: Site) -> No
     site.hands.start(order(2))
     assert site.workers.jobs == ["job 1"]
     await site.settled()
-    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], [])
+    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], ["the camera's plan changed"])
 
 
 async def test_one_that_fails_lets_the_next_begin(site: Site) -> None:
@@ -211,7 +211,7 @@ async def test_a_result_of_a_camera_that_was_removed_ends_no_other_retraining(si
     site.gate.open.set()
     await site.settled()
     assert site.hands.running["yard"].job == "job 2"
-    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], [])
+    assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], ["the camera's plan changed"])
 
 
 async def test_a_gate_that_breaks_lets_the_next_begin(site: Site) -> None:
@@ -268,6 +268,8 @@ async def test_one_that_waits_can_be_stopped(site: Site) -> None:
     assert not site.hands.running
     assert "retraining.stopped" not in site.notes
     assert [fact.step for fact in site.facts] == ["started"], "one that never began is not stopped"
+    failed = [e for e in site.events if isinstance(e, ev.RetrainingFailed)]
+    assert [(e.camera, e.job) for e in failed] == [("yard", "job 2")], "members of a group would wait for it"
 
 
 async def test_without_data_or_configuration_it_fails_and_says_which(site: Site) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from edge.core.clock import ManualClock
+from edge.core.shares import SMS_OF_A_WORKER, ideal_caps
 from edge.core.workers import Worker
 from edge.runtime import messages as m
 from edge.runtime.complaints import Complaints
@@ -21,12 +22,13 @@ from edge.settings import RetrainingSettings, SiteSettings, parse
 
 class _Partitioner:
     def __init__(self, device: str = "cpu", units: float = 4.0) -> None:
-        self.caps = SimpleNamespace(device=device, units=units, quantize=lambda share: round(share, 2))
+        kind = "coop" if device == "cpu" or units <= 4.0 else "mps"
+        self.caps = replace(ideal_caps(0.01), kind=kind, device=device, units=units)
 
 
-def _shares(labelling: bool, golden: float = 0.2, device: str = "cpu") -> DeviceShares:
+def _shares(labelling: bool, golden: float = 0.2, device: str = "cpu", units: float = 4.0) -> DeviceShares:
     site = parse(SiteSettings, {"site": "junction", "control_share": 0.1})
-    return DeviceShares(site, cast(Any, _Partitioner(device)), lambda: labelling, lambda: golden, lambda: 0.05)
+    return DeviceShares(site, cast(Any, _Partitioner(device, units)), lambda: labelling, lambda: golden, lambda: 0.05)
 
 
 def test_what_labelling_will_cost_is_kept_from_cameras_before_it_begins() -> None:
@@ -45,9 +47,10 @@ def test_served_models_and_their_front_take_from_cameras_which_never_have_nothin
     assert shares.camera_capacity() == 0.05
 
 
-def test_device_seconds_are_shared_by_cores_and_a_gpu_counts_its_own() -> None:
+def test_device_seconds_are_shared_by_cores_and_a_gpu_in_time_counts_its_own() -> None:
     assert _shares(True).cores == 4.0
     assert _shares(True, device="GPU-1").cores == 1.0
+    assert _shares(True, device="GPU-1", units=132.0).cores == 132 / SMS_OF_A_WORKER, "its SMs are shared out"
     assert _shares(True).quantized(1.7) == 1.0
     assert _shares(True).quantized(-0.2) == 0.0
 

@@ -167,14 +167,14 @@ def test_a_set_names_cameras_that_are_gone() -> None:
 
 def test_what_members_gain_counts_at_the_leader_and_changes_no_objective() -> None:
     p = problem(stream("a", 0.5, 0.6), stream("b"))
-    found = {s.id: s for s in for_all(p, Group("a", ("b",)), {"b": 0.25}).streams}
+    found = {s.id: s for s in for_all(p, Group("a", ("b",)), {"b": 0.25}, {"all": 1.0}).streams}
     assert found["a"].options[0].end_accuracy == pytest.approx(0.85)
     assert found["b"] == p.streams[1]
 
 
 def test_gains_of_many_members_all_count() -> None:
     members = tuple(f"c{n}" for n in range(11))
-    asked = for_all(problem(stream("a", 0.5, 0.9)), Group("a", members), dict.fromkeys(members, 0.1))
+    asked = for_all(problem(stream("a", 0.5, 0.9)), Group("a", members), dict.fromkeys(members, 0.1), {"all": 1.0})
     assert asked.streams[0].options[0].end_accuracy == pytest.approx(2.0)
     assert WindowProblem.from_json(asked.to_json()) == asked
     with pytest.raises(InvalidValue, match="end_accuracy"):
@@ -189,7 +189,8 @@ def test_members_gain_by_the_work_and_the_layers_of_the_leaders_option() -> None
     )
     short = 0.25**WORK_EXPONENT
     assert taught_parts(options) == pytest.approx({"short": short, "long": 1.0, "light": 0.5})
-    asked = for_all(problem(replace(stream("a"), options=options)), Group("a", ("b",)), {"b": 0.2})
+    p = problem(replace(stream("a"), options=options))
+    asked = for_all(p, Group("a", ("b",)), {"b": 0.2}, taught_parts(options))
     assert [o.end_accuracy for o in asked.streams[0].options] == pytest.approx([0.6 + 0.2 * short, 0.8, 0.7])
     assert taught_parts(()) == {}
     assert taught_parts([RetrainingOption("free", 0.6, 0.0)]) == {"free": 1.0}
@@ -200,7 +201,7 @@ def test_a_group_is_retrained_long_where_its_members_gain_by_that() -> None:
     options = (RetrainingOption("short", 0.6, 2.0), RetrainingOption("long", 0.6, 8.0))
     p = problem(*(replace(stream(n), options=options) for n in "abcd"))
     group = Group("a", ("b", "c", "d"))
-    chosen = relay(for_all(grouped(p, group), group, dict.fromkeys("bcd", 0.12))).chosen()
+    chosen = relay(for_all(grouped(p, group), group, dict.fromkeys("bcd", 0.12), taught_parts(options))).chosen()
     assert chosen["a"] == "long"
     assert relay(grouped(p, group)).chosen()["a"] == "short"
 

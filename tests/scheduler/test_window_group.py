@@ -78,10 +78,30 @@ def test_a_camera_leaves(gone: str, begun: bool, left: Group | None) -> None:
 def test_what_a_member_gained_goes_with_it() -> None:
     group, options = chosen()
     group.begun("a", "job")
-    group.gains = {"b": 0.05, "c": 0.1}
+    group.gains, group.parts = {"b": 0.05, "c": 0.1}, {"all": 1.0}
     assert group.asked(problem(*"abc")).streams[0].options[0].end_accuracy == pytest.approx(0.95)
     group.leave("b", options)
     assert group.asked(problem("a", "c")).streams[0].options[0].end_accuracy == pytest.approx(0.9)
+
+
+def test_while_a_short_retraining_runs_it_promises_no_more_than_before() -> None:
+    """Options that the planner did not take are gone by then."""
+    group, _ = chosen()
+    group.gains, group.parts = {"b": 0.1, "c": 0.1}, {"short": 0.25, "all": 1.0}
+    running = problem("a", options=(RetrainingOption("short", 0.6, 5.0),))
+    assert group.asked(running).streams[0].options[0].end_accuracy == pytest.approx(0.65)
+    late = problem("a", options=(RetrainingOption("came later", 0.6, 5.0),))
+    assert group.asked(late).streams[0].options[0].end_accuracy == pytest.approx(0.6)
+
+
+def test_cameras_of_two_tenants_are_not_retrained_as_one() -> None:
+    group = WindowGroup(possible=(tuple("abcd"),), kept=2.0)
+    owned = (frozenset("ab"), frozenset("cd"))
+    group.choose(problem(*"abcd"), dict.fromkeys("abcd", OWN), relay, owned)
+    assert group.group in (Group("a", ("b",)), Group("c", ("d",)))
+    group.end()
+    group.choose(problem(*"ab"), dict.fromkeys("ab", OWN), relay, (frozenset("a"), frozenset("b")))
+    assert group.group is None
 
 
 def test_without_a_group_the_problem_is_asked_as_it_is() -> None:

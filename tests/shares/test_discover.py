@@ -11,7 +11,7 @@ import pytest
 from share_kit import FakeMps
 
 from edge.core.errors import ShareError
-from edge.core.shares import ShareChoice, ShareKind
+from edge.core.shares import SMS_OF_A_WORKER, ShareChoice, ShareKind
 from edge.shares import discover, open_partitioner
 
 ROW = "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0, NVIDIA L4, 23034, 615.10, 8.9, Default, [N/A]"
@@ -104,6 +104,7 @@ def test_the_best_kind_that_the_probe_showed_is_taken(
     assert all(a.reason for a in choice.attempts)
     if kind == "mps+green":
         assert caps.units == 58
+        assert caps.workers == 58 / SMS_OF_A_WORKER
         assert caps.step == pytest.approx(2 / 58)
     assert [p for p in short_dir.iterdir() if p.name.startswith("mgp-mps")] == [], "a daemon's folder was left"
 
