@@ -9,7 +9,7 @@ judge by, all cameras that were retrained with it are judged together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,6 +26,8 @@ WHO: tuple[Who, ...] = ("new", "in_force", "download")
 #: by in 70 % of them, with many only when it is nearly sure; with fewer than the first number it stays out anyway.
 SURE, DOUBTED = 0.9, 0.7
 FEWEST_OBJECTS, MANY_OBJECTS = 10, 60
+#: With so many a camera's own pictures may contradict those of its group.
+FEWEST_TO_DOUBT = 5
 RESAMPLES = 400
 
 
@@ -53,7 +55,7 @@ class Contender:
 class Contest:
     """`winner` comes into force. `f1` of each contender, in what part of the resamples each beat the new one (`sure` of
     them keep it out), and how many pictures and objects they were judged on; `by_group`: on those of all cameras that
-    were retrained together."""
+    were retrained together, of which `ahead` is best (a download that is keeps a camera's own student in force)."""
 
     winner: Who
     f1: dict[Who, float]
@@ -62,6 +64,7 @@ class Contest:
     objects: int = 0
     sure: float = SURE
     by_group: bool = False
+    ahead: Who | None = None
 
 
 def together(cameras: Sequence[Sequence[Contender]]) -> tuple[Contender, ...]:
@@ -78,8 +81,9 @@ def together(cameras: Sequence[Sequence[Contender]]) -> tuple[Contender, ...]:
 
 
 def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Contender] = ()) -> Contest:
-    """The contender to put in force. With fewer than 10 objects to judge by it is the new one where that wins on the
-    pictures of its `group` (`together`), else the one in force stays.
+    """The contender to put in force: the new one unless another is better beyond the noise. With fewer than 10 objects
+    to judge by it is the new one where none is on the pictures of its `group` (`together`), nor, with at least 5
+    objects, the one in force on the camera's own; else the one in force stays.
 
     Raises InvalidValue if there is none, one is there twice, or they were judged on different numbers of pictures.
     """
@@ -94,18 +98,18 @@ def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Conte
     objects = sum(c.right + c.missed for c in contenders[0].frames)
     if objects < FEWEST_OBJECTS and "new" in known and group:
         of_all = choose(group, seed)
-        if of_all.objects >= FEWEST_OBJECTS:
+        beaten = _beats_new(known, frames, seed).get("in_force", 0.0) >= SURE
+        doubted = beaten and objects >= FEWEST_TO_DOUBT
+        if of_all.objects >= FEWEST_OBJECTS and not doubted:
             winner: Who = "new" if of_all.winner == "new" or "in_force" not in known else "in_force"
-            return replace(of_all, winner=winner, by_group=True)
+            return replace(of_all, winner=winner, by_group=True, ahead=of_all.winner)
     if objects < FEWEST_OBJECTS or "new" not in known:
         ranked: list[Who] = [w for w in ("in_force", "download", "new") if w in known]
         stays = ranked[0] if objects < FEWEST_OBJECTS else max(ranked, key=lambda w: f1[w])
         return Contest(stays, f1, {}, frames, objects)
     part = min(1.0, (objects - FEWEST_OBJECTS) / (MANY_OBJECTS - FEWEST_OBJECTS))
     sure = DOUBTED + (SURE - DOUBTED) * part
-    drawn = np.random.default_rng(seed).integers(0, frames, (RESAMPLES, frames))
-    values = {c.who: resampled_f1(c.frames, drawn) for c in contenders}
-    beats: dict[Who, float] = {w: float((values[w] > values["new"]).mean()) for w in values if w != "new"}
+    beats = _beats_new(known, frames, seed)
     better = [
         w for w in beats
         if beats[w] >= sure and (not known[w].latest or known[w].latest_f1 > known["new"].latest_f1)
@@ -113,6 +117,13 @@ def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Conte
     # Equal ones in the order of WHO: the answer does not hang on the order in which they were given.
     winner = max(better, key=lambda w: (f1[w], -WHO.index(w))) if better else "new"
     return Contest(winner, f1, beats, frames, objects, sure)
+
+
+def _beats_new(known: Mapping[Who, Contender], frames: int, seed: int) -> dict[Who, float]:
+    """In what part of the resamples of the pictures each contender is better than the new one."""
+    drawn = np.random.default_rng(seed).integers(0, frames, (RESAMPLES, frames))
+    values = {who: resampled_f1(c.frames, drawn) for who, c in known.items()}
+    return {who: float((values[who] > values["new"]).mean()) for who in values if who != "new"}
 
 
 def resampled_f1(frames: Sequence[Counts], drawn: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -76,7 +76,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "fleet.job_submitted": _of_the_box("job", "program", "by"),
     "fleet.job_withdrawn": _of_the_box("job", "by"),
     "golden.ready": _NONE,
-    "group.member_skipped": _keys(hidden=("leader",)),
+    "group.member_skipped": _keys("why", hidden=("leader",)),
     "inference.changed": _keys("lambda", "share"),
     "journal.lost": _of_the_box("events"),
     "learning.budget": _of_the_box(

@@ -27,6 +27,10 @@ class Estimate:
         """A value without uncertainty."""
         return Estimate(value, value, value)
 
+    def times(self, factor: float) -> Estimate:
+        """A multiple of it; `factor` is at least 0."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
     def to_json(self) -> dict[str, float]:
         return {"value": self.value, "low": self.low, "high": self.high}
 

@@ -19,6 +19,7 @@ from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard
+from scheduler.contenders import FEWEST_OBJECTS
 from scheduler.controller import option_from_profile
 from scheduler.groups import (
     FIRST_KEPT,
@@ -125,15 +126,17 @@ class Groups:
         counts only for the camera and the student that it was compared with: not where either is another by now, or a
         retraining of the camera's own runs."""
         asked, camera = self._asked.pop((job.job, name), None), self._r.cameras.get(name)
-        if (
-            asked is None
-            or camera is not asked.camera
-            or camera.version.id != asked.version
-            or name in self._r.students.retrainings.running
-            or camera.version.spec != done.spec
-        ):
+        why = ""
+        if asked is None or camera is None or camera is not asked.camera:
+            why = "changed"
+        elif camera.version.id != asked.version or camera.version.spec != done.spec:
+            why = "other_student"
+        elif name in self._r.students.retrainings.running:
+            why = "own_retraining"
+        if camera is None or why:
             discard(done)
-            self._note("group.member_skipped", camera=name, window=job.window + 1, data={"leader": job.camera})
+            window = self._r.controller.state.window
+            self._note("group.member_skipped", camera=name, window=window, data={"leader": job.camera, "why": why})
             return None
         return await self._judge(camera, job, done)
 
@@ -145,13 +148,15 @@ class Groups:
         except MagpieError as error:
             r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return None
-        if judged.learned:
+        if judged.promoted:
             r.learning.not_promised(camera.id, r.controller.state.window)
         gains = None
         profiles = camera.profiles.values()
-        if profiles and done.fraction >= 1.0 and job.window in camera.closed and not camera.version.pinned:
+        whole = done.fraction >= 1.0 and job.window in camera.closed and not camera.version.pinned
+        if profiles and whole and done.candidate.objects >= FEWEST_OBJECTS:
             expected = max(p.end_accuracy.value for p in profiles) - next(iter(profiles)).start_accuracy
-            gained = done.candidate.value - done.parent.value if judged.learned else 0.0
+            # Losses count too: of few pictures a group that teaches nothing would seem to gain.
+            gained = done.candidate.value - done.parent.value
             gains = max(0.0, expected) * self._believed(camera.id), gained
         self._note(
             judged.kind,

@@ -75,8 +75,9 @@ def in_words(verdict: Contest) -> str:
         told = f"of the camera's own too few objects to judge by, so by all cameras that were retrained with it: {told}"
     if verdict.winner == "new":
         return f"{told} on {verdict.frames} kept-out pictures: no other is better beyond the noise"
-    sure = verdict.beats_new.get(verdict.winner, 0.0)
+    ahead = verdict.ahead or verdict.winner
+    sure = verdict.beats_new.get(ahead, 0.0)
     return (
-        f"{told} on {verdict.frames} kept-out pictures: {names[verdict.winner]} is better in {100 * sure:.0f} % of "
+        f"{told} on {verdict.frames} kept-out pictures: {names[ahead]} is better in {100 * sure:.0f} % of "
         f"resamples (at least {100 * verdict.sure:.0f} % are asked for)"
     )

@@ -23,6 +23,7 @@ from edge.runtime.judging import Gate, Judged
 from edge.runtime.mains import training_worker
 from edge.runtime.promotion import discard
 from edge.store.values import JobState
+from scheduler.groups import group_work
 
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
@@ -106,7 +107,7 @@ class Retrainings:
             order.share,
             r.clock.utc(),
             profile.end_accuracy.value,
-            profile.gpu_seconds.value,
+            profile.gpu_seconds.value * group_work(len(job.members)),
             plan=order.plan,
             box=order.lender,
         )
@@ -231,7 +232,7 @@ class Retrainings:
                 "retraining": profile.config.to_json(),
                 "share": order.share,
                 "expected_accuracy": profile.end_accuracy.to_json(),
-                "expected_gpu_s": profile.gpu_seconds.to_json(),
+                "expected_gpu_s": profile.gpu_seconds.times(group_work(len(job.members))).to_json(),
                 "profiled": profile.profiled,
                 "members": [one.camera for one in job.members],
                 "lender": order.lender,

@@ -82,10 +82,10 @@ def decide(problem: BudgetProblem) -> LearningBudget:
     else:
         trials = tuple(range(min(problem.least_trials, problem.families), problem.families + 1))
     found = [_played(problem, facts, n, k) for n in labels for k in trials]
-    in_time = [b for b in found if not b.late]
+    in_time = [one for one in found if not one[0].late]
     # Of equals the cheaper: fewer labels were played first.
-    best = max(in_time or found, key=lambda b: round(b.value - _lateness(problem, b), 6))
-    return replace(best, reason=_words(problem, best, facts))
+    best, work = max(in_time or found, key=lambda one: round(one[0].value - _lateness(problem, one[0]), 6))
+    return replace(best, reason=_words(problem, best, work, facts))
 
 
 def _lateness(problem: BudgetProblem, b: LearningBudget) -> float:
@@ -120,8 +120,8 @@ def most_golden_share(problem: BudgetProblem) -> float:
     return max(LEAST_GOLDEN, min(MOST_GOLDEN * problem.capacity, problem.thread))
 
 
-def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> LearningBudget:
-    """One budget and its expected outcome."""
+def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> tuple[LearningBudget, float]:
+    """One budget with its expected outcome, and the device seconds of one retraining in it."""
     t, cameras, capacity = problem.window_s, problem.cameras, problem.capacity
     wanted = needed_golden_share(cameras * labels, facts.label_s, t)
     golden = wanted if problem.golden_share is None else problem.golden_share
@@ -159,10 +159,11 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     left = max(0.0, t - ready) * training / cameras
     own = problem.profiling_s if problem.profiling_s is not None else max(1, trials) * facts.trial_s.high
     known = problem.facts.label_s is not None
-    return LearningBudget(
+    budget = LearningBudget(
         round(golden, 4), labels, trials, round(own, 3), round(ready, 3), round(left, 3), retrainings,
-        round(value, 6), known, late, f"{work:.3g}",
+        round(value, 6), known, late, "",
     )  # fmt: skip
+    return budget, work
 
 
 def taught_part(labels: float, problem: BudgetProblem) -> float:
@@ -202,8 +203,7 @@ def _retrained(
     return best
 
 
-def _words(problem: BudgetProblem, b: LearningBudget, facts: _Facts) -> str:
-    work = float(b.reason)
+def _words(problem: BudgetProblem, b: LearningBudget, work: float, facts: _Facts) -> str:
     words = (
         f"{b.labels} labels per camera at {facts.label_s.value:.3g} device seconds each, "
         f"{b.trials} of {problem.families} trials, retrainings of about {work:.3g} device seconds; "

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge.core.accuracy import Counts
 from edge.core.errors import InvalidValue
-from scheduler.contenders import FEWEST_OBJECTS, Contender, Who, choose, together
+from scheduler.contenders import FEWEST_OBJECTS, SURE, Contender, Who, choose, together
 
 counts = st.builds(Counts, st.integers(0, 8), st.integers(0, 5), st.integers(0, 5))
 
@@ -111,7 +111,20 @@ def test_a_download_that_wins_on_a_group_s_pictures_keeps_the_new_one_out() -> N
     own = few(Counts(2, 0, 0))
     other = [drawn("new", 0.3), drawn("in_force", 0.3), drawn("download", 0.9)]
     other = [replace(c, latest=20) for c in other]
-    assert choose(own, group=together([own, other])).winner == "in_force"
+    verdict = choose(own, group=together([own, other]))
+    assert (verdict.winner, verdict.by_group, verdict.ahead) == ("in_force", True, "download")
+    assert verdict.beats_new["download"] >= SURE
+
+
+def test_own_pictures_may_contradict_the_group() -> None:
+    """Nine objects, of which the one in force finds all and the group's student none."""
+    other = [replace(drawn(who, right), latest=20) for who, right in (("new", 0.9), ("in_force", 0.5))]
+    for objects, winner in ((3, "in_force"), (1, "new")):
+        own = [
+            Contender("new", (Counts(0, 0, objects),) * 3, 3),
+            Contender("in_force", (Counts(objects, 0, 0),) * 3, 3),
+        ]
+        assert choose(own, group=together([own, other])).winner == winner
 
 
 def test_a_group_of_few_objects_says_nothing() -> None:

@@ -180,7 +180,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "tenants.moved": () => "shares of tenants moved",
   "tenants.settings": (d) => `how tenants share the box was changed by ${text(d["by"])}`,
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
-  "group.member_skipped": (d) => `not judged with its group's retraining${text(d["leader"]) ? ` (of ${text(d["leader"])})` : ""}: it has another student by now`,
+  "group.member_skipped": (d) => `not judged with its group's retraining${text(d["leader"]) ? ` (of ${text(d["leader"])})` : ""}: ${({ changed: "the camera was changed or removed", own_retraining: "a retraining of its own runs" } as Record<string, string>)[text(d["why"])] ?? "it has another student by now"}`,
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
