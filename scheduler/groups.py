@@ -26,6 +26,8 @@ from scheduler.timeline import Outcome, evaluate
 MOST_CAMERAS = 12
 #: Sets of so many cameras are tried: a window that is too short for one retraining of all may have the time for fewer.
 SIZES = (MOST_CAMERAS, 6, 3)
+#: Sets of each size that are planned for: those whose cameras would gain most. A plan takes long with many cameras.
+MOST_TRIED = 2
 #: The distance of two cameras of which one was not looked at yet; no two are further apart.
 STRANGERS = 1e6
 #: Work that each member adds to the leader's own retraining, as a part of it. With a fifth, cameras that do not look
@@ -151,13 +153,20 @@ def choose_group(
         return None
     alone = _worth(problem, evaluate(problem, plan(problem).segments))
     best: GroupChoice | None = None
-    for names in candidates:
+    for names in _most_promising(candidates, streams):
         leader = max(sorted(names), key=lambda n: _gain(streams[n]))
         group = Group(leader, tuple(sorted(n for n in names if n != leader)))
         choice = _judged(problem, group, kept, plan, alone)
         if choice is not None and (best is None or choice.gained > best.gained):
             best = choice
     return best
+
+
+def _most_promising(sets: Sequence[Sequence[str]], streams: Mapping[str, StreamProblem]) -> list[Sequence[str]]:
+    by_size: dict[int, list[Sequence[str]]] = {}
+    for names in sorted(sets, key=lambda s: (-sum(_gain(streams[n]) for n in s), tuple(s))):
+        by_size.setdefault(min((n for n in SIZES if len(names) <= n), default=MOST_CAMERAS), []).append(names)
+    return [names for found in by_size.values() for names in found[:MOST_TRIED]]
 
 
 def _judged(

@@ -13,11 +13,20 @@ from test_siblings import LOOK, looks
 from edge.core.camera_look import CameraLook
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile
-from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from edge.core.window import (
+    RetrainingOption,
+    Segment,
+    StreamAllocation,
+    StreamProblem,
+    WindowPlan,
+    WindowProblem,
+)
 from scheduler.groups import (
     BETTER_BY,
     MOST_CAMERAS,
     MOST_KEPT,
+    MOST_TRIED,
+    SIZES,
     STALE,
     WORK_EXPONENT,
     Group,
@@ -79,6 +88,22 @@ def test_where_a_window_is_short_fewer_are_retrained_as_one() -> None:
         assert choice is not None
         found[cost] = len(choice.group.members)
     assert found == {4.0: 5, 12.0: 2}
+
+
+def test_of_many_sets_those_that_gain_most_are_planned_for() -> None:
+    """Sixty cameras: each plan takes long, so there are few of them."""
+    names = [f"c{n:02}" for n in range(60)]
+    window = problem(*(stream(n, end=0.55 if n < "c48" else 0.8, cost=0.05) for n in names), num_gpus=8.0)
+    asked: list[WindowProblem] = []
+
+    def planned(question: WindowProblem) -> WindowPlan:
+        asked.append(question)
+        return WindowPlan("none", "w", 0.0, (Segment(0.0, {n: StreamAllocation(0.1) for n in names}),))
+
+    assert choose_group(window, sets_of(dict.fromkeys(names)), 1.6, planned) is None, "nothing was retrained"
+    groups = [[s.id for s in q.streams if not s.options] for q in asked[1:]]
+    assert len(groups) == MOST_TRIED * len(SIZES)
+    assert any({"c49", "c50"} <= set(members) for members in groups)
 
 
 def test_with_a_limit_a_stranger_is_in_none() -> None:
