@@ -159,7 +159,8 @@ class WindowController:
 
     @_handle.register
     def _(self, event: ev.GroupsPossible) -> list[ev.Instruction]:
-        self.state.group.possible, self.state.group.kept = event.sets, event.kept
+        group = self.state.group
+        group.possible, group.kept, group.taught = event.sets, event.kept, event.taught
         return []
 
     @_handle.register
@@ -434,7 +435,7 @@ class WindowController:
         if made.number != s.planning.asked:
             return []  # something happened meanwhile: another plan is being made
         s.planning.asked, s.planning.choosing, s.planning.last_s = None, False, made.at_s
-        s.group = replace(made.group, possible=s.group.possible, kept=s.group.kept)
+        s.group = replace(made.group, possible=s.group.possible, kept=s.group.kept, taught=s.group.taught)
         s.options.update(made.options)
         now = s.lending
         s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s, due=False)

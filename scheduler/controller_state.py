@@ -124,12 +124,14 @@ class ControllerState:
         self.jobs = {c: replace(j, share=part * j.share) for c, j in self.jobs.items()}
         return True
 
-    def problem(self, at_s: float) -> WindowProblem:
-        """The planning problem of what is left of the window at `at_s`."""
+    def problem(self, at_s: float, groups: bool = False) -> WindowProblem:
+        """The planning problem of what is left of the window at `at_s`. `groups`: with the configurations of cameras
+        that only a group may retrain."""
         window_s = self.settings.window_s
         streams = []
         for name, view in sorted(self.cameras.items()):
-            options = self.options.get(name, ()) if view.retraining and not self.group.waits(name) else ()
+            withheld = self.group.waits(name) if groups else self.group.withholds(name)
+            options = self.options.get(name, ()) if view.retraining and not withheld else ()
             job = self.jobs.get(name)
             if job is not None:
                 # A running retraining goes on or ends: another configuration would begin from nothing.

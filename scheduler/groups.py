@@ -137,12 +137,13 @@ def choose_group(
     sets: Sequence[Sequence[str]],
     kept: float,
     plan: Callable[[WindowProblem], WindowPlan],
+    taught: frozenset[str] = frozenset(),
 ) -> GroupChoice | None:
     """The group that the planner expects most from, or None where one retraining each is as good.
 
     Both ways are planned in full, with the same shares and floors: the group's way with its leader's options at the
     group's work and none for its members, who gain `kept` of what their best option would, by the part that the
-    leader's option teaches, when it ends. A camera
+    leader's option teaches, when it ends. The cameras `taught` have no retraining of their own either way. A camera
     without options, or whose retraining runs, is in no group, and there is no group without a stale camera.
     """
     streams = {s.id: s for s in problem.streams}
@@ -151,12 +152,13 @@ def choose_group(
     candidates = [s for s in found if len(s) > 1 and max(_gain(streams[n]) for n in s) >= STALE]
     if not candidates:
         return None
-    alone = _worth(problem, evaluate(problem, plan(problem).segments))
+    own = _without(problem, taught)
+    alone = _worth(own, evaluate(own, plan(own).segments))
     best: GroupChoice | None = None
     for names in _most_promising(candidates, streams):
         leader = max(sorted(names), key=lambda n: _gain(streams[n]))
         group = Group(leader, tuple(sorted(n for n in names if n != leader)))
-        choice = _judged(problem, group, kept, plan, alone)
+        choice = _judged(problem, group, kept, plan, alone, taught)
         if choice is not None and (best is None or choice.gained > best.gained):
             best = choice
     return best
@@ -170,9 +172,14 @@ def _most_promising(sets: Sequence[Sequence[str]], streams: Mapping[str, StreamP
 
 
 def _judged(
-    problem: WindowProblem, group: Group, kept: float, plan: Callable[[WindowProblem], WindowPlan], alone: float
+    problem: WindowProblem,
+    group: Group,
+    kept: float,
+    plan: Callable[[WindowProblem], WindowPlan],
+    alone: float,
+    taught: frozenset[str],
 ) -> GroupChoice | None:
-    together = grouped(problem, group)
+    together = _without(grouped(problem, group), taught - {group.leader})
     gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
     parts = taught_parts(next(s.options for s in together.streams if s.id == group.leader))
     outcome = evaluate(together, plan(for_all(together, group, gains, parts)).segments)
@@ -216,6 +223,11 @@ def for_all(
         return replace(stream, options=options)
 
     return replace(problem, streams=tuple(of(s) for s in problem.streams))
+
+
+def _without(problem: WindowProblem, cameras: frozenset[str]) -> WindowProblem:
+    """The problem in which these cameras are not retrained."""
+    return replace(problem, streams=tuple(replace(s, options=()) if s.id in cameras else s for s in problem.streams))
 
 
 def with_group_work(options: Sequence[RetrainingOption], group: Group) -> tuple[RetrainingOption, ...]:

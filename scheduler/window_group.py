@@ -13,7 +13,9 @@ Options = dict[str, tuple[RetrainingOption, ...]]
 
 @dataclass
 class WindowGroup:
-    """`possible` sets of cameras may be retrained as one; a member gets the part `kept` of what its own would gain.
+    """`possible` sets of cameras may be retrained as one; a member gets the part `kept` of what its own would gain. The
+    students in force of `taught` came of a group: only a group retrains them, since a retraining on a camera's own few
+    pictures lost a part of what the others' had taught (docs/students.md).
 
     `group` is what was chosen for this window (None: one retraining each), `job` its retraining once that has begun,
     `gains` what each member gains at most, `parts` the part of it by each option of the leader, `alone` its leader's
@@ -22,6 +24,7 @@ class WindowGroup:
 
     possible: tuple[tuple[str, ...], ...] = ()
     kept: float = 0.0
+    taught: frozenset[str] = frozenset()
     group: Group | None = None
     job: str = ""
     gains: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class WindowGroup:
         if len(owned) > 1:
             parts = {tuple(c for c in cameras if c in mine) for cameras in sets for mine in owned}
             sets = tuple(sorted(p for p in parts if len(p) > 1))
-        choice = choose_group(problem, sets, self.kept, plan) if sets else None
+        choice = choose_group(problem, sets, self.kept, plan, self.taught) if sets else None
         if choice is not None:
             leader = choice.group.leader
             self.group, self.job, self.alone = choice.group, "", options[leader]
@@ -61,6 +64,11 @@ class WindowGroup:
     def waits(self, camera: str) -> bool:
         """Whether a camera is a member: nothing of its own is retrained now."""
         return self.group is not None and camera in self.group.members
+
+    def withholds(self, camera: str) -> bool:
+        """Whether nothing of a camera's own is retrained: it waits, or only a group may retrain it, and none does."""
+        led = self.group is not None and camera == self.group.leader
+        return self.waits(camera) or (camera in self.taught and not led)
 
     def asked(self, problem: WindowProblem) -> WindowProblem:
         """The question to the policy, with the members' gains."""

@@ -79,7 +79,7 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
         return plan(PlanRequest(s.settings.policy, problem, budgets=s.budgets))
 
     if s.planning.choosing and s.cameras:
-        whole = s.problem(question.at_s)
+        whole = s.problem(question.at_s, groups=True)
         owned = [cameras for cameras, _ in camera_groups(s.budgets, whole)]
         s.group.choose(whole, s.options, trial, owned)
     problem, request, found = _planned(s, question.at_s, plan)

@@ -143,10 +143,11 @@ class RetrainingCompleted(Event):
 @dataclass(frozen=True)
 class GroupsPossible(Event):
     """Sets of cameras that may be retrained as one group (a camera may be in several); `kept` is the part of its own
-    retraining's gain that a member of a group gets."""
+    retraining's gain that a member of a group gets. The students in force of `taught` came of a group."""
 
     sets: tuple[tuple[str, ...], ...]
     kept: float
+    taught: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

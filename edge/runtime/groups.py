@@ -63,6 +63,7 @@ class Groups:
         """`student` says where a version's file is, `note` journals, `keep(document)` writes what was learned."""
         self._r, self._gate, self._student, self._note, self._keep = runtime, gate, student, note, keep
         self.kept, self.retrainings = FIRST_KEPT, 0
+        self._taught: dict[str, str] = {}
         self._asked: dict[tuple[str, str], _BegunMember] = {}
 
     def restore(self, document: Mapping[str, Any] | None) -> None:
@@ -73,6 +74,10 @@ class Groups:
         if not isinstance(kept, int | float) or not isinstance(retrainings, int):
             raise InvalidValue("groups", dict(document), "kept (a number) and retrainings (a whole number)")
         checks.in_range("groups.kept", kept, 0.0, MOST_KEPT)
+        taught = document.get("taught", {})
+        if not isinstance(taught, Mapping):
+            raise InvalidValue("groups.taught", taught, "an object: a version by camera")
+        self._taught = {str(camera): str(version) for camera, version in taught.items()}
         # What groups of another work kept, or counted in another way, says nothing of these.
         if (document.get("work_per_member"), document.get("work_exponent")) == (WORK_PER_MEMBER, WORK_EXPONENT):
             self.kept, self.retrainings = float(kept), retrainings
@@ -88,7 +93,10 @@ class Groups:
                 by_spec.setdefault(camera.version.spec, {})[name] = looks.get(name)
         sets = [s for cameras in by_spec.values() for s in sets_of(cameras)]
         self.kept = kept_later(self.kept)
-        return ev.GroupsPossible(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept)
+        named = {name for cameras in sets for name in cameras}
+        self._taught = {c: v for c, v in self._taught.items() if c in self._r.cameras}
+        taught = frozenset(c for c, v in self._taught.items() if c in named and self._r.cameras[c].version.id == v)
+        return ev.GroupsPossible(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept, taught)
 
     def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
         """The data of each other camera for the worker of a group's retraining; one without labels is left out."""
@@ -104,16 +112,19 @@ class Groups:
                 self._asked[order.job, name] = _BegunMember(order.window, camera, camera.version.id)
         return tuple(found)
 
-    async def judge(self, job: RunningJob, done: m.TrainingDone) -> None:
-        """Every member is judged with the group's result; their gains update the part that members of groups keep."""
+    async def judge(self, job: RunningJob, done: m.TrainingDone, led: str = "") -> None:
+        """Every member is judged with the group's result; their gains update the part that members of groups keep.
+        `led`: the version that came of it for the leader ("": it keeps its own)."""
         found = await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
         if done.members:
             told = [gains for gains in found if gains is not None]
             expected = self._taught_part(job) * sum(e for e, _ in told)
             self.kept = kept_part(self.kept, expected, sum(g for _, g in told))
             self.retrainings += 1
+            if led:
+                self._taught[job.camera] = led
             counted = {"work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
-            self._keep({"kept": self.kept, "retrainings": self.retrainings, **counted})
+            self._keep({"kept": self.kept, "retrainings": self.retrainings, "taught": dict(self._taught), **counted})
 
     def _taught_part(self, job: RunningJob) -> float:
         """The part of what the group's members gain by its longest retraining that this one teaches; 0: not known."""
@@ -148,6 +159,8 @@ class Groups:
         except MagpieError as error:
             r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return None
+        if judged.learned:
+            self._taught[camera.id] = judged.version
         if judged.promoted:
             r.learning.not_promised(camera.id, r.controller.state.window)
         gains = None

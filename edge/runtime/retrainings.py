@@ -330,7 +330,7 @@ class Retrainings:
         self._record_end(job, done, judged, window)
         r.preparation.retrained(camera, job, done, judged.learned)
         try:
-            await r.students.groups.judge(job, done)
+            await r.students.groups.judge(job, done, judged.version if judged.learned else "")
         finally:
             r.dispatch(judged.completed(r.clock.monotonic(), name, job.job))
 

@@ -163,12 +163,30 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     assert all(data["leader"] == "a" for _, data in site.notes)
     assert site.not_promised == [("b", 2)], "what the group gave it was in no plan"
     found = {"work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
-    assert site.documents == [{"kept": site.groups.kept, "retrainings": 1, **found}]
+    taught = {"b": site.cameras["b"].version.id}
+    assert site.documents == [{"kept": site.groups.kept, "retrainings": 1, "taught": taught, **found}]
     # Alone 0.2 were expected of each; b gained 0.75, c would have lost 0.7.
     assert site.groups.kept == pytest.approx(kept_part(FIRST_KEPT, 0.4, 0.05))
     again = Site(site.store, site.folder)
     again.groups.restore(site.documents[-1])
     assert again.groups.kept == site.groups.kept
+    assert site.groups.possible(True).taught == frozenset("b")
+    site.cameras["b"].version = replace(site.cameras["b"].version, id="another")
+    assert site.groups.possible(True).taught == frozenset(), "its student in force is another by now"
+
+
+async def test_a_leader_that_took_the_groups_student_was_taught_by_it(site: Site) -> None:
+    for name in ("a", "b"):
+        site.labelled(name)
+    site.begin("b")
+    members = (("b", site.done("b", new=8, before=36)),)
+    await site.groups.judge(JOB, replace(site.done("a"), members=members), site.cameras["a"].version.id)
+    assert site.groups.possible(True).taught == frozenset("a")
+    assert site.groups.possible(False).taught == frozenset()
+    site.groups.restore(site.documents[-1])
+    assert site.groups.possible(True).taught == frozenset("a"), "after a restart, too"
+    del site.cameras["a"]
+    assert site.groups.possible(True).taught == frozenset()
 
 
 @pytest.mark.parametrize("why", ["another student", "its own retraining runs", "taken in anew", "removed"])

@@ -6,7 +6,7 @@ import pytest
 
 from edge.core.profiles import InferenceProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
-from scheduler.groups import Group, group_work
+from scheduler.groups import Group, choose_group, group_work
 from scheduler.policies import window_policy
 from scheduler.window_group import WindowGroup
 
@@ -92,6 +92,27 @@ def test_while_a_short_retraining_runs_it_promises_no_more_than_before() -> None
     assert group.asked(running).streams[0].options[0].end_accuracy == pytest.approx(0.65)
     late = problem("a", options=(RetrainingOption("came later", 0.6, 5.0),))
     assert group.asked(late).streams[0].options[0].end_accuracy == pytest.approx(0.6)
+
+
+def test_a_camera_that_a_group_taught_is_retrained_by_a_group_only() -> None:
+    group = WindowGroup(possible=(("a", "b", "c"),), kept=1.5, taught=frozenset("ab"))
+    assert [group.withholds(n) for n in "abc"] == [True, True, False]
+    options = dict.fromkeys("abc", OWN)
+    group.choose(problem(*"abc"), options, relay)
+    assert group.group == Group("a", ("b", "c"))
+    assert [group.withholds(n) for n in "abc"] == [False, True, True]
+    assert group.begun("a", "job") == ("b", "c")
+    assert group.over("a", "job")
+    assert [group.withholds(n) for n in "abc"] == [True, True, False]
+
+
+def test_a_group_is_weighed_against_what_would_be_retrained_without_it() -> None:
+    """Of members that keep little, with time for all: one each is better, but nobody may retrain those alone."""
+    p = problem(*"abc", options=(RetrainingOption("all", 0.8, 4.0),))
+    assert choose_group(p, [tuple("abc")], 0.3, relay) is None
+    choice = choose_group(p, [tuple("abc")], 0.3, relay, frozenset("abc"))
+    assert choice is not None
+    assert len(choice.group.members) == 2
 
 
 def test_cameras_of_two_tenants_are_not_retrained_as_one() -> None:
