@@ -95,7 +95,7 @@ def _answers(camera: str, pictures: list[Path], cache: Path) -> dict[str, Any]:
         teacher = labellers[TEACHER].label_picture(picture)
         student = labellers[STUDENT].label_picture(picture)
         kept[path.name] = {
-            TEACHER: teacher.labels.to_json(), STUDENT: student.labels.to_json(), "ambiguous": teacher.unsure
+            TEACHER: teacher.labels.to_json(), STUDENT: student.labels.to_json(), "ambiguous": len(teacher.unsure),
         }  # fmt: skip
     cache.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
