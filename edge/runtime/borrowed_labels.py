@@ -199,6 +199,7 @@ class BorrowedLabels:
             queue.lent_labelled(one)
             r.fact(FrameLabelled(one))
         self._works.counts.borrowed_labels += len(labelled)
+        r.learning.labelled_elsewhere(sum(one.frame.window == r.controller.state.window for one in labelled))
         self._back(asked.frames)
         facts = {
             "labelled_on": box, "frames": len(asked.frames), "labelled": len(labelled),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_label_queue import Golden, answer, frame, labelled
+from test_label_queue import Golden, answer, frame
 
 from edge.core.clock import ManualClock
 from edge.core.facts import FrameLabelled
@@ -44,6 +44,7 @@ class Box:
             self.queue.add(f)
         camera = SimpleNamespace(settings=SimpleNamespace(enabled=True))
         self.facts: list[Any] = []
+        self.elsewhere: list[int] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.state = SimpleNamespace(window=2)
         self.runtime: Any = SimpleNamespace(
@@ -51,7 +52,9 @@ class Box:
             golden=SimpleNamespace(labels=self.queue, teacher=TEACHER), fact=self.facts.append,
             shares=SimpleNamespace(golden=0.1, cores=2.0),
             preparation=SimpleNamespace(thread=0.5, labels=lambda camera: 10),
-            learning=SimpleNamespace(facts=SimpleNamespace(label_s=Cost(label_s, 0.1, 5))),
+            learning=SimpleNamespace(
+                facts=SimpleNamespace(label_s=Cost(label_s, 0.1, 5)), labelled_elsewhere=self.elsewhere.append
+            ),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0), end_utc_s=self.clock.utc() + 80.0),
         )  # fmt: skip
         self._tasks: list[Any] = []
@@ -101,7 +104,7 @@ async def test_what_would_be_late_here_is_labelled_elsewhere_and_counts_as_label
     box.tell(LentState("done", fraction=1.0, cpu_s=8.0), dict.fromkeys(pictures[:21], FOUND))
     await box.look(IDLE)
     assert box.borrowed.there() == ()
-    assert (box.counts.borrowed_labels, box.counts.borrowed_device_s) == (21, 4.0)
+    assert (box.counts.borrowed_labels, box.counts.borrowed_device_s, box.elsewhere) == (21, 4.0, [21])
     assert all(isinstance(fact, FrameLabelled) for fact in box.facts)
     assert len(box.facts) == 21
     kept: LabelledFrame = box.facts[0].labelled
@@ -218,4 +221,3 @@ async def test_frames_that_cannot_be_packed_stay_here(tmp_path: Path) -> None:
     box.borrowed.ask(LentLabels("a", "idle", 0.5, tuple(f.id for f in box.frames[2:]), 9.0), 60.0)
     await box.look()
     assert (box.counts.failures, len(box.unsent())) == ({"failed": 1}, 22)
-    assert labelled(box.frames[0]).frame.id not in box.golden.ids()[2:]
