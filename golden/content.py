@@ -17,8 +17,8 @@ _ASIDE: Final = frozenset({"name", "sha256", "licence"})
 
 
 def teacher_content(spec: TeacherSpec) -> str:
-    """The SHA-256 (hex) of a description in which the content of each file stands for its place. Reads all files. Raises
-    WeightsError where one cannot be read."""
+    """The SHA-256 (hex) of a description in which the content of each file stands for its place. Reads all files.
+    Raises WeightsError where one cannot be read."""
     return hashlib.sha256(json.dumps(_plain(spec), sort_keys=True).encode()).hexdigest()
 
 

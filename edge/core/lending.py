@@ -39,8 +39,8 @@ LentKind = Literal["retraining", "profiles", "labels"]
 #: trains. done: the result is there. failed: nothing will come, `why` says so.
 LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
 #: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
-#: failed: it failed there; damaged: what came is not what was announced, or no student, profiles or labels of the camera;
-#: late: nothing was here when it was needed.
+#: failed: it failed there; damaged: what came is not what was announced, or no student, profiles or labels of the
+#: camera; late: nothing was here when it was needed.
 LentFault = Literal["refused", "withdrawn", "unreachable", "failed", "damaged", "late"]
 LENT_FAULTS: Final[Mapping[LentFault, str]] = {
     "refused": "the lender has no share left for it",
@@ -179,8 +179,8 @@ class WaitingFrame:
 @dataclass(frozen=True)
 class LabelBacklog:
     """The labelling that is still to be done here. `frames` may be labelled elsewhere, in the order in which they would
-    be labelled here; `others` are the frames that come before or between them. A label takes `label_s` device seconds of
-    this box, of whose device the golden model has `share` (0-1). Labels have to be here in `left_s` seconds. To open
+    be labelled here; `others` are the frames that come before or between them. A label takes `label_s` device seconds
+    of this box, of whose device the golden model has `share` (0-1). Labels have to be here in `left_s` seconds. To open
     the golden model, whose content is `teacher`, takes `open_s` device seconds."""
 
     frames: tuple[WaitingFrame, ...]
@@ -255,10 +255,10 @@ class LentProfiling:
 class LentWork:
     """All that a lender needs. `data` is the labelled window as JSON, whose pictures' paths are their SHA-256; `parent`
     and `download` are students by their SHA-256 (empty: there is no download); `blobs` all files with their bytes.
-    With `profiling` the camera's configurations are tried, with `labelling` pictures are labelled (there is no `data` and
-    no `parent` then), without both `config` is retrained. `cpu_s` is the work that
-    is expected (device seconds times the borrower's `units`; 0: not known), `place` the number of the borrower's works
-    at this lender that come before it."""
+    With `profiling` the camera's configurations are tried, with `labelling` pictures are labelled (there is no `data`
+    and no `parent` then), without both `config` is retrained. `cpu_s` is the work that is expected (device seconds
+    times the borrower's `units`; 0: not known), `place` the number of the borrower's works at this lender that come before
+    it."""
 
     id: str
     camera: str
@@ -305,7 +305,8 @@ class LentWork:
 
 @dataclass(frozen=True)
 class LentState:
-    """How far a lent work is. `cpu_s`: device seconds there times the lender's `units`. `digest`: of the candidate, once it is `done`, with the `size` of its file; `train_frames` were trained on."""
+    """How far a lent work is. `cpu_s`: device seconds there times the lender's `units`. `digest`: of the result, once
+    it is `done`, with the `size` of its file; `train_frames` were trained on."""
 
     phase: LentPhase
     fault: LentFault | None = None

@@ -175,7 +175,8 @@ class AgentLending:
         return LendingAnswer(self._folder.offer() if self._settings.lend else None)
 
     def take(self, work: LentWork, sender: str) -> LentState:
-        """Take a retraining, trials or labels on. Raises Conflict where nothing is lent, InvalidValue for work that is none."""
+        """Take a work on. Raises Conflict where nothing is lent, or not with this golden model, InvalidValue for work
+        that is none."""
         name, folders = _name_of(sender, work.id), self._folder.lent
         self._heard_s[name] = self._clock.monotonic()
         known = folders.state(name)

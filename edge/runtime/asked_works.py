@@ -1,4 +1,4 @@
-"""Trials and labels that other boxes were asked for: handed over, followed, and given up where nothing comes of them."""
+"""Trials and labels that other boxes were asked for: handed over, followed, given up where nothing comes of them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ class AskedWorks:
     """The works of all kinds that are asked for; only the owner of a kind touches its own. `spawn(work, name)` runs
     beside the loop's main work."""
 
-    def __init__(
-        self, clock: Clock, folder: LendingFolder, spawn: Callable[..., None], counts: LendingCounts
-    ) -> None:
+    def __init__(self, clock: Clock, folder: LendingFolder, spawn: Callable[..., None], counts: LendingCounts) -> None:
         self._clock, self._folder, self._spawn, self.counts = clock, folder.asked, spawn, counts
         self._asked: dict[str, AskedWork] = {}
 

@@ -53,12 +53,11 @@ class _Borrowed:
 
 
 class Borrowing:
-    """The runtime's hands for lent retrainings. `spawn(work, name)` runs beside the loop's main work, `note` journals. Nothing happens
-    before `look` is called, again and again: a box that borrows nothing has no offers and plans alone."""
+    """The runtime's hands for lent retrainings. `spawn(work, name)` runs beside the loop's main work, `note` journals.
+    Nothing happens before `look` is called, again and again: a box that borrows nothing has no offers and plans
+    alone."""
 
-    def __init__(
-        self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None], note: JournalNote
-    ) -> None:
+    def __init__(self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None], note: JournalNote) -> None:
         self._r, self._folder, self._spawn = runtime, folder, spawn
         self._asked: dict[str, _Borrowed] = {}
         self._sizes: dict[str, tuple[int, int]] = {}

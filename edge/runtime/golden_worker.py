@@ -22,8 +22,8 @@ from golden.teacher import check_teacher, open_teacher
 
 @dataclass(frozen=True)
 class GoldenWorkerSpec:
-    """The teacher's description: a YAML file, and what a check of it found (empty: not checked yet): its name, the digest
-    of what it says, and that of its content (golden/content.py), which is the same on boxes that have its files
+    """The teacher's description: a YAML file, and what a check of it found (empty: not checked yet): its name, the
+    digest of what it says, and that of its content (golden/content.py), which is the same on boxes that have its files
     elsewhere."""
 
     teacher: Path

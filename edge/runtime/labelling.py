@@ -34,8 +34,8 @@ def label_path(picture: Path) -> Path:
 
 
 def keep_label(labelled: LabelledFrame) -> None:
-    """Keep a label beside its picture, for a restart. One that cannot be kept (full disk) is still used; after a restart
-    the frame is labelled again. Blocks."""
+    """Keep a label beside its picture, for a restart. One that cannot be kept (full disk) is still used; after a
+    restart the frame is labelled again. Blocks."""
     path = label_path(labelled.frame.path)
     temporary = path.with_suffix(".tmp")
     try:
@@ -152,7 +152,7 @@ class LabelQueue:
         return self._classes.get(camera)
 
     def unsent(self) -> tuple[tuple[SampledFrame, ...], tuple[SampledFrame, ...]]:
-        """The frames that the worker does not have yet, in their order: those that a window waits for, and late ones."""
+        """The frames that the worker does not have yet, in their order: those that a window waits for; late ones."""
         return tuple(self._pending), tuple(self._late)
 
     def lend(self, ids: Collection[str]) -> tuple[SampledFrame, ...]:

@@ -320,7 +320,9 @@ class Lender:
             self._progressed(one, message.cpu_s, message.fraction)
         elif isinstance(message, m.TrainingDone):
             cpu_s = message.device_seconds * cores
-            self._ended(one, LentState("done", fraction=message.fraction, cpu_s=cpu_s, train_frames=message.train_frames))
+            self._ended(
+                one, LentState("done", fraction=message.fraction, cpu_s=cpu_s, train_frames=message.train_frames)
+            )
         elif isinstance(message, m.LentProfileDone):
             done = LentState("done", fraction=1.0, cpu_s=message.done.device_seconds * message.cores)
             self._ended(one, done, packed_profiles(message.done))
@@ -338,7 +340,7 @@ class Lender:
         self._folder.lent.tell(one.name, one.state)
 
     def _ended(self, one: _Lent, done: LentState, result: bytes | None = None, labels: int = 0) -> None:
-        """A work ended well: `result` is its file (None: its worker wrote that); of it `labels` pictures are labelled."""
+        """A work ended well: `result` is its file (None: its worker wrote that), with so many labelled pictures."""
         self._count(one, done.cpu_s)
         self._spawn(self._done(one, done, result, labels), f"lent {one.name}")
 

@@ -41,12 +41,12 @@ def _address_or_none(text: str) -> str:
 
 
 class LendingSettings(Settings):
-    """Retrainings, trials and labels that boxes of a fleet do for each other: pictures, labels and students go to the
-    other box."""
+    """Retrainings, trials and labels that boxes of a fleet do for each other: pictures, labels and students go to
+    the other box."""
 
     lend: bool = Field(
         False,
-        description="do retrainings, trials and labels of other boxes with what this box's own plan has no use for",
+        description="do retrainings, trials and labels of other boxes with what this box's plan has no use for",
     )
     borrow: bool = Field(
         False,

@@ -1,8 +1,8 @@
 """Which sampled frames another box labels, and which box. Pure; the same answer for the same question.
 
 A box whose golden model cannot label all frames in time gives those away that it would not label. Frames whose window
-waits for them go before late ones. Of the frames of a camera those that go are evenly drawn: if their labels do not come
-back, those that are left still stand for the whole time.
+waits for them go before late ones. Of the frames of a camera those that go are evenly drawn: if their labels do not
+come back, those that are left still stand for the whole time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from edge.core.lending import LARGEST_WORK, MOST_PICTURES, Borrower, LabelBacklog, LendingOffer, LentLabels, WaitingFrame
+from edge.core.lending import (
+    LARGEST_WORK,
+    MOST_PICTURES,
+    Borrower,
+    LabelBacklog,
+    LendingOffer,
+    LentLabels,
+    WaitingFrame,
+)
 from scheduler.fleet.lending import BACK_S, done_in, given, usable
 from scheduler.learning.budget import USED
 
@@ -75,9 +83,7 @@ def _next(
     return LentLabels(camera, box, share, tuple(f.id for f in _evenly(frames, -negative)), ends_s)
 
 
-def _in_time(
-    offer: LendingOffer, most: int, size: int, backlog: LabelBacklog, borrower: Borrower
-) -> tuple[int, float]:
+def _in_time(offer: LendingOffer, most: int, size: int, backlog: LabelBacklog, borrower: Borrower) -> tuple[int, float]:
     """The most frames of `size` bytes each, up to `most`, that an offer labels in time, and the seconds until their
     labels are here."""
 

@@ -32,7 +32,9 @@ def of_fleet(site: SiteSettings, fleet: FleetOfAgents, name: str, **more: Any) -
     )
 
 
-async def test_a_camera_is_retrained_and_labelled_by_another_box(site: Callable[..., SiteSettings], tmp_path: Path) -> None:
+async def test_a_camera_is_retrained_and_labelled_by_another_box(
+    site: Callable[..., SiteSettings], tmp_path: Path
+) -> None:
     # The test orders the retraining itself: the controller's own would come in between.
     made = site(window_s=14.0, enabled=False)
     async with FleetOfAgents(tmp_path) as fleet:

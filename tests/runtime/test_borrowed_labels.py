@@ -35,10 +35,16 @@ class Box:
     """A box in window 2 of 100 s, at its second 20, that labels a frame in 10 s and waits for `count` of camera a."""
 
     def __init__(self, folder: Path, count: int = 24, label_s: float = 1.0) -> None:
-        self.clock, self.folder, self.golden, self.counts = ManualClock(), LendingFolder(folder), Golden(), LendingCounts()
+        self.clock, self.folder, self.golden, self.counts = (
+            ManualClock(),
+            LendingFolder(folder),
+            Golden(),
+            LendingCounts(),
+        )
         self.queue = LabelQueue(self.golden.send)
         self.queue.set_classes("a", ("car",), {})
         self.frames = [frame(folder, n, window=2) for n in range(count)]
+        folder.mkdir(exist_ok=True)
         for f in self.frames:
             f.path.write_bytes(f"picture {f.number}".encode())
             self.queue.add(f)

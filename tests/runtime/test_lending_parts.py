@@ -135,7 +135,9 @@ class TestLender:
         box = Box(tmp_path)
         lender = box.lender()
         await lender.look("idle")
-        assert box.folder.offer() == LendingOffer("idle", 0.6, "cpu", 2.0, left_s=100.0, room=4, window_s=100.0, teacher="a" * 64)
+        assert box.folder.offer() == LendingOffer(
+            "idle", 0.6, "cpu", 2.0, left_s=100.0, room=4, window_s=100.0, teacher="a" * 64
+        )
         name = asked_for(box, job_of(window, student, tmp_path))
         await lender.look("idle")
         ((share, job),) = box.workers.started

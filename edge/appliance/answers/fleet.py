@@ -53,8 +53,8 @@ class CameraOverlapAnswer:
 @answer
 class LentHereAnswer:
     """A work that this box does for `box`, of a `kind`: a retraining of its `camera`, trials of its configurations
-    ("profiles") or labels for its pictures, at `share` of its device; `fraction` of it is done (0-1; of trials it is not
-    known)."""
+    ("profiles") or labels for its pictures, at `share` of its device; `fraction` of it is done (0-1; of trials it is
+    not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]
