@@ -257,8 +257,8 @@ class LentWork:
     and `download` are students by their SHA-256 (empty: there is no download); `blobs` all files with their bytes.
     With `profiling` the camera's configurations are tried, with `labelling` pictures are labelled (there is no `data`
     and no `parent` then), without both `config` is retrained. `cpu_s` is the work that is expected (device seconds
-    times the borrower's `units`; 0: not known), `place` the number of the borrower's works at this lender that come before
-    it."""
+    times the borrower's `units`; 0: not known), `place` the number of the borrower's works at this lender that come
+    before it."""
 
     id: str
     camera: str

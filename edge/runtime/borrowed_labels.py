@@ -81,7 +81,9 @@ class BorrowedLabels:
     async def look(self, offers: Sequence[LendingOffer], me: Borrower | None) -> None:
         """Take in what other boxes labelled, and give them what would be late here."""
         for name in list(self._asked):
-            asked = self._asked[name]
+            asked = self._asked.get(name)
+            if asked is None:  # it could not be handed over
+                continue
             if not any(self._r.golden.labels.lent(f) for f in asked.frames):
                 self._drop(name)  # its camera is gone, or its pictures
                 continue
@@ -182,7 +184,8 @@ class BorrowedLabels:
         self._drop(name)
         await self._take_in(asked, found)
         cores = self._r.shares.cores
-        self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
+        if found:
+            self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
         self._works.counts.borrowed_device_s += state.cpu_s / cores
 
     async def _take_in(self, asked: _AskedLabels, found: dict[str, PictureLabels]) -> None:

@@ -51,7 +51,7 @@ SAME_SHARE: Final = 0.03
 PATIENCE_S: Final = 15.0
 #: The work of a retraining whose borrower does not say so, in device seconds.
 USUAL_WORK_S: Final = 10.0
-#: The order of works: what others wait for at the start of their windows goes first.
+#: The order of works: those of which the results are wanted soonest go first.
 _TURNS: Final[Mapping[LentKind, int]] = {"profiles": 0, "labels": 1, "retraining": 2}
 _WORDS: Final[Mapping[LentKind, str]] = {"profiles": "trials", "labels": "labels", "retraining": "a retraining"}
 

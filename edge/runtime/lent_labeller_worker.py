@@ -26,6 +26,9 @@ def lent_labeller(channel: Channel, asked: m.LentLabel) -> None:
     again begins anew."""
     share = open_bucket()
     channel.beat()
+    if asked.hand_in_s <= 0.0:  # its turn came too late
+        channel.send(m.LentLabelDone(asked.job, {}, 0.0, 0.0))
+        return
     began_s, ended, used_s = time.monotonic(), OrderToEnd(channel), share.used_s()
     try:
         labeller = _opened(channel, asked, share)
