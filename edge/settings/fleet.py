@@ -46,12 +46,12 @@ class LendingSettings(Settings):
 
     lend: bool = Field(
         False,
-        description="do retrainings, trials and labels of other boxes with what this box's plan has no use for",
+        description="do retrainings, trials and labels of other boxes with what this box's own plan has no use for",
     )
     borrow: bool = Field(
         False,
-        description="have retrainings done by other boxes where the plan gains by it, trials where they end sooner, and "
-        "labels that would be late here",
+        description="have retrainings done by other boxes where the plan gains by it, trials where they end sooner, "
+        "and labels that would be late here",
     )
     most_share: Fraction = Field(0.5, description="the most of its device that this box lends")
 
