@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from edge.core.errors import MagpieError
 from edge.core.facts import FrameLabelled
 from edge.core.journal_kinds import JournalNote
-from edge.core.labels import PictureLabels, SampledFrame
+from edge.core.labels import LabelledFrame, PictureLabels, SampledFrame
 from edge.core.lending import (
     LENT_FAULTS,
     BorrowedThere,
@@ -33,6 +33,7 @@ from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_labels import packed_labelling, read_labels
 from scheduler.fleet.lending import BACK_S
 from scheduler.fleet.lent_labels import behind, labels_out
+from scheduler.learning.budget import USED
 
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
@@ -117,7 +118,7 @@ class BorrowedLabels:
         own = [(f, False) for f in waiting if f.window == s.window] + [(f, True) for f in late]
         own = [(f, is_late) for f, is_late in own if f.id not in self._at_home]
         others = coming + r.golden.labels.waiting() + len(late) - len(own)
-        share = min(r.shares.golden, r.preparation.thread)
+        share = USED * min(r.shares.golden, r.preparation.thread)
 
         def backlog(sizes: Sequence[int]) -> LabelBacklog:
             frames = tuple(
@@ -196,7 +197,7 @@ class BorrowedLabels:
             for frame in asked.frames
             if (digest := asked.digests.get(frame.id, "")) in found and queue.lent(frame)
         ]
-        await asyncio.to_thread(lambda: [keep_label(one) for one in labelled])
+        await asyncio.to_thread(_keep, labelled)
         labelled = [one for one in labelled if queue.lent(one.frame)]
         for one in labelled:
             queue.lent_labelled(one)
@@ -232,6 +233,12 @@ class BorrowedLabels:
     def _drop(self, name: str, fault: LentFault | None = None) -> None:
         if self._asked.pop(name, None) is not None:
             self._works.drop(name, fault)
+
+
+def _keep(labelled: Sequence[LabelledFrame]) -> None:
+    """Beside the pictures. Blocks."""
+    for one in labelled:
+        keep_label(one)
 
 
 def _sizes(frames: Sequence[SampledFrame]) -> list[int]:

@@ -22,7 +22,6 @@ from edge.core.lending import (
     WaitingFrame,
 )
 from scheduler.fleet.lending import BACK_S, done_in, given, usable
-from scheduler.learning.budget import USED
 
 #: Fewer frames are not lent: the other box opens the golden model for each work.
 FEWEST: Final = 4
@@ -30,7 +29,7 @@ FEWEST: Final = 4
 
 def labelled_here(backlog: LabelBacklog) -> int:
     """The frames that this box labels itself until labels have to be ready."""
-    return max(0, math.floor(USED * backlog.share * backlog.left_s / backlog.label_s))
+    return max(0, math.floor(backlog.share * backlog.left_s / backlog.label_s))
 
 
 def behind(backlog: LabelBacklog) -> tuple[int, int]:

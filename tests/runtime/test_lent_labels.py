@@ -107,7 +107,7 @@ def objects(**changed: Any) -> dict[str, Any]:
 
 
 def answer(labels: Any, unsure: Any = None, agreement: Any = None, picture: str = PICTURE) -> str:
-    none = {"boxes": [], "scores": [], "classes": []}
+    none: dict[str, list[Any]] = {"boxes": [], "scores": [], "classes": []}
     one = {"labels": labels, "unsure": unsure or none, "agreement": agreement}
     return json.dumps({"labels": {picture: one}, "open_s": 1.0})
 

@@ -26,10 +26,10 @@ def backlog(
     waiting: tuple[WaitingFrame, ...],
     others: float = 0.0,
     label_s: float = 1.0,
-    share: float = 0.2,
+    share: float = 0.16,
     left_s: float = 100.0,
 ) -> LabelBacklog:
-    """Of 1 device second a label this box labels 16 frames in 100 s: a fifth of it, four fifths of the time."""
+    """A label takes 1 device second, so this box labels 16 frames in 100 s."""
     return LabelBacklog(waiting, others, label_s, share, left_s, 2.0, TEACHER)
 
 
