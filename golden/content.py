@@ -1,4 +1,4 @@
-"""What a golden model is, as one hash: two boxes whose golden models have the same content make the same labels."""
+"""The content of a golden model as one hash: two boxes with the same content make the same labels."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class SampledFrame:
 
 
 @dataclass(frozen=True)
-class PictureLabels:
+class TeacherAnswer:
     """The golden model's answer about a picture, in the camera's class list: see `LabelledFrame`."""
 
     labels: Detections

@@ -180,8 +180,8 @@ class WaitingFrame:
 class LabelBacklog:
     """The labelling that is still to be done here. `frames` may be labelled elsewhere, in the order in which they would
     be labelled here; `others` are the frames that come before or between them. A label takes `label_s` device seconds
-    of this box, of whose device the golden model uses `share` (0-1) all the time. Labels have to be here in `left_s` seconds. To open
-    the golden model, whose content is `teacher`, takes `open_s` device seconds."""
+    of this box, of whose device the golden model uses `share` (0-1) all the time. Labels have to be here in `left_s`
+    seconds. To open the golden model, whose content is `teacher`, takes `open_s` device seconds."""
 
     frames: tuple[WaitingFrame, ...]
     others: float
@@ -278,7 +278,7 @@ class LentWork:
 
     @property
     def kind(self) -> LentKind:
-        """What is to be done."""
+        """The kind of the work."""
         if self.labelling is not None:
             return "labels"
         return "retraining" if self.profiling is None else "profiles"

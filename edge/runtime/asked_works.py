@@ -71,7 +71,7 @@ class AskedWorks:
             failed(name, "failed", str(error))
 
     async def heard(self, name: str) -> tuple[Heard, LentState | None]:
-        """What was said of a work since it was looked at last, and all of it."""
+        """The news of a work since it was looked at last, and its state."""
         told_ns, state = await asyncio.to_thread(lambda: (self._folder.told_ns(name), self._folder.state(name)))
         one = self._asked.get(name)
         if one is None:  # dropped meanwhile

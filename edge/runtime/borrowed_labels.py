@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from edge.core.errors import MagpieError
 from edge.core.facts import FrameLabelled
 from edge.core.journal_kinds import JournalNote
-from edge.core.labels import LabelledFrame, PictureLabels, SampledFrame
+from edge.core.labels import LabelledFrame, SampledFrame, TeacherAnswer
 from edge.core.lending import (
     LENT_FAULTS,
     BorrowedThere,
@@ -105,8 +105,8 @@ class BorrowedLabels:
                     self.ask(choice, backlog.left_s)
 
     async def _backlog(self) -> LabelBacklog | None:
-        """What is still to be labelled here until the window's labels are wanted; None: its cost is not known, or
-        nothing is late."""
+        """The frames that are still to be labelled until the window's labels are wanted; None: the cost of a label is
+        not known, or nothing would be late."""
         r = self._r
         s, cost = r.controller.state, r.learning.facts.label_s
         waiting, late = r.golden.labels.unsent()
@@ -189,7 +189,7 @@ class BorrowedLabels:
             self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
         self._works.counts.borrowed_device_s += state.cpu_s / cores
 
-    async def _take_in(self, asked: _AskedLabels, found: dict[str, PictureLabels]) -> None:
+    async def _take_in(self, asked: _AskedLabels, found: dict[str, TeacherAnswer]) -> None:
         r = self._r
         queue, box = r.golden.labels, asked.followed.box
         labelled = [
@@ -203,7 +203,8 @@ class BorrowedLabels:
             queue.lent_labelled(one)
             r.fact(FrameLabelled(one))
         self._works.counts.borrowed_labels += len(labelled)
-        r.learning.labelled_elsewhere(sum(one.frame.window == r.controller.state.window for one in labelled))
+        of_window = sum(one.frame.window == r.controller.state.window for one in labelled)
+        r.learning.elsewhere = r.learning.elsewhere.more(of_window)
         self._back(asked.frames)
         facts = {
             "labelled_on": box, "frames": len(asked.frames), "labelled": len(labelled),

@@ -40,6 +40,7 @@ from scheduler.learning.budget import (
     needed_golden_share,
 )
 from scheduler.learning.costs import learned
+from scheduler.learning.elsewhere import LabelsElsewhere
 from scheduler.learning.promise import correction, decay_per_s, kept_promises, remembered
 from scheduler.learning.windows import PRIOR_DECAY_PER_S, choose_window
 from scheduler.timeline import evaluate
@@ -54,8 +55,6 @@ KEEP_WITHIN = 0.2
 FEWEST_SAMPLES = 3
 #: The golden share follows inside a window where it is off by this part, and not more often than that of a window.
 FOLLOW_OFF, FOLLOW_EVERY = 0.5, 0.15
-#: Labels of other boxes are counted on where they came in so many windows, as many as in the one with the fewest.
-_WINDOWS_LENT = 2
 #: A student must have answered so many frames of a window for its drift inside it to be measured.
 _FEWEST_FOR_DRIFT = 16
 
@@ -105,11 +104,8 @@ class Learning:
         self._followed_s = 0.0
         self._profiled_in: dict[str, int] = {}
         self._unpromised: set[tuple[int, str]] = set()
-        #: Labels that other boxes made in this window, and in each of the last ones.
-        self._lent_now = 0
-        self._lent: tuple[int, ...] = (0,) * _WINDOWS_LENT
-        #: Labels a second that others are expected to make in this window.
-        self.elsewhere = 0.0
+        #: The labels that other boxes made; what one costs there says nothing about this box.
+        self.elsewhere = LabelsElsewhere()
 
     def restore(self, document: Mapping[str, Any] | None) -> None:
         """Raises InvalidValue if the document is damaged."""
@@ -156,7 +152,7 @@ class Learning:
             labels=s.label_budget,
             profiling_s=own,
             least_trials=box.least_trials,
-            elsewhere=self.elsewhere,
+            elsewhere=self.elsewhere.expected / s.window_s,
         )
 
     def decide(self, s: RetrainingSettings, box: BudgetBox) -> LearningBudget:
@@ -167,8 +163,7 @@ class Learning:
             frames = max(1, box.cameras) * (known if s.label_budget is None else s.label_budget)
             share = round(needed_evaluation_share(frames, cost, s.window_s), 3)
             self._evaluation = _kept_if_near(self._evaluation, share)
-        self._lent, self._lent_now = (*self._lent[1:], self._lent_now), 0
-        self.elsewhere = min(self._lent) / s.window_s
+        self.elsewhere = self.elsewhere.window_over()
         self._problem = self.problem(s, box)
         self.budget = decide(self._problem)
         # Before the first label is timed its cost is a guess: the share follows as soon as it is known. A little more
@@ -239,10 +234,6 @@ class Learning:
         """One label took `device_s` device seconds. `shared_s` is its wall time times the golden model's share, where
         there was always more to do: on a machine that others use too a share brings less than it says."""
         self._learned(label_s=max(device_s, min(shared_s or 0.0, MOST_SLOWER * device_s)))
-
-    def labelled_elsewhere(self, labels: int) -> None:
-        """Another box made labels of this window; what one costs there says nothing about this box."""
-        self._lent_now += labels
 
     def evaluated(self, device_s: float, frames: int) -> None:
         """The students in shadow were measured on `frames` frames."""

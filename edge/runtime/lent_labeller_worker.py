@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from edge.core.errors import MagpieError
-from edge.core.labels import PictureLabels
+from edge.core.labels import TeacherAnswer
 from edge.detectors.classes import ClassMap
 from edge.detectors.pictures import read_picture
 from edge.runtime import messages as m
@@ -36,7 +36,7 @@ def lent_labeller(channel: Channel, asked: m.LentLabel) -> None:
         channel.send(m.LentWorkFailed(asked.job, str(error)))
         return
     open_s, told_s = share.used_s() - used_s, began_s
-    found: dict[str, PictureLabels] = {}
+    found: dict[str, TeacherAnswer] = {}
     for number, (digest, path) in enumerate(asked.pictures.items()):
         now_s = time.monotonic()
         if ended.look() or now_s - began_s >= asked.hand_in_s:

@@ -16,7 +16,7 @@ import numpy as np
 from edge.core import checks
 from edge.core.configs import WHOLE
 from edge.core.errors import InvalidValue
-from edge.core.labels import PictureLabels, SampledFrame
+from edge.core.labels import SampledFrame, TeacherAnswer
 from edge.core.lending import LentLabelling, LentLabels, LentWork
 from edge.core.vision import Detections
 from edge.runtime import messages as m
@@ -79,7 +79,7 @@ def packed_labels(done: m.LentLabelDone) -> bytes:
     return json.dumps({"labels": labels, "open_s": done.open_s}).encode()
 
 
-def read_labels(path: Path, pictures: Collection[str], classes: int) -> tuple[dict[str, PictureLabels], float]:
+def read_labels(path: Path, pictures: Collection[str], classes: int) -> tuple[dict[str, TeacherAnswer], float]:
     """The labels of a file of another box, by picture, and the CPU seconds that opening its golden model took. Only
     some of `pictures`, the SHA-256s that it was asked for, may be there. Blocks. Raises OSError, and InvalidValue for
     what is no answer to that: pictures that nobody asked for, boxes outside of the picture, scores that are none,
@@ -99,13 +99,13 @@ def read_labels(path: Path, pictures: Collection[str], classes: int) -> tuple[di
     return labels, float(open_s)
 
 
-def _checked(digest: str, value: Mapping[str, Any], pictures: Collection[str], classes: int) -> PictureLabels:
+def _checked(digest: str, value: Mapping[str, Any], pictures: Collection[str], classes: int) -> TeacherAnswer:
     checks.one_of("labels", digest, pictures)
     agreement = value["agreement"]
     if agreement is not None:
         checks.in_range("agreement", agreement, 0.0, 1.0)
         agreement = float(agreement)
-    return PictureLabels(_objects(value["labels"], classes), _objects(value["unsure"], classes), agreement)
+    return TeacherAnswer(_objects(value["labels"], classes), _objects(value["unsure"], classes), agreement)
 
 
 def _objects(value: Mapping[str, Any], classes: int) -> Detections:

@@ -15,7 +15,7 @@ from edge.core.camera import CameraStatus
 from edge.core.camera_look import CameraLook
 from edge.core.clips import RingNow
 from edge.core.configs import WHOLE, InferenceConfig, Region, RetrainingConfig, StudentSpec
-from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, PictureLabels, SampledFrame
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame, TeacherAnswer
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.ingest.source import CameraSource
@@ -374,7 +374,7 @@ class LentLabelDone:
     opening the teacher."""
 
     job: str
-    labels: Mapping[str, PictureLabels]
+    labels: Mapping[str, TeacherAnswer]
     cpu_s: float
     open_s: float
 

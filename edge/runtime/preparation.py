@@ -72,7 +72,7 @@ class Preparation:
         if r.controller.state.phase != "running":
             return
         budgets = sum(self.labels(c) for c in r.cameras.values() if c.settings.enabled)
-        coming = max(0.0, budgets / s.window_s - r.learning.elsewhere) * left
+        coming = max(0.0, budgets - r.learning.elsewhere.expected) * left / s.window_s
         share = r.learning.follow(s, r.golden.labels.waiting() + coming, left, now)
         if share is not None:
             self._set_golden(share)

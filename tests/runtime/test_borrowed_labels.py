@@ -12,7 +12,7 @@ from test_label_queue import Golden, answer, frame
 
 from edge.core.clock import ManualClock
 from edge.core.facts import FrameLabelled
-from edge.core.labels import LabelledFrame, PictureLabels, SampledFrame
+from edge.core.labels import LabelledFrame, SampledFrame, TeacherAnswer
 from edge.core.learning import Cost
 from edge.core.lending import Borrower, LendingCounts, LendingOffer, LentLabels, LentState
 from edge.core.vision import Detections
@@ -24,11 +24,12 @@ from edge.runtime.labelling import LabelQueue, label_path
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import SILENT_S
 from edge.runtime.lent_labels import packed_labels
+from scheduler.learning.elsewhere import LabelsElsewhere
 
 TEACHER = GoldenWorkerSpec(Path("teacher.yaml"), "demo", content="a" * 64)
 ME = Borrower("cpu", 1.0, {})
 IDLE = LendingOffer("idle", 0.8, "cpu", 1.0, room=4, teacher=TEACHER.content)
-FOUND = PictureLabels(Detections.build([[0.1, 0.1, 0.5, 0.5]], [0.9], [0]), Detections.empty())
+FOUND = TeacherAnswer(Detections.build([[0.1, 0.1, 0.5, 0.5]], [0.9], [0]), Detections.empty())
 
 
 class Box:
@@ -50,7 +51,6 @@ class Box:
             self.queue.add(f)
         camera = SimpleNamespace(settings=SimpleNamespace(enabled=True))
         self.facts: list[Any] = []
-        self.elsewhere: list[int] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.state = SimpleNamespace(window=2)
         self.runtime: Any = SimpleNamespace(
@@ -59,7 +59,7 @@ class Box:
             shares=SimpleNamespace(golden=0.1, cores=2.0),
             preparation=SimpleNamespace(thread=0.5, labels=lambda camera: 10),
             learning=SimpleNamespace(
-                facts=SimpleNamespace(label_s=Cost(label_s, 0.1, 5)), labelled_elsewhere=self.elsewhere.append
+                facts=SimpleNamespace(label_s=Cost(label_s, 0.1, 5)), elsewhere=LabelsElsewhere()
             ),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0), end_utc_s=self.clock.utc() + 80.0),
         )  # fmt: skip
@@ -74,7 +74,7 @@ class Box:
         while self._tasks:
             await self._tasks.pop(0)
 
-    def tell(self, state: LentState, labels: dict[str, PictureLabels] | None = None) -> None:
+    def tell(self, state: LentState, labels: dict[str, TeacherAnswer] | None = None) -> None:
         """The agent's news of the only work that is asked for."""
         (name,) = (n for n in self.folder.asked.ids() if not self.folder.asked.marked(n, "cancel"))
         if labels is not None:
@@ -110,7 +110,8 @@ async def test_what_would_be_late_here_is_labelled_elsewhere_and_counts_as_label
     box.tell(LentState("done", fraction=1.0, cpu_s=8.0), dict.fromkeys(pictures[:21], FOUND))
     await box.look(IDLE)
     assert box.borrowed.there() == ()
-    assert (box.counts.borrowed_labels, box.counts.borrowed_device_s, box.elsewhere) == (21, 4.0, [21])
+    assert (box.counts.borrowed_labels, box.counts.borrowed_device_s) == (21, 4.0)
+    assert box.runtime.learning.elsewhere.made == 21
     assert all(isinstance(fact, FrameLabelled) for fact in box.facts)
     assert len(box.facts) == 21
     kept: LabelledFrame = box.facts[0].labelled

@@ -80,9 +80,9 @@ def test_the_golden_share_follows_the_first_labels(learning: Learning) -> None:
 def test_labels_of_other_boxes_are_counted_on_where_they_came_twice(learning: Learning) -> None:
     expected = []
     for count in (90, 45, 0, 0):
-        learning.labelled_elsewhere(count)
+        learning.elsewhere = learning.elsewhere.more(count)
         learning.decide(S, BOX)
-        expected.append(learning.elsewhere * S.window_s)
+        expected.append(learning.problem(S, BOX).elsewhere * S.window_s)
     assert expected == [0.0, 45.0, 0.0, 0.0], "as many as in the one of two windows with fewer"
 
 

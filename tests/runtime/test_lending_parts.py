@@ -17,7 +17,7 @@ from test_worker_mains import job_of, student, window
 from edge.core import events as ev
 from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
-from edge.core.labels import Accuracy, LabelledWindow, PictureLabels
+from edge.core.labels import Accuracy, LabelledWindow, TeacherAnswer
 from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentLabels, LentProfiles, LentState
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.shares import ideal_caps
@@ -333,7 +333,7 @@ class TestLender:
         assert [lent.kind for lent in lender.here()] == ["labels"]
         box.workers.say(m.LentLabelProgress(begun.job, 2.0, 0.5))
         assert box.folder.lent.state(begun.job) == LentState("running", fraction=0.5, cpu_s=2.0)
-        nothing = PictureLabels(Detections.empty(), Detections.empty())
+        nothing = TeacherAnswer(Detections.empty(), Detections.empty())
         box.workers.say(m.LentLabelDone(begun.job, dict.fromkeys(begun.pictures, nothing), 6.0, 4.0))
         await box.settle()
         state = box.folder.lent.state(begun.job)
