@@ -92,9 +92,11 @@ def _answers(camera: str, pictures: list[Path], cache: Path) -> dict[str, Any]:
         picture = read_picture(path)
         if picture is None:
             raise SystemExit(f"{path.name} cannot be read")
-        teacher, ambiguous, _ = labellers[TEACHER].label_picture(picture)
-        student, _, _ = labellers[STUDENT].label_picture(picture)
-        kept[path.name] = {TEACHER: teacher.to_json(), STUDENT: student.to_json(), "ambiguous": ambiguous}
+        teacher = labellers[TEACHER].label_picture(picture)
+        student = labellers[STUDENT].label_picture(picture)
+        kept[path.name] = {
+            TEACHER: teacher.labels.to_json(), STUDENT: student.labels.to_json(), "ambiguous": len(teacher.unsure),
+        }  # fmt: skip
     cache.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps(kept))

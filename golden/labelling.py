@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core import checks
-from edge.core.labels import LabelledFrame, SampledFrame
-from edge.core.vision import Detections
+from edge.core.labels import LabelledFrame, SampledFrame, TeacherAnswer
 from edge.detectors.classes import ClassMap
 from edge.detectors.pictures import read_picture
 from golden.ensemble import Teacher, answer_jointly, in_classes, member_count
@@ -43,12 +42,9 @@ class Labeller:
         if picture is None:
             self.counters.unreadable += 1
             return None
-        labels, unsure, agreement = self.label_picture(picture)
-        return LabelledFrame(
-            frame, labels, self._teacher.name, ambiguous=len(unsure), agreement=agreement, unsure=unsure
-        )
+        return self.label_picture(picture).of(frame, self._teacher.name)
 
-    def label_picture(self, picture: NDArray[np.uint8]) -> tuple[Detections, Detections, float | None]:
+    def label_picture(self, picture: NDArray[np.uint8]) -> TeacherAnswer:
         """Labels in the camera's classes on a uint8 RGB picture (H, W, 3), the ambiguous objects, and the members' mean
         agreement on the labels (None for a teacher of one, or no label).
         """
@@ -61,4 +57,4 @@ class Labeller:
         counters.ambiguous += int((~sure).sum())
         told = sure.any() and member_count(self._teacher) > 1
         mean = float(agreement[sure].mean()) if told else None
-        return found.select(sure), found.select(~sure), mean
+        return TeacherAnswer(found.select(sure), found.select(~sure), mean)

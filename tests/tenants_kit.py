@@ -97,7 +97,7 @@ class TenantsBox:
                 partitioner=SimpleNamespace(caps=CAPS),
             ),
             cameras={},
-            golden=SimpleNamespace(teacher="teacher-1"),
+            golden=SimpleNamespace(teacher=SimpleNamespace(digest="teacher-1")),
             controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.9, cameras={}, window=1)),
             usage=lambda: list(self.usage),
             dispatch=self.events.append,

@@ -13,7 +13,7 @@ from web.metric_kinds import Json, counter, gauge
 
 
 def lending(s: Json) -> Iterator[Metric]:
-    """Retrainings and trials that this box lends and borrows."""
+    """Retrainings, trials and labels that this box lends and borrows."""
     told = s["lending"]
     if not (told["lend"] or told["borrow"]):
         return
@@ -27,11 +27,15 @@ def lending(s: Json) -> Iterator[Metric]:
         [((way,), told[f"{way}_profiles"]) for way in ways],
     )  # fmt: skip
     yield counter(
+        "magpie_lending_labels", "Pictures that another box of the fleet labelled", ("way",),
+        [((way,), told[f"{way}_labels"]) for way in ways],
+    )  # fmt: skip
+    yield counter(
         "magpie_lending_device_seconds", "Their work, in seconds of this box's device", ("way",),
         [((way,), told[f"{way}_device_s"]) for way in ways],
     )  # fmt: skip
     yield counter(
-        "magpie_lending_failures", "Borrowed retrainings and trials that did not come back", ("fault",),
+        "magpie_lending_failures", "Borrowed retrainings, trials and labels that did not come back", ("fault",),
         [((fault,), count) for fault, count in sorted(told["failures"].items())],
     )  # fmt: skip
     yield gauge(

@@ -145,7 +145,7 @@ class Appliance:
         """Check everything that can be wrong, then start. Raises MagpieError before anything runs."""
         teacher = GoldenWorkerSpec(Path(self.site.teacher) if self.site.teacher else DEMO_TEACHER)
         offer = await asyncio.to_thread(check_golden, teacher, self._memory_limit())
-        teacher = replace(teacher, digest=offer.digest)
+        teacher = replace(teacher, name=offer.name, digest=offer.digest, content=offer.content)
         for camera in self.site.cameras:
             offer.check(camera.id, camera.classes, camera.class_map)
         try:

@@ -65,14 +65,15 @@ class Lending:
             lend=self._settings.lend, borrow=self._settings.borrow, most_share=self._settings.most_share,
             offered_share=self._lender.offered if self._settings.lend else 0.0,
             here=tuple(
-                LentHereAnswer(box=h.box, camera=h.camera, share=h.share, fraction=h.fraction, profiling=h.profiling)
+                LentHereAnswer(box=h.box, camera=h.camera, share=h.share, fraction=h.fraction, kind=h.kind)
                 for h in self._lender.here()
             ),
             there=tuple(
-                BorrowedAnswer(box=b.box, camera=b.camera, phase=b.phase, fraction=b.fraction, profiling=b.profiling)
+                BorrowedAnswer(box=b.box, camera=b.camera, phase=b.phase, fraction=b.fraction, kind=b.kind)
                 for b in self._borrowing.there()
             ),
             lent=counts.lent, borrowed=counts.borrowed, lent_profiles=counts.lent_profiles,
-            borrowed_profiles=counts.borrowed_profiles, lent_device_s=counts.lent_device_s,
+            borrowed_profiles=counts.borrowed_profiles, lent_labels=counts.lent_labels,
+            borrowed_labels=counts.borrowed_labels, lent_device_s=counts.lent_device_s,
             borrowed_device_s=counts.borrowed_device_s, failures=dict(counts.failures),
         )  # fmt: skip

@@ -79,6 +79,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "group.member_skipped": _keys("why", hidden=("leader",)),
     "inference.changed": _keys("lambda", "share"),
     "journal.lost": _of_the_box("events"),
+    "labels.borrowed": _keys("labelled_on", "frames", "labelled", "seconds"),
     "learning.budget": _of_the_box(
         "golden_share",
         "labels",

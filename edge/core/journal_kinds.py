@@ -89,6 +89,7 @@ JournalKind = (
         "group.member_skipped",
         "inference.changed",
         "journal.lost",
+        "labels.borrowed",
         "learning.budget",
         "learning.ready",
         "output.command_ignored",

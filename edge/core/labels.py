@@ -68,6 +68,21 @@ class SampledFrame:
 
 
 @dataclass(frozen=True)
+class TeacherAnswer:
+    """The golden model's answer about a picture, in the camera's class list: see `LabelledFrame`."""
+
+    labels: Detections
+    unsure: Detections
+    agreement: float | None = None
+
+    def of(self, frame: SampledFrame, teacher: str) -> LabelledFrame:
+        """The frame of this picture with these labels."""
+        return LabelledFrame(
+            frame, self.labels, teacher, ambiguous=len(self.unsure), agreement=self.agreement, unsure=self.unsure
+        )
+
+
+@dataclass(frozen=True)
 class LabelledFrame:
     """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores.
 

@@ -96,7 +96,8 @@ class BudgetProblem:
     epochs times data fraction of each configuration in the space, `families` how many trials would profile all of them.
     `exemplars` older frames are trained on too. `golden_share`, `labels` and `profiling_s` (device seconds of one
     camera) are fixed by the operator where they are not None. `least_trials`: something must be tried, past windows
-    taught nothing. `ready` is the part of the window by which labels and profiles shall be there.
+    taught nothing. `ready` is the part of the window by which labels and profiles shall be there. `elsewhere`: labels a
+    second that other boxes make for this one.
     """
 
     window_s: float
@@ -117,6 +118,7 @@ class BudgetProblem:
     profiling_s: float | None = None
     least_trials: int = 0
     ready: float = 0.15
+    elsewhere: float = 0.0
 
     def __post_init__(self) -> None:
         checks.in_range("budget.window_s", self.window_s, 0.0, 1e7, low_open=True)
@@ -132,6 +134,7 @@ class BudgetProblem:
         checks.in_range("budget.held_out", self.held_out, 0.0, 1.0)
         checks.in_range("budget.most_labels", self.most_labels, 1, 1e6)
         checks.in_range("budget.ready", self.ready, 0.0, 1.0, low_open=True)
+        checks.in_range("budget.elsewhere", self.elsewhere, 0.0, 1e6)
 
     def to_json(self) -> dict[str, Any]:
         out = {k: getattr(self, k) for k in self.__dataclass_fields__}

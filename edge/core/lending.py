@@ -1,5 +1,5 @@
-"""Work that one box of a fleet does for another: offers, the retraining or the profiles that are handed over, and what
-came of it.
+"""Work that one box of a fleet does for another: offers, the retraining, the profiles or the labels that are handed
+over, and what came of it.
 
 Shares are parts of a box's device, 0-1. Files are named by their SHA-256 (64 hexadecimal digits); no file is used
 before its content was checked against its name. No time here is a time of day: durations are in seconds.
@@ -23,6 +23,8 @@ MOST_OPEN: Final = 4
 _MOST_WINDOWS: Final = 4
 #: A retraining with more bytes of pictures and students is not lent, and not taken.
 LARGEST_WORK: Final = 512 << 20
+#: A work has at most so many pictures to label.
+MOST_PICTURES: Final = 64
 #: Seconds until a candidate that came back is judged, until it was measured.
 GATE_S: Final = 5.0
 #: Bytes a second between two boxes until it was measured: 10 MB/s, of a network of 100 Mbit/s.
@@ -31,18 +33,22 @@ ASSUMED_RATE: Final = 10e6
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
+#: What a lender does for another box.
+LentKind = Literal["retraining", "profiles", "labels"]
 #: asked: nobody has answered yet. fetching: the lender copies its input, or has other work before it. running: it
 #: trains. done: the result is there. failed: nothing will come, `why` says so.
 LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
 #: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
-#: failed: it failed there; damaged: what came is not what was announced, or no student or profiles of the camera.
-LentFault = Literal["refused", "withdrawn", "unreachable", "failed", "damaged"]
+#: failed: it failed there; damaged: what came is not what was announced, or no student, profiles or labels of the
+#: camera; late: nothing was here when it was needed.
+LentFault = Literal["refused", "withdrawn", "unreachable", "failed", "damaged", "late"]
 LENT_FAULTS: Final[Mapping[LentFault, str]] = {
     "refused": "the lender has no share left for it",
     "withdrawn": "the lender needs its share itself",
     "unreachable": "the lender does not answer",
     "failed": "the work failed there",
     "damaged": "what came back is not what was asked for",
+    "late": "it was not here in time",
 }
 
 
@@ -65,7 +71,8 @@ class LendingOffer:
     has none). `room` more works are taken; the next one begins in `busy_s` seconds, when those before it are done.
 
     Over its window's end a work goes on at the share `again` (0: not known, or none), after `pause_s` seconds in which
-    the box prepares its next window, of `window_s`: as it was at its last windows."""
+    the box prepares its next window, of `window_s`: as it was at its last windows. `teacher`: the content of its golden
+    model, a SHA-256 (empty: it labels for nobody)."""
 
     box: str
     share: float
@@ -78,8 +85,11 @@ class LendingOffer:
     again: float = 0.0
     pause_s: float = 0.0
     window_s: float = 0.0
+    teacher: str = ""
 
     def __post_init__(self) -> None:
+        if self.teacher:
+            check_digest("teacher", self.teacher)
         if self.left_s is not None:
             checks.in_range("left_s", self.left_s, -1e9, 1e9)
         checks.in_range("share", self.share, 0.0, 1.0)
@@ -153,6 +163,77 @@ class LentProfiles:
 
 
 @dataclass(frozen=True)
+class WaitingFrame:
+    """A sampled frame that waits for its label here, with the bytes of its picture. `late`: its window no longer waits
+    for it; its label teaches in the next one."""
+
+    id: str
+    camera: str
+    size: int
+    late: bool = False
+
+    def __post_init__(self) -> None:
+        checks.in_range("size", self.size, 0, LARGEST_WORK)
+
+
+@dataclass(frozen=True)
+class LabelBacklog:
+    """The labelling that is still to be done here. `frames` may be labelled elsewhere, in the order in which they would
+    be labelled here; `others` are the frames that come before or between them. A label takes `label_s` device seconds
+    of this box, of whose device the golden model uses `share` (0-1) all the time. Labels have to be here in `left_s`
+    seconds. To open the golden model, whose content is `teacher`, takes `open_s` device seconds."""
+
+    frames: tuple[WaitingFrame, ...]
+    others: float
+    label_s: float
+    share: float
+    left_s: float
+    open_s: float
+    teacher: str
+
+    def __post_init__(self) -> None:
+        checks.in_range("others", self.others, 0.0, 1e9)
+        checks.in_range("label_s", self.label_s, 0.0, 1e6, low_open=True)
+        checks.in_range("share", self.share, 0.0, 1.0)
+        checks.in_range("left_s", self.left_s, -1e9, 1e9)
+        checks.in_range("open_s", self.open_s, 0.0, 1e6)
+        check_digest("teacher", self.teacher)
+
+
+@dataclass(frozen=True)
+class LentLabels:
+    """A decision: `frames` of a camera (ids) are labelled by `box` at `share` of its device; the labels are here in
+    `ends_s` seconds."""
+
+    camera: str
+    box: str
+    share: float
+    frames: tuple[str, ...]
+    ends_s: float
+
+
+@dataclass(frozen=True)
+class LentLabelling:
+    """The labels that a lender makes: of `pictures`, by their SHA-256, in `classes`, to which `class_map` brings those
+    of the golden model. That has to be the one whose content is `teacher`. After `hand_in_s` seconds the labels that
+    are there are handed in."""
+
+    classes: tuple[str, ...]
+    class_map: Mapping[str, tuple[str, ...]]
+    pictures: tuple[str, ...]
+    teacher: str
+    hand_in_s: float
+
+    def __post_init__(self) -> None:
+        checks.not_empty("classes", self.classes)
+        checks.not_empty("pictures", self.pictures)
+        checks.unique("pictures", self.pictures)
+        checks.in_range("pictures", len(self.pictures), 1, MOST_PICTURES)
+        check_digest("teacher", self.teacher)
+        checks.in_range("hand_in_s", self.hand_in_s, 0.0, 1e6)
+
+
+@dataclass(frozen=True)
 class LentProfiling:
     """The trials of a camera that a lender runs: configurations of `space` and the camera's profiler `history`, as
     JSON. `budget_s` are device seconds of the borrower's device, whose CPU seconds are `cores` times as many. After
@@ -174,9 +255,10 @@ class LentProfiling:
 class LentWork:
     """All that a lender needs. `data` is the labelled window as JSON, whose pictures' paths are their SHA-256; `parent`
     and `download` are students by their SHA-256 (empty: there is no download); `blobs` all files with their bytes.
-    With `profiling` the camera's configurations are tried, without it `config` is retrained. `cpu_s` is the work that
-    is expected (device seconds times the borrower's `units`; 0: not known), `place` the number of the borrower's works
-    at this lender that come before it."""
+    With `profiling` the camera's configurations are tried, with `labelling` pictures are labelled (there is no `data`
+    and no `parent` then), without both `config` is retrained. `cpu_s` is the work that is expected (device seconds
+    times the borrower's `units`; 0: not known), `place` the number of the borrower's works at this lender that come
+    before it."""
 
     id: str
     camera: str
@@ -192,6 +274,14 @@ class LentWork:
     profiling: LentProfiling | None = None
     cpu_s: float = 0.0
     place: int = 0
+    labelling: LentLabelling | None = None
+
+    @property
+    def kind(self) -> LentKind:
+        """The kind of the work."""
+        if self.labelling is not None:
+            return "labels"
+        return "retraining" if self.profiling is None else "profiles"
 
     def __post_init__(self) -> None:
         check_work_id("id", self.id)
@@ -202,15 +292,21 @@ class LentWork:
             check_digest("blobs", digest)
             checks.in_range(f"blobs.{digest}", size, 0, LARGEST_WORK)
         checks.in_range("blobs", sum(self.blobs.values()), 0, LARGEST_WORK)
+        if self.labelling is not None:
+            if self.profiling is not None:
+                raise InvalidValue("profiling", "trials", "none in a work of labels")
+            for digest in self.labelling.pictures:
+                checks.one_of("labelling.pictures", digest, self.blobs)
         for name, digest in (("parent", self.parent), ("download", self.download)):
-            if digest not in self.blobs and not (name == "download" and digest == ""):
+            needed = name == "parent" and self.labelling is None
+            if digest not in self.blobs and (needed or digest != ""):
                 raise InvalidValue(name, digest, "one of blobs")
 
 
 @dataclass(frozen=True)
 class LentState:
-    """How far a lent retraining is. `cpu_s`: device seconds there times the lender's `units`. `digest`: of the
-    candidate, once it is `done`, with the `size` of its file; `train_frames` were trained on."""
+    """How far a lent work is. `cpu_s`: device seconds there times the lender's `units`. `digest`: of the result, once
+    it is `done`, with the `size` of its file; `train_frames` were trained on."""
 
     phase: LentPhase
     fault: LentFault | None = None
@@ -220,6 +316,10 @@ class LentState:
     digest: str = ""
     size: int = 0
     train_frames: int = 0
+
+    def __post_init__(self) -> None:
+        checks.in_range("fraction", self.fraction, 0.0, 1.0)
+        checks.in_range("cpu_s", self.cpu_s, 0.0, 1e9)
 
 
 @dataclass(frozen=True)
@@ -231,38 +331,38 @@ class LendingOffers:
 
 @dataclass(frozen=True)
 class LentHere:
-    """A retraining that this box does for `box`: its camera there, the share that it has now, the part that is done.
-    `profiling`: trials of its configurations, in place of a retraining."""
+    """A work that this box does for `box`: its camera there, the share that it has now, the part that is done."""
 
     box: str
     camera: str
     share: float
     fraction: float
-    profiling: bool = False
+    kind: LentKind = "retraining"
 
 
 @dataclass(frozen=True)
 class BorrowedThere:
-    """A retraining of this box's camera that `box` does, and the part that is done (0-1). `profiling`: trials of its
-    configurations, in place of a retraining."""
+    """A work for this box's camera that `box` does, and the part that is done (0-1)."""
 
     box: str
     camera: str
     phase: LentPhase
     fraction: float
-    profiling: bool = False
+    kind: LentKind = "retraining"
 
 
 @dataclass
 class LendingCounts:
-    """Since the appliance's start: retrainings lent and borrowed that ended well, and profiles; device seconds of this
-    box's work for others and of others for this box (in seconds of this box's device), borrowed ones that failed by
-    fault."""
+    """Since the appliance's start: retrainings lent and borrowed that ended well, profiles, and labelled pictures;
+    device seconds of this box's work for others and of others for this box (in seconds of this box's device), borrowed
+    works that failed by fault."""
 
     lent: int = 0
     borrowed: int = 0
     lent_profiles: int = 0
     borrowed_profiles: int = 0
+    lent_labels: int = 0
+    borrowed_labels: int = 0
     lent_device_s: float = 0.0
     borrowed_device_s: float = 0.0
     failures: dict[LentFault, int] = field(default_factory=dict)

@@ -175,7 +175,8 @@ class AgentLending:
         return LendingAnswer(self._folder.offer() if self._settings.lend else None)
 
     def take(self, work: LentWork, sender: str) -> LentState:
-        """Take a retraining or trials on. Raises Conflict where nothing is lent, InvalidValue for work that is none."""
+        """Take a work on. Raises Conflict where nothing is lent, or not with this golden model, InvalidValue for work
+        that is none."""
         name, folders = _name_of(sender, work.id), self._folder.lent
         self._heard_s[name] = self._clock.monotonic()
         known = folders.state(name)
@@ -186,6 +187,8 @@ class AgentLending:
         share = 0.0 if offer is None else max(offer.share, offer.again)
         if share <= 0.0:
             raise Conflict(f"{self._me} lends nothing now")
+        if work.labelling is not None and (offer is None or work.labelling.teacher != offer.teacher):
+            raise Conflict(f"{self._me} has another golden model")
         if sum(self._open(other) for other in folders.ids()) >= MOST_OPEN:
             raise Conflict(f"{self._me} has {MOST_OPEN} works of other boxes already")
         if work.share > share + 1e-6:

@@ -5,22 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edge.core.errors import MagpieError
-from edge.core.lending import (
-    LENT_FAULTS,
-    BorrowedThere,
-    Borrower,
-    LendingCounts,
-    LendingOffer,
-    LentFault,
-    LentProfiles,
-    LentState,
-)
+from edge.core.lending import LENT_FAULTS, BorrowedThere, Borrower, LendingOffer, LentFault, LentProfiles, LentState
 from edge.runtime import messages as m
+from edge.runtime.asked_works import AskedWork, AskedWorks, Packed
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_profiles import packed_profiling, unpacked_profiles
@@ -38,23 +30,18 @@ _LEAST_LEFT_S: Final = 2.0
 
 
 @dataclass
-class _AskedTrials:
-    """Trials that another box was asked for, and will have done at `ends_s` as far as this one knows. `no_time`: here
-    they are not run."""
+class _AskedTrials(AskedWork):
+    """Trials that another box was asked for. `no_time`: here they are not run."""
 
     job: m.Profile
-    followed: Followed
-    ends_s: float
     no_time: bool = False
 
 
 class BorrowedProfiles:
-    """The runtime's hands for lent trials. `spawn(work, name)` runs beside the loop's main work."""
+    """The runtime's hands for lent trials; `works` are those that other boxes were asked for."""
 
-    def __init__(
-        self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None], counts: LendingCounts
-    ) -> None:
-        self._r, self._folder, self._spawn, self._counts = runtime, folder, spawn, counts
+    def __init__(self, runtime: Runtime, folder: LendingFolder, works: AskedWorks) -> None:
+        self._r, self._folder, self._works = runtime, folder, works
         self._asked: dict[str, _AskedTrials] = {}
         #: The window, and its cameras whose trials did not come back: they are not lent again.
         self._tried: tuple[int, frozenset[str]] = (0, frozenset())
@@ -63,10 +50,7 @@ class BorrowedProfiles:
 
     def there(self) -> tuple[BorrowedThere, ...]:
         """The trials that other boxes run for this one now."""
-        return tuple(
-            BorrowedThere(a.followed.box, a.job.data.camera, a.followed.phase, a.followed.fraction, profiling=True)
-            for a in self._asked.values()
-        )
+        return tuple(self._works.there(name, "profiles") for name in self._asked)
 
     def give(self, job: m.Profile) -> bool:
         """Have another box run trials for which this one has no time; False: no box has them done in time."""
@@ -94,16 +78,23 @@ class BorrowedProfiles:
     async def look(self, offers: Sequence[LendingOffer], me: Borrower | None) -> None:
         """Take in what other boxes did, and give them what they would have done sooner."""
         for name in list(self._asked):
-            told_ns, state = await asyncio.to_thread(self._read, name)
             asked = self._asked.get(name)
-            if asked is not None:
-                await self._step(name, asked, told_ns, state)
+            if asked is None:  # dropped meanwhile
+                continue
+            if asked.job.data.window != self._r.controller.state.window - 1:
+                self._drop(name)
+                continue
+            heard, state = await self._works.heard(name)
+            if heard == "silent":
+                self._failed(name, "unreachable", "")
+            elif heard == "ended" and state is not None:
+                await self._ended(name, asked, state)
         self._offers, self._me = offers, me
         if me is not None and offers:
             self._lend(me)
 
     def _offered(self) -> list[LendingOffer]:
-        return [self._behind(o) for o in self._offers if o.share >= LEAST_SHARE]
+        return [self._works.behind(o) for o in self._offers if o.share >= LEAST_SHARE]
 
     def _not_again(self, window: int) -> frozenset[str]:
         """Cameras whose trials did not come back in a window."""
@@ -138,52 +129,23 @@ class BorrowedProfiles:
             return None
         return s.window_start_s + LAST_PART * s.settings.window_s - BACK_S - r.clock.monotonic()
 
-    def _behind(self, offer: LendingOffer) -> LendingOffer:
-        """An offer behind what it may not know of yet."""
-        given = [a.ends_s for a in self._asked.values() if a.followed.box == offer.box]
-        until_s = max(given, default=0.0) - self._r.clock.monotonic()
-        return LendingOffer(
-            offer.box, offer.share, offer.device, offer.units, offer.rate, offer.left_s,
-            max(offer.busy_s, until_s), max(0, offer.room - len(given)),
-        )  # fmt: skip
-
     def _ask(self, job: m.Profile, choice: LentProfiles, hand_in_s: float | None, no_time: bool = False) -> None:
         name = f"profiles-{job.data.window}-{job.data.camera}"
-        place = sum(a.followed.box == choice.box for a in self._asked.values())
         now_s = self._r.clock.monotonic()
-        self._asked[name] = _AskedTrials(job, Followed(choice.box, now_s), now_s + choice.ends_s - BACK_S, no_time)
-        self._spawn(self._hand_over(name, job, choice, place, hand_in_s), f"lend {name}")
 
-    async def _hand_over(
-        self, name: str, job: m.Profile, choice: LentProfiles, place: int, hand_in_s: float | None
-    ) -> None:
-        try:
-            work, given = await asyncio.to_thread(packed_profiling, name, job, choice, place, hand_in_s)
-            await asyncio.to_thread(self._folder.asked.begin, work, given)
-            if name not in self._asked:  # dropped meanwhile
-                self._folder.asked.mark(name, "cancel")
-        except (MagpieError, OSError) as error:
-            self._failed(name, "failed", str(error))
+        def pack(place: int) -> Packed:
+            return packed_profiling(name, job, choice, place, hand_in_s)
+
+        followed, ends_s = Followed(choice.box, now_s), now_s + choice.ends_s - BACK_S
+        self._asked[name] = _AskedTrials(job.data.camera, followed, ends_s, job, no_time)
+        self._works.ask(name, self._asked[name], pack, self._failed)
 
     # -- what comes of them
 
-    def _read(self, name: str) -> tuple[int, LentState | None]:
-        return self._folder.asked.told_ns(name), self._folder.asked.state(name)
-
-    async def _step(self, name: str, asked: _AskedTrials, told_ns: int, state: LentState | None) -> None:
-        if asked.job.data.window != self._r.controller.state.window - 1:
-            self._drop(name)
+    async def _ended(self, name: str, asked: _AskedTrials, state: LentState) -> None:
+        if state.phase == "failed":
+            self._failed(name, state.fault or "failed", state.why)
             return
-        heard = asked.followed.heard(self._r.clock.monotonic(), told_ns, state)
-        if heard == "silent":
-            self._failed(name, "unreachable", "")
-        elif heard == "ended" and state is not None:
-            if state.phase == "failed":
-                self._failed(name, state.fault or "failed", state.why)
-            else:
-                await self._take_in(name, asked, state)
-
-    async def _take_in(self, name: str, asked: _AskedTrials, state: LentState) -> None:
         box = asked.followed.box
         try:
             content = await asyncio.to_thread(self._folder.asked.candidate(name).read_bytes)
@@ -194,8 +156,8 @@ class BorrowedProfiles:
         if self._asked.get(name) is not asked:  # dropped meanwhile
             return
         self._drop(name)
-        self._counts.borrowed_profiles += 1
-        self._counts.borrowed_device_s += state.cpu_s / self._r.shares.cores
+        self._works.counts.borrowed_profiles += 1
+        self._works.counts.borrowed_device_s += state.cpu_s / self._r.shares.cores
         self._r.preparation.profiled(done)
         if self._r.controller.state.handed_in:
             self._r.preparation.hand_in()
@@ -205,16 +167,15 @@ class BorrowedProfiles:
         asked = self._asked.get(name)
         if asked is None:
             return
-        self._drop(name)
+        self._drop(name, fault)
         number = asked.job.data.window
         self._tried = (number, self._not_again(number) | {asked.job.data.camera})
-        self._counts.failures[fault] = self._counts.failures.get(fault, 0) + 1
         log.warning("%s lent to %s: %s", name, asked.followed.box, LENT_FAULTS[fault] + (f": {why}" if why else ""))
         if asked.no_time or (self._r.controller.state.handed_in and self._r.preparation.knows()):
             self._r.preparation.from_history(asked.job.data)
         else:
             self._r.profilers.ask(asked.job)
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str, fault: LentFault | None = None) -> None:
         if self._asked.pop(name, None) is not None:
-            self._folder.asked.mark(name, "cancel")
+            self._works.drop(name, fault)

@@ -1,5 +1,6 @@
 """Retrainings of this box's cameras that other boxes do: handed to the fleet's agent, followed, and judged here; and
-the offers of other boxes, which also run trials (edge/runtime/borrowed_profiles.py)."""
+the offers of other boxes, which also run trials (edge/runtime/borrowed_profiles.py) and label
+(edge/runtime/borrowed_labels.py)."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.lending import (
     GATE_S,
     LENT_FAULTS,
@@ -23,6 +25,8 @@ from edge.core.lending import (
     LentState,
 )
 from edge.runtime import messages as m
+from edge.runtime.asked_works import AskedWorks
+from edge.runtime.borrowed_labels import BorrowedLabels
 from edge.runtime.borrowed_profiles import BorrowedProfiles
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import Followed
@@ -49,16 +53,19 @@ class _Borrowed:
 
 
 class Borrowing:
-    """The runtime's hands for lent retrainings. `spawn(work, name)` runs beside the loop's main work. Nothing happens
-    before `look` is called, again and again: a box that borrows nothing has no offers and plans alone."""
+    """The runtime's hands for lent retrainings. `spawn(work, name)` runs beside the loop's main work, `note` journals.
+    Nothing happens before `look` is called, again and again: a box that borrows nothing has no offers and plans
+    alone."""
 
-    def __init__(self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None], note: JournalNote) -> None:
         self._r, self._folder, self._spawn = runtime, folder, spawn
         self._asked: dict[str, _Borrowed] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
         self._told: tuple[object, object] = ((), {})
         self.counts = LendingCounts()
-        self.profiles = BorrowedProfiles(runtime, folder, spawn, self.counts)
+        works = AskedWorks(runtime.clock, folder, spawn, self.counts)
+        self.profiles = BorrowedProfiles(runtime, folder, works)
+        self.labels = BorrowedLabels(runtime, folder, works, note)
         self._offers: tuple[LendingOffer, ...] = ()
         self._borrower: Borrower | None = None
         #: Of the last candidates, the seconds until each was judged.
@@ -67,12 +74,12 @@ class Borrowing:
         self._in_turn = asyncio.Lock()
 
     def there(self) -> tuple[BorrowedThere, ...]:
-        """The retrainings and trials that other boxes do for this one now."""
+        """The retrainings, trials and labels that other boxes do for this one now."""
         retrainings = (
             BorrowedThere(a.order.lender, a.order.camera, a.followed.phase, a.followed.fraction)
             for a in self._asked.values()
         )
-        return (*self.profiles.there(), *retrainings)
+        return (*self.profiles.there(), *self.labels.there(), *retrainings)
 
     # -- the runtime's orders
 
@@ -107,6 +114,7 @@ class Borrowing:
             if asked is not None and asked.judged_since_s is None:
                 self._step(name, asked, told_ns, state)
         await self.profiles.look(self._offers, self._borrower)
+        await self.labels.look(self._offers, self._borrower)
 
     def _read(self, name: str) -> tuple[int, LentState | None]:
         return self._folder.asked.told_ns(name), self._folder.asked.state(name)

@@ -24,14 +24,14 @@ class GoldenModel:
         labelled: Callable[[m.Labelled], None],
         note: JournalNote,
     ) -> None:
-        #: Digest of the teacher's description.
-        self.teacher = teacher.digest
+        #: Its description, and the digests of it.
+        self.teacher = teacher
         #: It can label now.
         self.ready = False
         #: It was started: a site without cameras needs none.
         self.started = False
         self.labels = LabelQueue(lambda label: supervisor.send(GOLDEN.name, label), usable_share)
-        self._supervisor, self._teacher, self._labelled, self._note = supervisor, teacher, labelled, note
+        self._supervisor, self._labelled, self._note = supervisor, labelled, note
 
     def start(self, share: float) -> bool:
         """Start the worker with `share` of the device, 0-1. False: it was started before."""
@@ -39,7 +39,7 @@ class GoldenModel:
             return False
         self.started = True
         self._supervisor.start(
-            GOLDEN, share, golden_worker, self._teacher, self._received, on_lost=self._lost
+            GOLDEN, share, golden_worker, self.teacher, self._received, on_lost=self._lost
         )  # fmt: skip
         return True
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge.core.labels import LabelledFrame
 from edge.detectors.classes import ClassMap
 from edge.runtime import messages as m
 from edge.runtime.device import host_threads, open_bucket
-from edge.runtime.labelling import label_path
+from edge.runtime.labelling import keep_label
 from edge.runtime.one_off import run_once
 from edge.runtime.process import Channel, Retire, Stop
+from golden.content import teacher_content
 from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import check_teacher, open_teacher
@@ -22,19 +22,24 @@ from golden.teacher import check_teacher, open_teacher
 
 @dataclass(frozen=True)
 class GoldenWorkerSpec:
-    """The teacher's description: a YAML file, and the digest of what it says ("": not read yet)."""
+    """The teacher's description: a YAML file, and what a check of it found (empty: not checked yet): its name, the
+    digest of what it says, and that of its content (golden/content.py), which is the same on boxes that have its files
+    elsewhere."""
 
     teacher: Path
+    name: str = ""
     digest: str = ""
+    content: str = ""
 
 
 @dataclass(frozen=True)
 class TeacherOffer:
-    """A checked teacher's offer, and the digest of its description."""
+    """A checked teacher's offer, and the digests of its description and of its content."""
 
     name: str
     classes: tuple[str, ...]
     digest: str
+    content: str
 
     def check(self, camera: str, classes: Sequence[str], class_map: Mapping[str, Sequence[str]]) -> None:
         """Raises LabelError or InvalidValue if the teacher cannot produce a camera's classes."""
@@ -54,7 +59,7 @@ def _check(channel: Channel, spec: GoldenWorkerSpec) -> None:
     described = read_teacher(spec.teacher)
     facts = check_teacher(described)
     digest = hashlib.sha256(repr(described).encode()).hexdigest()
-    channel.send(TeacherOffer(facts.name, facts.classes, digest))
+    channel.send(TeacherOffer(facts.name, facts.classes, digest, teacher_content(described)))
 
 
 def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
@@ -86,16 +91,5 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             with share.batch(stop=channel.beating):
                 labelled = labellers[key].label(frame)
             if labelled is not None:
-                _keep(labelled)
+                keep_label(labelled)
             channel.send(m.Labelled(order.camera, frame.id, labelled, share.used_s() - began))
-
-
-def _keep(labelled: LabelledFrame) -> None:
-    """A label that cannot be kept (full disk) is still used; after a restart the frame is labelled again."""
-    path = label_path(labelled.frame.path)
-    temporary = path.with_suffix(".tmp")
-    try:
-        temporary.write_text(json.dumps(labelled.to_json()), encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """Feeds the golden model: frames are labelled as they come, older windows first, and nothing waits for ever.
 
 Frames not labelled by the time their window was planned are labelled when there is nothing else to do: those labels are
-used in the next window.
+used in the next window. Frames may be taken out for another box to label; those that come back without a label go on
+here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,22 @@ def label_path(picture: Path) -> Path:
     return picture.with_suffix(".label.json")
 
 
+def keep_label(labelled: LabelledFrame) -> None:
+    """Keep a label beside its picture, for a restart. One that cannot be kept (full disk) is still used; after a
+    restart the frame is labelled again. Blocks."""
+    path = label_path(labelled.frame.path)
+    temporary = path.with_suffix(".tmp")
+    try:
+        temporary.write_text(json.dumps(labelled.to_json()), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+
+
 @dataclass
 class LabelCounters:
-    """Counted since the appliance started. `missed`: not labelled in time for their window; of these `late` were
-    labelled after it all the same, and `late_dropped` given up."""
+    """Counted since the appliance started. `labelled`: here, or by another box for this one. `missed`: not labelled in
+    time for their window; of these `late` were labelled after it all the same, and `late_dropped` given up."""
 
     labelled: int = 0
     unreadable: int = 0
@@ -80,6 +93,7 @@ class LabelQueue:
         self._late: deque[SampledFrame] = deque()
         self._late_labels: dict[str, list[LabelledFrame]] = {}
         self._with_worker: dict[str, SampledFrame] = {}
+        self._lent: dict[str, SampledFrame] = {}
         self._tries: dict[str, int] = {}
         self._busy_since: tuple[float, float] | None = None  # (time, share) of the last answer; None: it had no more
         self._cost = 0.0
@@ -98,6 +112,7 @@ class LabelQueue:
         self._pending = deque(f for f in self._pending if f.camera != camera)
         self._late = deque(f for f in self._late if f.camera != camera)
         self._late_labels.pop(camera, None)
+        self._lent = {i: f for i, f in self._lent.items() if f.camera != camera}
         for key in [k for k in self._samples if k[0] == camera]:
             sample = self._samples.pop(key)
             sample.changed.set()
@@ -117,7 +132,7 @@ class LabelQueue:
         self._feed()
 
     def waiting(self) -> int:
-        """Frames not labelled yet, of windows that are waited for."""
+        """Frames not labelled yet, of windows that are waited for; those that another box labels do not count."""
         return len(self._pending) + len(self._with_worker)
 
     @property
@@ -129,6 +144,44 @@ class LabelQueue:
     def take_late(self, camera: str) -> tuple[LabelledFrame, ...]:
         """Labels of earlier windows that came too late for them; each is handed out once."""
         return tuple(self._late_labels.pop(camera, ()))
+
+    # -- frames that another box labels
+
+    def classes(self, camera: str) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]] | None:
+        """The camera's classes and how the teacher's map to them; None: it is gone."""
+        return self._classes.get(camera)
+
+    def unsent(self) -> tuple[tuple[SampledFrame, ...], tuple[SampledFrame, ...]]:
+        """The frames that the worker does not have yet, in their order: those that a window waits for; late ones."""
+        return tuple(self._pending), tuple(self._late)
+
+    def lend(self, ids: Collection[str]) -> tuple[SampledFrame, ...]:
+        """Take frames out that the worker does not have yet: another box labels them."""
+        taken = tuple(f for f in (*self._pending, *self._late) if f.id in ids)
+        self._pending = deque(f for f in self._pending if f.id not in ids)
+        self._late = deque(f for f in self._late if f.id not in ids)
+        self._lent |= {f.id: f for f in taken}
+        return taken
+
+    def lent(self, frame: SampledFrame) -> bool:
+        """Whether a frame is out still: its camera may be gone, or its pictures."""
+        return self._lent.get(frame.id) is frame
+
+    def lent_labelled(self, labelled: LabelledFrame) -> None:
+        """Another box has labelled a frame that is out."""
+        del self._lent[labelled.frame.id]
+        self.counters.labelled += 1
+        self._finish(labelled.frame, labelled)
+
+    def take_back(self, frames: Iterable[SampledFrame]) -> None:
+        """Another box did not label these frames: they are the next ones here, where anybody waits for them still."""
+        back = [f for f in frames if self.lent(f)]
+        for frame in reversed(back):
+            del self._lent[frame.id]
+            if (frame.camera, frame.window) in self._samples:
+                self._pending.appendleft(frame)
+        self._too_late([f for f in back if (f.camera, f.window) not in self._samples])
+        self._feed()
 
     # -- the worker
 

@@ -40,6 +40,7 @@ from scheduler.learning.budget import (
     needed_golden_share,
 )
 from scheduler.learning.costs import learned
+from scheduler.learning.elsewhere import LabelsElsewhere
 from scheduler.learning.promise import correction, decay_per_s, kept_promises, remembered
 from scheduler.learning.windows import PRIOR_DECAY_PER_S, choose_window
 from scheduler.timeline import evaluate
@@ -103,6 +104,8 @@ class Learning:
         self._followed_s = 0.0
         self._profiled_in: dict[str, int] = {}
         self._unpromised: set[tuple[int, str]] = set()
+        #: The labels that other boxes made; what one costs there says nothing about this box.
+        self.elsewhere = LabelsElsewhere()
 
     def restore(self, document: Mapping[str, Any] | None) -> None:
         """Raises InvalidValue if the document is damaged."""
@@ -149,6 +152,7 @@ class Learning:
             labels=s.label_budget,
             profiling_s=own,
             least_trials=box.least_trials,
+            elsewhere=self.elsewhere.expected / s.window_s,
         )
 
     def decide(self, s: RetrainingSettings, box: BudgetBox) -> LearningBudget:
@@ -161,6 +165,7 @@ class Learning:
             usable = max(LEAST_EVALUATION, box.profilers * box.thread)
             share = round(min(usable, needed_evaluation_share(frames, cost, s.window_s)), 3)
             self._evaluation = _kept_if_near(self._evaluation, share)
+        self.elsewhere = self.elsewhere.window_over()
         self._problem = self.problem(s, box)
         self.budget = decide(self._problem)
         # Before the first label is timed its cost is a guess: the share follows as soon as it is known. A little more

@@ -1,4 +1,4 @@
-"""Retrainings and trials that this box does for others, at a share that its own plan does not miss.
+"""Retrainings, trials and labels that this box does for others, at a share that its own plan does not miss.
 
 One at a time; others wait for it. The offer is the share that the box's own planner has no use for; while its own
 labels and profiles are made lent work has what these cannot use, and work for which no share is left is given up.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,6 +20,7 @@ from edge.core.lending import (
     LendingOffer,
     LentFault,
     LentHere,
+    LentKind,
     LentState,
     LentWork,
 )
@@ -27,6 +28,8 @@ from edge.core.plan_basis import PlanRequest
 from edge.core.workers import LENT
 from edge.runtime import messages as m
 from edge.runtime.lending_folder import LendingFolder
+from edge.runtime.lent_labeller_worker import lent_labeller
+from edge.runtime.lent_labels import packed_labels, unpacked_labelling
 from edge.runtime.lent_profiles import packed_profiles, unpacked_profiling
 from edge.runtime.lent_work import digest_of, unpacked
 from edge.runtime.mains import lent_profiler, training_worker
@@ -48,6 +51,9 @@ SAME_SHARE: Final = 0.03
 PATIENCE_S: Final = 15.0
 #: The work of a retraining whose borrower does not say so, in device seconds.
 USUAL_WORK_S: Final = 10.0
+#: The order of works: those of which the results are wanted soonest go first.
+_TURNS: Final[Mapping[LentKind, int]] = {"profiles": 0, "labels": 1, "retraining": 2}
+_WORDS: Final[Mapping[LentKind, str]] = {"profiles": "trials", "labels": "labels", "retraining": "a retraining"}
 
 
 @dataclass
@@ -101,7 +107,7 @@ class Lender:
         one = self._lent
         if one is None:
             return ()
-        return (LentHere(one.box, one.work.camera, one.share, one.state.fraction, one.work.profiling is not None),)
+        return (LentHere(one.box, one.work.camera, one.share, one.state.fraction, one.work.kind),)
 
     @property
     def offered(self) -> float:
@@ -135,7 +141,7 @@ class Lender:
         return LendingOffer(
             me, share, device, self._r.shares.cores, left_s=left_s, busy_s=busy_s,
             room=max(0, MOST_OPEN - len(works)), again=self._windows.share, pause_s=self._windows.pause_s,
-            window_s=s.settings.window_s,
+            window_s=s.settings.window_s, teacher=self._r.golden.teacher.content,
         )  # fmt: skip
 
     def _busy_s(self, works: dict[str, LentWork]) -> float:
@@ -164,7 +170,7 @@ class Lender:
             elif state is None or state.phase in ("fetching", "running"):
                 works[name] = work
                 if folders.marked(name, "ready") and (state is None or state.phase == "fetching"):
-                    ready.append((work.profiling is None, work.place, folders.begun_ns(name), name))
+                    ready.append((_TURNS[work.kind], work.place, folders.begun_ns(name), name))
         return _Found(tuple(cancelled), tuple(name for *_, name in sorted(ready)), works)
 
     # -- how much
@@ -279,69 +285,85 @@ class Lender:
         if work is None or given is None or r.supervisor.has(LENT.name):
             return
         share = min(self._most_useful(work), self._spare)
-        job: m.RetrainingJob | m.LentProfile
         try:
-            if work.profiling is None:
-                job = unpacked(work, name, folders, r.shares.cores)
-            else:
-                job = unpacked_profiling(work, name, folders, await asyncio.to_thread(folders.age_s, name))
+            main, job = await self._job(work, name)
         except MagpieError as error:
             folders.tell(name, LentState("failed", "failed", str(error)))
             return
         self._lent = _Lent(name, given.box, work, share, LentState("running"))
         self._hold(share)
         r.supervisor.start(
-            LENT, self._granted(share), training_worker if work.profiling is None else lent_profiler, job,
-            self._received, on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True,
-            finishes=True,
+            LENT, self._granted(share), main, job, self._received,
+            on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True, finishes=True,
         )  # fmt: skip
         folders.tell(name, self._lent.state)
-        what = "a retraining" if work.profiling is None else "trials"
-        log.info("%s of %s for %s: begun at a share of %.2f", what, work.camera, given.box, share)
+        log.info("%s of %s for %s: begun at a share of %.2f", _WORDS[work.kind], work.camera, given.box, share)
+
+    async def _job(self, work: LentWork, name: str) -> tuple[Callable[..., None], Any]:
+        """The worker's main and its job. Raises InvalidValue for a work that cannot be done."""
+        folders = self._folder.lent
+        if work.kind == "retraining":
+            return training_worker, unpacked(work, name, folders, self._r.shares.cores)
+        age_s = await asyncio.to_thread(folders.age_s, name)
+        if work.kind == "labels":
+            return lent_labeller, unpacked_labelling(work, name, folders, age_s, self._r.golden.teacher)
+        return lent_profiler, unpacked_profiling(work, name, folders, age_s)
 
     def _received(self, message: Any) -> None:
         one = self._lent
         if one is None or message.job != one.name:
             return
+        cores = self._r.shares.cores
         if isinstance(message, m.TrainingProgress):
-            self._count(one, message.device_seconds)
-            cpu_s = message.device_seconds * self._r.shares.cores
-            one.state = LentState("running", fraction=message.fraction, cpu_s=cpu_s)
-            self._folder.lent.tell(one.name, one.state)
+            self._progressed(one, message.device_seconds * cores, message.fraction)
+        elif isinstance(message, m.LentLabelProgress):
+            self._progressed(one, message.cpu_s, message.fraction)
         elif isinstance(message, m.TrainingDone):
-            self._count(one, message.device_seconds)
-            done = LentState(
-                "done", fraction=message.fraction, cpu_s=message.device_seconds * self._r.shares.cores,
-                train_frames=message.train_frames,
-            )  # fmt: skip
-            self._spawn(self._done(one, done), f"lent {one.name}")
+            cpu_s = message.device_seconds * cores
+            self._ended(
+                one, LentState("done", fraction=message.fraction, cpu_s=cpu_s, train_frames=message.train_frames)
+            )
         elif isinstance(message, m.LentProfileDone):
-            cpu_s = message.done.device_seconds * message.cores
-            self._count(one, cpu_s / self._r.shares.cores)
-            self._spawn(self._done(one, LentState("done", fraction=1.0, cpu_s=cpu_s), message.done), f"lent {one.name}")
-        elif isinstance(message, m.TrainingDropped | m.LentProfileFailed):
-            why = message.reason if isinstance(message, m.LentProfileFailed) else "it ended without a result"
-            self._give_up("failed", why)
+            done = LentState("done", fraction=1.0, cpu_s=message.done.device_seconds * message.cores)
+            self._ended(one, done, packed_profiles(message.done))
+        elif isinstance(message, m.LentLabelDone):
+            done = LentState("done", fraction=1.0, cpu_s=message.cpu_s)
+            self._ended(one, done, packed_labels(message), labels=len(message.labels))
+        elif isinstance(message, m.LentWorkFailed):
+            self._give_up("failed", message.reason)
+        elif isinstance(message, m.TrainingDropped):
+            self._give_up("failed", "it ended without a result")
 
-    def _count(self, one: _Lent, device_s: float) -> None:
+    def _progressed(self, one: _Lent, cpu_s: float, fraction: float) -> None:
+        self._count(one, cpu_s)
+        one.state = LentState("running", fraction=fraction, cpu_s=cpu_s)
+        self._folder.lent.tell(one.name, one.state)
+
+    def _ended(self, one: _Lent, done: LentState, result: bytes | None = None, labels: int = 0) -> None:
+        """A work ended well: `result` is its file (None: its worker wrote that), with so many labelled pictures."""
+        self._count(one, done.cpu_s)
+        self._spawn(self._done(one, done, result, labels), f"lent {one.name}")
+
+    def _count(self, one: _Lent, cpu_s: float) -> None:
+        device_s = cpu_s / self._r.shares.cores
         self.counts.lent_device_s += max(0.0, device_s - one.device_s)
         one.device_s = max(one.device_s, device_s)
 
-    async def _done(self, one: _Lent, state: LentState, profiles: m.ProfileDone | None = None) -> None:
+    async def _done(self, one: _Lent, state: LentState, content: bytes | None, labels: int) -> None:
         result = self._folder.lent.candidate(one.name)
         try:
-            if profiles is not None:
-                await asyncio.to_thread(result.write_bytes, packed_profiles(profiles))
+            if content is not None:
+                await asyncio.to_thread(result.write_bytes, content)
             digest, size = await asyncio.to_thread(digest_of, result)
         except OSError as error:
             self._give_up("failed", str(error))
             return
         self._folder.lent.tell(one.name, replace(state, digest=digest, size=size))
         if self._lent is one:
-            if profiles is None:
-                self.counts.lent += 1
-            else:
-                self.counts.lent_profiles += 1
+            kind = one.work.kind
+            self.counts.lent += kind == "retraining"
+            self.counts.lent_profiles += kind == "profiles"
+            self.counts.lent_labels += labels
             self._free()
 
     def _drop(self, name: str) -> None:

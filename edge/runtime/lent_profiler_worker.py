@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from edge.core.errors import MagpieError
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
-from edge.runtime.process import Channel, Retire, Stop
+from edge.runtime.order_to_end import OrderToEnd
+from edge.runtime.process import Channel, Retire
 from edge.runtime.profiler_worker import profile_camera
 
 
 def lent_profiler_worker(channel: Channel, asked: m.LentProfile) -> None:
-    """Answers with m.LentProfileDone or m.LentProfileFailed; an order to end ends it without an answer. One that is
+    """Answers with m.LentProfileDone or m.LentWorkFailed; an order to end ends it without an answer. One that is
     started again begins anew."""
     share = open_bucket()
     channel.beat()
-    began_s, ended = time.monotonic(), _OrderToEnd(channel)
+    began_s, ended = time.monotonic(), OrderToEnd(channel)
 
     def handed_in() -> bool:
         late = asked.hand_in_s is not None and time.monotonic() - began_s >= asked.hand_in_s
@@ -26,23 +26,9 @@ def lent_profiler_worker(channel: Channel, asked: m.LentProfile) -> None:
     try:
         done = profile_camera(asked.profile, share, channel, handed_in)
     except MagpieError as error:
-        channel.send(m.LentProfileFailed(asked.job, str(error)))
+        channel.send(m.LentWorkFailed(asked.job, str(error)))
         return
     if not ended.look():
         channel.send(m.LentProfileDone(asked.job, done, asked.profile.cores))
     elif isinstance(ended.order, Retire):
         channel.retired()
-
-
-class _OrderToEnd:
-    """Whether an order to end has come."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self.order: Any = None
-
-    def look(self) -> bool:
-        while self.order is None and (order := self._channel.receive()) is not None:
-            if isinstance(order, Stop | Retire | m.FinishNow):
-                self.order = order
-        return self.order is not None

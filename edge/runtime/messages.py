@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from edge.core.camera import CameraStatus
 from edge.core.camera_look import CameraLook
 from edge.core.clips import RingNow
 from edge.core.configs import WHOLE, InferenceConfig, Region, RetrainingConfig, StudentSpec
-from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame, TeacherAnswer
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.ingest.source import CameraSource
@@ -345,8 +346,42 @@ class LentProfileDone:
 
 
 @dataclass(frozen=True)
-class LentProfileFailed:
-    """Trials for another box came to nothing."""
+class LentLabel:
+    """Label pictures for another box, by the SHA-256 of each; `teacher` is the description of this box's. The labels
+    that are there after `hand_in_s` seconds are handed in."""
+
+    job: str
+    camera: str
+    teacher: Path
+    classes: tuple[str, ...]
+    class_map: Mapping[str, tuple[str, ...]]
+    pictures: Mapping[str, Path]
+    hand_in_s: float
+
+
+@dataclass(frozen=True)
+class LentLabelProgress:
+    """Labels for another box: `fraction` (0-1) of the pictures is done, in `cpu_s` (a GPU: device seconds)."""
+
+    job: str
+    cpu_s: float
+    fraction: float
+
+
+@dataclass(frozen=True)
+class LentLabelDone:
+    """Labels for another box, by the SHA-256 of each picture that could be read in time. Of `cpu_s`, `open_s` went into
+    opening the teacher."""
+
+    job: str
+    labels: Mapping[str, TeacherAnswer]
+    cpu_s: float
+    open_s: float
+
+
+@dataclass(frozen=True)
+class LentWorkFailed:
+    """Trials or labels for another box came to nothing."""
 
     job: str
     reason: str

@@ -15,6 +15,7 @@ import edge.inference
 import edge.runtime.camera_worker
 import edge.runtime.executor_worker
 import edge.runtime.golden_worker
+import edge.runtime.lent_labeller_worker
 import edge.runtime.lent_profiler_worker
 import edge.runtime.profiler_worker
 import edge.runtime.serving_profiler_worker

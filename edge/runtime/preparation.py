@@ -72,7 +72,8 @@ class Preparation:
         if r.controller.state.phase != "running":
             return
         budgets = sum(self.labels(c) for c in r.cameras.values() if c.settings.enabled)
-        share = r.learning.follow(s, r.golden.labels.waiting() + budgets * left / s.window_s, left, now)
+        coming = max(0.0, budgets - r.learning.elsewhere.expected) * left / s.window_s
+        share = r.learning.follow(s, r.golden.labels.waiting() + coming, left, now)
         if share is not None:
             self._set_golden(share)
 

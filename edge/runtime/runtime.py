@@ -137,7 +137,7 @@ class Runtime:
         groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
         return Students(
             versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn),
-            Borrowing(self, LendingFolder(Path(self.site.data_dir)), self._tasks.spawn),
+            Borrowing(self, LendingFolder(Path(self.site.data_dir)), self._tasks.spawn, note),
         )  # fmt: skip
 
     def set_serving_share(self, share: float) -> None:

@@ -104,7 +104,7 @@ def fingerprint(
     elif not tenant.serves:
         cameras = [runtime.cameras[n].settings for n in names]
         versions = [(c.id, c.student.model_dump(mode="json")) for c in cameras]
-        met = [runtime.golden.teacher, [(c.id, c.task, c.classes, c.class_map) for c in cameras]]
+        met = [runtime.golden.teacher.digest, [(c.id, c.task, c.classes, c.class_map) for c in cameras]]
     caps = runtime.shares.partitioner.caps
     goal = tenant.objective
     return {

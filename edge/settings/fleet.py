@@ -41,15 +41,17 @@ def _address_or_none(text: str) -> str:
 
 
 class LendingSettings(Settings):
-    """Retrainings and trials that boxes of a fleet do for each other: labelled pictures and students go to the other
-    box."""
+    """Retrainings, trials and labels that boxes of a fleet do for each other: pictures, labels and students go to
+    the other box."""
 
     lend: bool = Field(
-        False, description="do retrainings and trials of other boxes with what this box's own plan has no use for"
+        False,
+        description="do retrainings, trials and labels of other boxes with what this box's own plan has no use for",
     )
     borrow: bool = Field(
         False,
-        description="have retrainings done by other boxes where the plan gains by it, and trials where they end sooner",
+        description="have retrainings done by other boxes where the plan gains by it, trials where they end sooner, "
+        "and labels that would be late here",
     )
     most_share: Fraction = Field(0.5, description="the most of its device that this box lends")
 

@@ -66,7 +66,7 @@ def lend_out(
 ) -> tuple[LentRetraining, ...]:
     """The retrainings that other boxes shall do, at most the `room` of each offer and there one after the other: each
     time the one with which the plan is worth most, as long as it is worth `LEAST_GAIN` more."""
-    left = {o.box: o for o in sorted(offers, key=lambda o: (o.share, o.box)) if _usable(o, borrower)}
+    left = {o.box: o for o in sorted(offers, key=lambda o: (o.share, o.box)) if usable(o, borrower)}
     lent: list[LentRetraining] = []
     value = worth(problem) if left else 0.0
     while left:
@@ -81,8 +81,7 @@ def lend_out(
         problem = with_lent(problem, (chosen,))
         offer = left[chosen.box]
         if offer.room > 1:
-            free_in_s = chosen.ends_s - problem.label_delay_s
-            left[chosen.box] = replace(offer, room=offer.room - 1, busy_s=max(offer.busy_s, free_in_s))
+            left[chosen.box] = given(offer, chosen.ends_s - problem.label_delay_s)
         else:
             del left[chosen.box]
     return tuple(lent)
@@ -100,31 +99,38 @@ def profiles_out(
     Here `begun_s` device seconds of trials come before them, each takes `budget_s` of them, and `speed` are done in a
     second. From the last on a camera is given to the box that is done first, where that is `SOONER_S` before it would
     be done here."""
-    left = {o.box: o for o in sorted(offers, key=lambda o: o.box) if _usable(o, borrower)}
+    left = {o.box: o for o in sorted(offers, key=lambda o: o.box) if usable(o, borrower)}
     lent: list[LentProfiles] = []
-    thread = 1.0 / borrower.units if borrower.device == "cpu" else 1.0
     for number in range(len(waiting), 0, -1):
         camera = waiting[number - 1]
         found = [
             (ends_s + BACK_S, o.box)
             for o in left.values()
-            if camera in borrower.sizes and (ends_s := _trials_end(o, camera, budget_s, thread, borrower)) is not None
+            if camera in borrower.sizes
+            and (ends_s := done_in(o, borrower.sizes[camera], budget_s, borrower)) is not None
         ]
         here_s = (begun_s + number * budget_s) / max(speed, 1e-9)
         if not found or min(found)[0] + SOONER_S >= here_s:
             continue
         ends_s, box = min(found)
         lent.append(LentProfiles(camera, box, left[box].share, ends_s))
-        left[box] = replace(left[box], room=left[box].room - 1, busy_s=max(left[box].busy_s, ends_s - BACK_S))
+        left[box] = given(left[box], ends_s - BACK_S)
         left = {b: o for b, o in left.items() if o.room > 0}
     return tuple(lent)
 
 
-def _trials_end(offer: LendingOffer, camera: str, budget_s: float, thread: float, borrower: Borrower) -> float | None:
-    """Seconds from now until the trials of a camera are done at an offer; None: it is not known."""
+def given(offer: LendingOffer, until_s: float) -> LendingOffer:
+    """The offer after a work was given to it that is done there in `until_s` seconds."""
+    return replace(offer, room=max(0, offer.room - 1), busy_s=max(offer.busy_s, until_s))
+
+
+def done_in(offer: LendingOffer, size: int, work_s: float, borrower: Borrower) -> float | None:
+    """Seconds from now until a work in one thread is done at an offer, after those before it; `size` bytes go there
+    first, and it takes `work_s` seconds of the borrower's device. None: it is not known."""
     faster = offer.units / borrower.units
-    begins_in_s = max(borrower.sizes[camera] / offer.rate, offer.busy_s) + START_S
-    return offer.ends_in(begins_in_s, lambda share: min(thread, share * faster), budget_s)
+    thread = 1.0 / borrower.units if borrower.device == "cpu" else 1.0
+    begins_in_s = max(size / offer.rate, offer.busy_s) + START_S
+    return offer.ends_in(begins_in_s, lambda share: min(thread, share * faster), work_s)
 
 
 def with_lent(problem: WindowProblem, lent: Sequence[LentRetraining], late_s: float = 0.0) -> WindowProblem:
@@ -142,7 +148,8 @@ def with_lent(problem: WindowProblem, lent: Sequence[LentRetraining], late_s: fl
     return replace(problem, streams=tuple(stream(s) for s in problem.streams))
 
 
-def _usable(offer: LendingOffer, borrower: Borrower) -> bool:
+def usable(offer: LendingOffer, borrower: Borrower) -> bool:
+    """Whether a box can give a work to an offer at all."""
     # Nobody knows how a GPU's seconds compare with a CPU's before it was tried.
     return offer.share >= LEAST_SHARE and offer.room > 0 and offer.device == borrower.device
 

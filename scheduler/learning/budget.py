@@ -123,7 +123,8 @@ def most_golden_share(problem: BudgetProblem) -> float:
 def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> tuple[LearningBudget, float]:
     """One budget with its expected outcome, and the device seconds of one retraining in it."""
     t, cameras, capacity = problem.window_s, problem.cameras, problem.capacity
-    wanted = needed_golden_share(cameras * labels, facts.label_s, t)
+    own = max(0.0, cameras * labels - problem.elsewhere * t)
+    wanted = needed_golden_share(own, facts.label_s, t)
     golden = wanted if problem.golden_share is None else problem.golden_share
     most = most_golden_share(problem)
     behind = problem.golden_share is None and golden > most
@@ -133,17 +134,17 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     # -- until labels and profiles are there
     waiting = min(1.2 * problem.inference, WAITING_INFERENCE * rest)
     spare = max(1e-3, rest - waiting + problem.evaluation)
-    unlabelled = max(0.0, cameras * labels * facts.label_s.value - golden * t)
+    unlabelled = max(0.0, own * facts.label_s.value - golden * t)
     labelling = (BACKLOG * cameras * facts.label_s.high + unlabelled) / max(golden, min(problem.thread, spare / 2))
     each = min(problem.thread, spare / problem.profilers)
     rounds = math.ceil(cameras / problem.profilers)
-    own = problem.profiling_s if problem.profiling_s is not None else trials * facts.trial_s.value
+    tried = problem.profiling_s if problem.profiling_s is not None else trials * facts.trial_s.value
     wait = min(WAIT_RANGE[1], max(WAIT_RANGE[0], facts.wait.value))
     least = wait * (labelling + rounds * facts.memory_s.value / each)
     until = AIM * problem.ready * t
     # Without trials for all, some cameras are tried in turn; the others retrain what is known best.
     enough = float(trials) if trials else min(1.0, problem.profilers / cameras)
-    each_takes = rounds * (facts.setup_s.value + own) if trials else facts.setup_s.value + facts.trial_s.value
+    each_takes = rounds * (facts.setup_s.value + tried) if trials else facts.setup_s.value + facts.trial_s.value
     ready = least + wait * each_takes / each
     if ready > until:  # profilers hand in by then: a part of the trials is done
         enough *= max(0.0, until - least) / max(ready - least, 1e-9)
@@ -157,10 +158,10 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     lacking = max(0.0, problem.inference - (rest - training)) / max(problem.inference, 1e-9)
     value -= 2.0 * HALF_INFERENCE_LOSS * lacking
     left = max(0.0, t - ready) * training / cameras
-    own = problem.profiling_s if problem.profiling_s is not None else max(1, trials) * facts.trial_s.high
+    tried = problem.profiling_s if problem.profiling_s is not None else max(1, trials) * facts.trial_s.high
     known = problem.facts.label_s is not None
     budget = LearningBudget(
-        round(golden, 4), labels, trials, round(own, 3), round(ready, 3), round(left, 3), retrainings,
+        round(golden, 4), labels, trials, round(tried, 3), round(ready, 3), round(left, 3), retrainings,
         round(value, 6), known, late, "",
     )  # fmt: skip
     return budget, work
@@ -209,6 +210,8 @@ def _words(problem: BudgetProblem, b: LearningBudget, work: float, facts: _Facts
         f"{b.trials} of {problem.families} trials, retrainings of about {work:.3g} device seconds; "
         f"ready {b.ready_s:.0f} s into {problem.window_s:.0f} s"
     )
+    if problem.elsewhere > 0.0:
+        words += f"; other boxes make {problem.elsewhere * problem.window_s:.0f} of the labels"
     if not b.known:
         words += "; the costs are a first guess"
     if b.late:

@@ -44,7 +44,8 @@ def told(utc_s: float, **refused: int) -> FleetStatus:
 def nothing_lent() -> FleetLendingAnswer:
     return FleetLendingAnswer(
         lend=False, borrow=False, most_share=0.5, offered_share=0.0, here=(), there=(), lent=0, borrowed=0,
-        lent_profiles=0, borrowed_profiles=0, lent_device_s=0.0, borrowed_device_s=0.0, failures={},
+        lent_profiles=0, borrowed_profiles=0, lent_labels=0, borrowed_labels=0, lent_device_s=0.0,
+        borrowed_device_s=0.0, failures={},
     )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
-"""Two real appliances and their agents: a camera of one is retrained by the other, and gated by the first."""
+"""Two real appliances and their agents: a camera of one is retrained by the other, and gated by the first; and its
+frames are labelled by the other's golden model."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ from running_kit import running, until
 from edge.appliance.appliance import Appliance
 from edge.core import events as ev
 from edge.core.configs import RetrainingConfig
+from edge.core.lending import LentLabels
 from edge.core.profiles import Estimate, RetrainingProfile
+from edge.core.workers import GOLDEN
+from edge.runtime.labelling import label_path
 from edge.settings import SiteSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -27,7 +32,9 @@ def of_fleet(site: SiteSettings, fleet: FleetOfAgents, name: str, **more: Any) -
     )
 
 
-async def test_a_camera_is_retrained_by_another_box(site: Callable[..., SiteSettings], tmp_path: Path) -> None:
+async def test_a_camera_is_retrained_and_labelled_by_another_box(
+    site: Callable[..., SiteSettings], tmp_path: Path
+) -> None:
     # The test orders the retraining itself: the controller's own would come in between.
     made = site(window_s=14.0, enabled=False)
     async with FleetOfAgents(tmp_path) as fleet:
@@ -37,6 +44,7 @@ async def test_a_camera_is_retrained_by_another_box(site: Callable[..., SiteSett
         idle = of_fleet(made, fleet, "idle", cameras=())
         async with running(idle) as lender, running(crowded) as borrower:
             await lent_and_gated(lender, borrower, fleet)
+            await lent_and_labelled(lender, borrower)
 
 
 async def lent_and_gated(lender: Appliance, borrower: Appliance, fleet: FleetOfAgents) -> None:
@@ -66,3 +74,21 @@ async def lent_and_gated(lender: Appliance, borrower: Appliance, fleet: FleetOfA
     assert (told.borrowed, told.failures, told.there) == (1, {}, ())
     assert told.borrowed_device_s > 0
     await until(lambda: not fleet.lending("idle").lent.ids(), 20, "nothing of it stays on the other box")
+
+
+async def lent_and_labelled(lender: Appliance, borrower: Appliance) -> None:
+    runtime = borrower.runtime
+    queue, (camera,) = runtime.golden.labels, runtime.cameras
+    # Nothing is labelled here from now on.
+    await runtime.supervisor.stop(GOLDEN.name)
+    unsent = await until(lambda: [*queue.unsent()[0], *queue.unsent()[1]][:3], 30, "frames wait")
+    before = queue.counters.labelled
+    # As it is ordered where labels would be late (tests/runtime/test_borrowed_labels.py).
+    choice = LentLabels(camera, "idle", 0.3, tuple(f.id for f in unsent), 20.0)
+    runtime.students.borrowing.labels.ask(choice, 60.0)
+    await until(lambda: borrower.lending.told().borrowed_labels, 60, "they are labelled by the other box")
+    told = borrower.lending.told()
+    assert (told.borrowed_labels, told.failures) == (len(unsent), {})
+    assert lender.lending.told().lent_labels == len(unsent)
+    assert queue.counters.labelled == before + len(unsent)
+    assert all(json.loads(label_path(f.path).read_text())["teacher"] == "demo" for f in unsent)

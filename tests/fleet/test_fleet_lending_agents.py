@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fleet_agents_kit import FleetOfAgents, until
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound
 from edge.core.fleet_links import FleetMember, LentAnswer, LentAsk
-from edge.core.lending import MOST_OPEN, LendingOffer, LentState, LentWork
+from edge.core.lending import MOST_OPEN, LendingOffer, LentLabelling, LentState, LentWork
 from edge.fleet.links import Links
 from edge.runtime.lending_folder import WorkFolders, WorkInput
 
@@ -91,6 +92,23 @@ async def test_what_is_not_offered_is_refused(tmp_path: Path) -> None:
         last, given = work_of(tmp_path, "w2-z-p1")
         asked.begin(last, given)
         assert (await until(in_phase(asked, last.id, "failed"), "no more")).fault == "refused"
+
+
+async def test_labels_are_made_by_the_same_golden_model_only(tmp_path: Path) -> None:
+    async with FleetOfAgents(tmp_path) as fleet:
+        asked, lent = await two(fleet)
+        fleet.lending("idle").write_offer(LendingOffer("idle", 0.5, "cpu", 2.0, teacher="a" * 64))
+        for number, teacher in enumerate("ab"):
+            work, given = work_of(tmp_path, f"labels-{number}-north")
+            labelling = LentLabelling(("car",), {"car": ("car", "van")}, (sha(b"picture one"),), teacher * 64, 30.0)
+            asked.begin(replace(work, parent="", data={}, labelling=labelling), given)
+        state = await until(in_phase(asked, "labels-1-north", "failed"), "that of another one is refused")
+        assert state.fault == "refused"
+        await until(lambda: lent.marked("crowded.labels-0-north", "ready"), "the other one's pictures are there")
+        taken = lent.work("crowded.labels-0-north")
+        assert taken is not None
+        assert taken.labelling is not None
+        assert taken.labelling.class_map == {"car": ("car", "van")}
 
 
 async def test_another_file_than_was_announced_is_damaged(tmp_path: Path) -> None:

@@ -137,11 +137,11 @@ def test_an_onnx_teacher_merges_before_it_suppresses(kind: str, tmp_path: Path) 
 
 
 def test_a_labeller_asks_in_the_cameras_classes(tmp_path: Path) -> None:
-    labels, unsure, agreement = Labeller(Both(), MAP, 0.8).label_picture(PICTURE)
-    assert labels.classes.tolist() == [0]
-    assert unsure.classes.tolist() == [0]
-    assert np.allclose(unsure.scores, [0.7])
-    assert agreement is None
+    found = Labeller(Both(), MAP, 0.8).label_picture(PICTURE)
+    assert found.labels.classes.tolist() == [0]
+    assert found.unsure.classes.tolist() == [0]
+    assert np.allclose(found.unsure.scores, [0.7])
+    assert found.agreement is None
 
 
 def test_protocols() -> None:

@@ -16,6 +16,7 @@ from edge.core.configs import RetrainingConfig
 from edge.core.labels import LabelledWindow
 from edge.core.lending import Borrower, LendingCounts, LendingOffer, LentState
 from edge.runtime import messages as m
+from edge.runtime.asked_works import AskedWorks
 from edge.runtime.borrowed_profiles import BorrowedProfiles
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import SILENT_S
@@ -74,9 +75,8 @@ class Box:
             learning=SimpleNamespace(trials_s=lambda trials: 0.5 + 0.5 * trials),
         )  # fmt: skip
         self._tasks: list[Any] = []
-        self.borrowed = BorrowedProfiles(
-            self.runtime, self.folder, lambda work, name: self._tasks.append(work), self.counts
-        )
+        works = AskedWorks(self.clock, self.folder, lambda work, name: self._tasks.append(work), self.counts)
+        self.borrowed = BorrowedProfiles(self.runtime, self.folder, works)
 
     async def look(self, *offers: LendingOffer) -> None:
         await self.borrowed.look(offers, ME)
@@ -101,7 +101,7 @@ async def test_what_would_wait_long_here_is_tried_elsewhere_and_counts_as_measur
     assert work is not None
     assert work.profiling is not None
     assert (work.profiling.hand_in_s, work.profiling.budget_s, work.cpu_s) == (7.0, 1.0, 4.0)
-    assert next((b.box, b.camera, b.profiling) for b in box.borrowed.there()) == ("idle", "d", True)
+    assert next((b.box, b.camera, b.kind) for b in box.borrowed.there()) == ("idle", "d", "profiles")
     done = done_of(profile_of(replace(window, camera="d"), student), 2.0)
     box.folder.asked.candidate("profiles-1-d").write_bytes(packed_profiles(done))
     box.folder.asked.tell("profiles-1-d", LentState("done", fraction=1.0, cpu_s=8.0))

@@ -275,3 +275,55 @@ def test_no_frame_is_lost_or_counted_twice(tmp_path: Path, steps: list[str]) -> 
         c = queue.counters
         assert c.labelled + c.unreadable + c.given_up + queue.waiting() == len(frames)
         assert len(queue._with_worker) <= 2
+
+
+class TestLent:
+    """Frames that another box labels."""
+
+    async def test_its_labels_count_like_those_made_here(
+        self, queue: LabelQueue, golden: Golden, tmp_path: Path
+    ) -> None:
+        frames = [frame(tmp_path, n) for n in range(5)]
+        for f in frames:
+            queue.add(f)
+        assert queue.unsent() == (tuple(frames[2:]), ())
+        out = queue.lend({frames[0].id, frames[3].id, frames[4].id})
+        assert out == (frames[3], frames[4]), "the worker has the first"
+        assert queue.waiting() == 3
+        queue.lent_labelled(labelled(frames[3]))
+        for f in frames[:3]:
+            queue.received(answer(f))
+        assert frames[4].id not in golden.ids()
+        done = await queue.complete("a", 1, 0.02)
+        assert [d.frame.number for d in done] == [0, 1, 2, 3]
+        assert (queue.counters.labelled, queue.counters.missed, queue.counters.seconds) == (4, 1, 1.5)
+        queue.lent_labelled(labelled(frames[4]))
+        assert [d.frame.number for d in queue.take_late("a")] == [4], "its window no longer waited for it"
+
+    async def test_what_comes_back_without_a_label_is_next_here(
+        self, queue: LabelQueue, golden: Golden, tmp_path: Path
+    ) -> None:
+        frames = [frame(tmp_path, n) for n in range(6)]
+        for f in frames:
+            queue.add(f)
+        out = queue.lend({frames[4].id, frames[5].id})
+        queue.take_back(out)
+        queue.take_back(out)
+        queue.received(answer(frames[0]))
+        assert golden.ids() == [frames[n].id for n in (0, 1, 4)]
+        out = queue.lend({frames[2].id})
+        await queue.complete("a", 1, 0.02)
+        queue.take_back(out)
+        assert queue.unsent()[1][-1] == frames[2], "it teaches in the next window"
+
+    async def test_frames_of_a_camera_that_left_do_not_come_back(
+        self, queue: LabelQueue, golden: Golden, tmp_path: Path
+    ) -> None:
+        frames = [frame(tmp_path, n) for n in range(4)]
+        for f in frames:
+            queue.add(f)
+        out = queue.lend({frames[3].id})
+        queue.forget_camera("a")
+        assert not queue.lent(frames[3])
+        queue.take_back(out)
+        assert queue.unsent() == ((), ())

@@ -77,6 +77,15 @@ def test_the_golden_share_follows_the_first_labels(learning: Learning) -> None:
     assert learning.follow(S, 400, 50.0, 60.0) > 2 * share
 
 
+def test_labels_of_other_boxes_are_counted_on_where_they_came_twice(learning: Learning) -> None:
+    expected = []
+    for count in (90, 45, 0, 0):
+        learning.elsewhere = learning.elsewhere.more(count)
+        learning.decide(S, BOX)
+        expected.append(learning.problem(S, BOX).elsewhere * S.window_s)
+    assert expected == [0.0, 45.0, 0.0, 0.0], "as many as in the one of two windows with fewer"
+
+
 def test_fixed_numbers_stay_fixed(learning: Learning) -> None:
     fixed = S.model_copy(update={"golden_share": 0.2, "label_budget": 30, "profiling_budget": 0.1})
     timed(learning)

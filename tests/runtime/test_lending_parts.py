@@ -17,15 +17,18 @@ from test_worker_mains import job_of, student, window
 from edge.core import events as ev
 from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
-from edge.core.labels import Accuracy, LabelledWindow
-from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentProfiles, LentState
+from edge.core.labels import Accuracy, LabelledWindow, TeacherAnswer
+from edge.core.lending import LendingCounts, LendingOffer, LendingOffers, LentLabels, LentProfiles, LentState
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.shares import ideal_caps
+from edge.core.vision import Detections
 from edge.runtime import messages as m
 from edge.runtime.borrowing import Borrowing
+from edge.runtime.golden_worker import GoldenWorkerSpec
 from edge.runtime.lender import PATIENCE_S, Lender
 from edge.runtime.lending_folder import LendingFolder, WorkInput
 from edge.runtime.lent_followed import SILENT_S
+from edge.runtime.lent_labels import packed_labelling, read_labels
 from edge.runtime.lent_profiles import packed_profiling, unpacked_profiles
 from edge.runtime.lent_work import packed
 from scheduler.controller import WindowController
@@ -36,6 +39,8 @@ __all__ = ["student", "window"]
 CAPS = replace(ideal_caps(), min_share=0.01, units=2.0)
 LITTLE = InferenceProfile("subsampling", 0.2, (1.0, 2.0, 4.0), (1.0, 0.8, 0.5))
 ALL = InferenceProfile("linear", 1.0)
+TEACHER_CLASSES: tuple[tuple[str, ...], dict[str, tuple[str, ...]]] = (("car",), {"car": ("car", "van")})
+TEACHER = GoldenWorkerSpec(Path("teacher.yaml"), "demo", content="a" * 64)
 
 
 class Workers:
@@ -85,6 +90,7 @@ class Box:
             clock=self.clock, controller=self.controller, shares=self.shares, supervisor=self.workers,
             dispatch=self._dispatch, cameras={}, students=SimpleNamespace(retrainings=retrainings),
             profilers=SimpleNamespace(ask=self.judging.append, waiting=list, names=("profiler-0", "profiler-1")),
+            golden=SimpleNamespace(teacher=TEACHER),
         )  # fmt: skip
         self._dispatch(ev.CameraJoined(0.0, "own", 0.7, profile))
         self._dispatch(ev.BoundaryReached(0.0))
@@ -105,7 +111,7 @@ class Box:
         return Lender(self.runtime, self.folder, most, self.plan, self.spawn, LendingCounts())
 
     def borrowing(self) -> Borrowing:
-        return Borrowing(self.runtime, self.folder, self.spawn)
+        return Borrowing(self.runtime, self.folder, self.spawn, lambda *_, **__: None)
 
 
 def share_offered(box: Box) -> float:
@@ -129,7 +135,9 @@ class TestLender:
         box = Box(tmp_path)
         lender = box.lender()
         await lender.look("idle")
-        assert box.folder.offer() == LendingOffer("idle", 0.6, "cpu", 2.0, left_s=100.0, room=4, window_s=100.0)
+        assert box.folder.offer() == LendingOffer(
+            "idle", 0.6, "cpu", 2.0, left_s=100.0, room=4, window_s=100.0, teacher="a" * 64
+        )
         name = asked_for(box, job_of(window, student, tmp_path))
         await lender.look("idle")
         ((share, job),) = box.workers.started
@@ -291,7 +299,7 @@ class TestLender:
         assert isinstance(begun, m.LentProfile)
         assert (share, begun.job, begun.profile.cores) == (0.5, name, 4.0), "costs are of the borrower's device"
         assert begun.hand_in_s == pytest.approx(60.0, abs=30.0)
-        assert lender.here()[0].profiling
+        assert lender.here()[0].kind == "profiles"
         done = done_of(trials, 3.0)
         box.workers.say(m.LentProfileDone(name, done, 4.0))
         await box.settle()
@@ -302,6 +310,44 @@ class TestLender:
             done, box="idle"
         )
         assert (lender.counts.lent_profiles, lender.counts.lent, lender.counts.lent_device_s) == (1, 0, 6.0)
+
+    async def test_labels_are_made_after_trials_and_before_retrainings(
+        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
+    ) -> None:
+        box = Box(tmp_path)
+        lender = box.lender()
+        await lender.look("idle")
+        asked_for(box, job_of(window, student, tmp_path))
+        pictures = [f.frame for f in window.train[:3]]
+        other = TEACHER_CLASSES, "b" * 64
+        for name, (classes, teacher) in (("labels-1-a", (TEACHER_CLASSES, TEACHER.content)), ("labels-2-a", other)):
+            choice = LentLabels("a", "idle", 0.5, (), 9.0)
+            work, _, digests = packed_labelling(name, pictures, choice, classes, teacher, 60.0, 8.0, 0)
+            box.folder.lent.begin(replace(work, id=f"crowded.{name}"), WorkInput("crowded", {}))
+            box.folder.lent.mark(f"crowded.{name}", "ready")
+        await lender.look("idle")
+        ((share, begun),) = box.workers.started
+        assert isinstance(begun, m.LentLabel)
+        assert (share, begun.job, begun.teacher) == (0.5, "crowded.labels-1-a", TEACHER.teacher)
+        assert begun.hand_in_s == pytest.approx(60.0, abs=30.0)
+        assert [lent.kind for lent in lender.here()] == ["labels"]
+        box.workers.say(m.LentLabelProgress(begun.job, 2.0, 0.5))
+        assert box.folder.lent.state(begun.job) == LentState("running", fraction=0.5, cpu_s=2.0)
+        nothing = TeacherAnswer(Detections.empty(), Detections.empty())
+        box.workers.say(m.LentLabelDone(begun.job, dict.fromkeys(begun.pictures, nothing), 6.0, 4.0))
+        await box.settle()
+        state = box.folder.lent.state(begun.job)
+        assert state is not None
+        assert (state.phase, state.cpu_s) == ("done", 6.0)
+        found, open_s = read_labels(box.folder.lent.candidate(begun.job), set(digests.values()), 1)
+        assert (set(found), open_s) == (set(digests.values()), 4.0)
+        assert (lender.counts.lent_labels, lender.counts.lent, lender.counts.lent_device_s) == (3, 0, 3.0)
+        box.workers.ended += 1
+        await lender.look("idle")
+        refused = box.folder.lent.state("crowded.labels-2-a")
+        assert refused is not None
+        assert refused.fault == "failed"
+        assert "teacher" in refused.why
 
     async def test_nobody_waits_for_it_any_more(
         self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile

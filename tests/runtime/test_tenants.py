@@ -150,7 +150,7 @@ async def test_another_teacher_or_other_classes_forget_what_was_learned_of_camer
         if window == 1:
             assert box.shares.known["streets"].memory.curve.reports == 1
             if part == "teacher":
-                box.runtime.golden.teacher = "teacher-2"
+                box.runtime.golden.teacher = SimpleNamespace(digest="teacher-2")
             else:
                 setattr(box.runtime.cameras["north"].settings, part, "other")
     known = box.shares.known["streets"]

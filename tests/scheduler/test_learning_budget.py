@@ -116,6 +116,16 @@ def test_a_detector_with_slow_labels_gets_fewer_of_them() -> None:
     assert decide(slow).golden_share > decide(DEMO).golden_share
 
 
+def test_labels_that_other_boxes_make_cost_nothing_here() -> None:
+    much = replace(DEMO, window_s=900.0, labels=200, facts=replace(FACTS, label_s=Cost(1.0, 0.05, 50)))
+    alone, helped = decide(much), decide(replace(much, elsewhere=600 / 900.0))
+    assert (alone.late, helped.late) == (True, False)
+    assert helped.golden_share < alone.golden_share / 1.5
+    assert "600 of the labels" in helped.reason
+    free = replace(much, labels=None)
+    assert decide(replace(free, elsewhere=600 / 900.0)).labels > decide(free).labels
+
+
 def test_numbers_of_the_operator_are_kept() -> None:
     b = decide(replace(DEMO, golden_share=0.3, labels=100, profiling_s=2.5))
     assert (b.golden_share, b.labels, b.profiling_s) == (0.3, 100, 2.5)

@@ -33,9 +33,9 @@ FLEET: Final[Example] = {
     "lending": {
         "lend": True, "borrow": True, "most_share": 0.5, "offered_share": 0.4,
         "here": [],
-        "there": [{"box": "b2", "camera": "north", "phase": "running", "fraction": 0.25, "profiling": False}],
-        "lent": 3, "borrowed": 12, "lent_profiles": 2, "borrowed_profiles": 9,
-        "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
+        "there": [{"box": "b2", "camera": "north", "phase": "running", "fraction": 0.25, "kind": "retraining"}],
+        "lent": 3, "borrowed": 12, "lent_profiles": 2, "borrowed_profiles": 9, "lent_labels": 64,
+        "borrowed_labels": 320, "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
     },
 }  # fmt: skip
 ORDERED: Final[Example] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from edge.appliance.answers.marks import OfCamera, Shown, answer
 from edge.core.fleet import BoxStatus
 from edge.core.fleet_links import RefusedBy, Unplaced
-from edge.core.lending import LentFault, LentPhase
+from edge.core.lending import LentFault, LentKind, LentPhase
 
 
 @answer
@@ -52,33 +52,35 @@ class CameraOverlapAnswer:
 
 @answer
 class LentHereAnswer:
-    """A retraining that this box does for `box`, or the trials of a camera (`profiling`), at `share` of its device;
-    `fraction` of it is done (0-1; of trials it is not known)."""
+    """A work that this box does for `box`, of a `kind`: a retraining of its `camera`, trials of its configurations
+    ("profiles") or labels for its pictures, at `share` of its device; `fraction` of it is done (0-1; of trials it is
+    not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]
     share: Shown[float]
     fraction: Shown[float]
-    profiling: Shown[bool]
+    kind: Shown[LentKind]
 
 
 @answer
 class BorrowedAnswer:
-    """A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1;
+    """A work for this box's `camera` that `box` does, of a `kind` as in LentHereAnswer; `fraction` of it is done (0-1;
     of trials it is not known)."""
 
     box: Shown[str]
     camera: OfCamera[str]
     phase: Shown[LentPhase]
     fraction: Shown[float]
-    profiling: Shown[bool]
+    kind: Shown[LentKind]
 
 
 @answer
 class FleetLendingAnswer:
     """The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
     `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
-    well, and profiles; their work in seconds of this box's device; borrowed ones that failed, by fault."""
+    well, profiles, and labelled pictures; their work in seconds of this box's device; borrowed ones that failed, by
+    fault."""
 
     lend: Shown[bool]
     borrow: Shown[bool]
@@ -90,6 +92,8 @@ class FleetLendingAnswer:
     borrowed: Shown[int]
     lent_profiles: Shown[int]
     borrowed_profiles: Shown[int]
+    lent_labels: Shown[int]
+    borrowed_labels: Shown[int]
     lent_device_s: Shown[float]
     borrowed_device_s: Shown[float]
     failures: Shown[Mapping[LentFault, int]]

@@ -182,14 +182,14 @@ export type BatchAnswer = {
   queue: number;
 };
 
-/** A retraining of this box's `camera`, or its trials (`profiling`), that `box` does; `fraction` of it is done (0-1;
+/** A work for this box's `camera` that `box` does, of a `kind` as in LentHereAnswer; `fraction` of it is done (0-1;
  * of trials it is not known). */
 export type BorrowedAnswer = {
   box: string;
   camera: string;
   phase: "asked" | "fetching" | "running" | "done" | "failed";
   fraction: number;
-  profiling: boolean;
+  kind: "retraining" | "profiles" | "labels";
 };
 
 /** The rows of a box for a user of another one; the lists that were not asked for are empty. `more`: there are older
@@ -1052,7 +1052,8 @@ export type FleetJobsAnswer = {
 
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
  * `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
- * well, and profiles; their work in seconds of this box's device; borrowed ones that failed, by fault. */
+ * well, profiles, and labelled pictures; their work in seconds of this box's device; borrowed ones that failed, by
+ * fault. */
 export type FleetLendingAnswer = {
   lend: boolean;
   borrow: boolean;
@@ -1064,6 +1065,8 @@ export type FleetLendingAnswer = {
   borrowed: number;
   lent_profiles: number;
   borrowed_profiles: number;
+  lent_labels: number;
+  borrowed_labels: number;
   lent_device_s: number;
   borrowed_device_s: number;
   failures: Record<string, number>;
@@ -1499,14 +1502,15 @@ export type LearningAnswer = {
   handed_in: number;
 };
 
-/** A retraining that this box does for `box`, or the trials of a camera (`profiling`), at `share` of its device;
- * `fraction` of it is done (0-1; of trials it is not known). */
+/** A work that this box does for `box`, of a `kind`: a retraining of its `camera`, trials of its configurations
+ * ("profiles") or labels for its pictures, at `share` of its device; `fraction` of it is done (0-1; of trials it is
+ * not known). */
 export type LentHereAnswer = {
   box: string;
   camera: string;
   share: number;
   fraction: number;
-  profiling: boolean;
+  kind: "retraining" | "profiles" | "labels";
 };
 
 /** A line that an object crossed, and when. */

@@ -140,6 +140,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   },
   complaint: (d) => bad(text(d["message"]) || "Something is wrong"),
   "journal.lost": (d) => bad(`Entries of the journal that could not be written: ${text(d["events"])}`),
+  "labels.borrowed": (d) => `the box ${text(d["labelled_on"])} labelled ${text(d["labelled"])} of ${text(d["frames"])} pictures`,
   "learning.budget": (d) => `At most ${text(d["labels"])} labels a camera are made in this window`,
   "learning.ready": (d) => `Labels and profiles were ready after ${duration(number(d["ready_s"]) ?? 0)}`,
   "object.new": (d) => `${text(d["class"])} came`,

@@ -134,7 +134,10 @@ const FAULTS: Record<string, string> = {
   unreachable: "with a lender that did not answer",
   failed: "failed there",
   damaged: "damaged",
+  late: "late",
 };
+/** What a box does for another one's camera. Of trials it is not known how far they are. */
+const WORKS = { retraining: "trains", profiles: "tries configurations of", labels: "labels pictures of" } as const;
 const PHASES = {
   asked: "asked for",
   fetching: "copies its pictures, or has other work first",
@@ -153,13 +156,14 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
       {told.lend && (
         <p>
           This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {told.lent} retrainings and
-          the trials of {told.lent_profiles} cameras for others, {told.lent_device_s.toFixed(0)} s of its device.
+          the trials of {told.lent_profiles} cameras for others, and labelled {told.lent_labels} of their pictures:{" "}
+          {told.lent_device_s.toFixed(0)} s of its device.
         </p>
       )}
       {told.borrow && (
         <p>
-          Others did {told.borrowed} retrainings and the trials of {told.borrowed_profiles} cameras for this box,{" "}
-          {told.borrowed_device_s.toFixed(0)} s of its device.
+          Others did {told.borrowed} retrainings and the trials of {told.borrowed_profiles} cameras for this box, and labelled{" "}
+          {told.borrowed_labels} of its pictures: {told.borrowed_device_s.toFixed(0)} s of its device.
           {faults.length > 0 && ` Did not come back: ${faults.map(([fault, count]) => `${count} ${FAULTS[fault] ?? fault}`).join(", ")}.`}
         </p>
       )}
@@ -167,14 +171,14 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
         <ul>
           {told.here.map((h) => (
             <li key={`${h.box} ${h.camera}`}>
-              This box {h.profiling ? "tries configurations of" : "trains"} {h.camera} of {h.box} on {percent(h.share)} of its
-              device{h.profiling ? "" : `: ${percent(h.fraction)} done`}
+              This box {WORKS[h.kind]} {h.camera} of {h.box} on {percent(h.share)} of its device
+              {h.kind === "profiles" ? "" : `: ${percent(h.fraction)} done`}
             </li>
           ))}
-          {told.there.map((b) => (
-            <li key={`${b.box} ${b.camera}`}>
-              {b.box} has {b.camera} of this box{b.profiling ? " (trials)" : ""}: {PHASES[b.phase]}
-              {b.profiling ? "" : `, ${percent(b.fraction)} done`}
+          {told.there.map((b, n) => (
+            <li key={`${b.box} ${b.camera} ${b.kind} ${n}`}>
+              {b.box} {WORKS[b.kind]} {b.camera} of this box: {PHASES[b.phase]}
+              {b.kind === "profiles" ? "" : `, ${percent(b.fraction)} done`}
             </li>
           ))}
         </ul>
