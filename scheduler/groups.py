@@ -156,7 +156,8 @@ def choose_group(
     alone = _worth(own, evaluate(own, plan(own).segments))
     best: GroupChoice | None = None
     for names in _most_promising(candidates, streams):
-        leader = max(sorted(names), key=lambda n: _gain(streams[n]))
+        # Of those that have a configuration which teaches the others most.
+        leader = max(sorted(names), key=lambda n: (max(o.teaches for o in streams[n].options), _gain(streams[n])))
         group = Group(leader, tuple(sorted(n for n in names if n != leader)))
         choice = _judged(problem, group, kept, plan, alone, taught)
         if choice is not None and (best is None or choice.gained > best.gained):

@@ -52,7 +52,7 @@ class RetrainingSettings(Settings):
         ConfigurationSpace(
             epochs=(2, 4, 8),
             batch_sizes=(4,),
-            layers=("last_stage", "all"),
+            layers=("all", "last_stage"),  # the first is tried first, where there is no time for both
             data_fractions=(1.0,),
             learning_rates=(1e-3,),
         ),

@@ -169,6 +169,14 @@ def test_the_stalest_camera_leads_and_a_fresh_one_learns_with_it() -> None:
     assert choice.gains == pytest.approx({"a": 0.6, "fresh": 0.0})
 
 
+def test_a_camera_whose_profile_knows_all_layers_leads() -> None:
+    light = RetrainingOption("last_stage", 0.9, 20.0, teaches=0.65)
+    p = problem(replace(stream("a", 0.4), options=(light,)), stream("b", cost=20.0), stream("c", cost=20.0))
+    choice = choose_group(p, [("a", "b", "c")], 2.0, relay)
+    assert choice is not None
+    assert choice.group == Group("b", ("a", "c"))
+
+
 def test_where_no_camera_is_stale_there_is_no_group() -> None:
     p = problem(*(stream(n, 0.8 - STALE / 2) for n in "abc"))
     assert choose_group(p, [("a", "b", "c")], 2.0, relay) is None
