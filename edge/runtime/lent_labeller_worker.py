@@ -10,7 +10,7 @@ from edge.core.labels import TeacherAnswer
 from edge.detectors.classes import ClassMap
 from edge.detectors.pictures import read_picture
 from edge.runtime import messages as m
-from edge.runtime.device import WorkerShare, open_bucket
+from edge.runtime.device import WorkerShare, host_threads, open_bucket
 from edge.runtime.order_to_end import OrderToEnd
 from edge.runtime.process import Channel, Retire
 from golden.labelling import Labeller
