@@ -90,7 +90,8 @@ class BoundedPolicy:
 
     def bounded(self, problem: WindowProblem) -> WindowProblem:
         """The problem as the policy sees it."""
-        streams = tuple(replace(s, options=self._offered(s)) for s in problem.streams)
+        offered = {s.id: self._offered(s) for s in problem.streams}
+        streams = tuple(s if offered[s.id] == s.options else replace(s, options=offered[s.id]) for s in problem.streams)
         return replace(problem, num_gpus=problem.num_gpus - self._limits.headroom, streams=streams)
 
     def _offered(self, stream: StreamProblem) -> tuple[RetrainingOption, ...]:

@@ -62,8 +62,9 @@ def _table(grid: Grid, i: int) -> tuple[FloatArray, IntArray, IntArray]:
     left = own[:, None] - r[None, :]
     possible = left >= 0
     during = start[grid.hold[i][np.clip(left, 0, device)]]
+    shares = [as_share(k, quantum) for k in range(1, device + 1)]
     for n, option in enumerate(grid.options[i], 1):
-        speed = np.array([option.speed(as_share(k, quantum)) for k in r])
+        speed = np.array([option.speed(share) for share in shares])
         with np.errstate(divide="ignore"):
             duration = np.where(speed > 0, grid.work[i, n] / np.maximum(speed, 1e-300), np.inf)
         in_time = duration <= time_s

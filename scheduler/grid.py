@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.plan_faults import PlanFault
+from edge.core.profiles import InferenceProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
 from scheduler.timeline import remaining_work
 
@@ -138,10 +141,10 @@ def build_grid(problem: WindowProblem, quantum: float) -> Grid:
     streams = problem.streams
     total = quanta(problem.num_gpus, quantum)
     device = min(total, quanta(1.0, quantum))
-    shares = [as_share(k, quantum) for k in range(device + 1)]
-    factor = np.array([[s.inference_profile.factor(x) for x in shares] for s in streams])
-    # A stream may leave a part of its share unused, so no share above the one with the best factor is of use.
-    hold = np.array([[int(np.argmax(row[: k + 1])) for k in range(device + 1)] for row in factor], np.int64)
+    profiles = [s.inference_profile for s in streams]
+    rows = [_by_quanta(p.kind, p.max_gpu, p.subsampling, p.factors, device, quantum) for p in profiles]
+    factor = np.array([r[0] for r in rows])
+    hold = np.array([r[1] for r in rows], np.int64)
     time_s = fits(problem)
     options = tuple(useful_options(s, time_s) for s in streams)
     width = 1 + max(len(o) for o in options)
@@ -156,6 +159,26 @@ def build_grid(problem: WindowProblem, quantum: float) -> Grid:
     return Grid(
         problem, quantum, total, device, time_s, factor, hold, options, accuracy, work, valid, floors
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _by_quanta(
+    kind: Literal["linear", "subsampling"],
+    max_gpu: float,
+    subsampling: tuple[float, ...],
+    factors: tuple[float, ...],
+    device: int,
+    quantum: float,
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Factor and `hold` at k quanta of an inference profile. Cameras keep theirs, so that plans ask for the same again
+    and again."""
+    profile = InferenceProfile(kind, max_gpu, subsampling, factors)
+    factor = [profile.factor(as_share(k, quantum)) for k in range(device + 1)]
+    # A stream may leave a part of its share unused, so no share above the one with the best factor is of use.
+    hold = [0]
+    for k in range(1, device + 1):
+        hold.append(k if factor[k] > factor[hold[-1]] else hold[-1])
+    return tuple(factor), tuple(hold)
 
 
 def find_floors(problem: WindowProblem, factor: FloatArray, total: int, quantum: float) -> Floors:
@@ -186,22 +209,64 @@ def split_capacity(values: Sequence[FloatArray], capacity: int) -> tuple[float, 
     `values[i]` (K_i+1,) may hold -inf (not allowed). At most `capacity` quanta together. Returns the best sum (-inf
     when nothing is allowed) and the quanta per stream; ties take the fewest quanta. Time: O(streams x capacity x K).
     """
-    best = np.zeros(capacity + 1)
-    picks: list[IntArray] = []
-    for value in values:
-        width = min(len(value), capacity + 1)
-        padded = np.concatenate((np.full(width - 1, -np.inf), best))
-        # windows[c, j] = best[c - k] for k = width - 1 - j, so reversed columns run over k.
-        windows = np.lib.stride_tricks.sliding_window_view(padded, width)[:, ::-1]
-        sums = windows + value[None, :width]
-        pick = np.argmax(sums, axis=1)
-        best = sums[np.arange(capacity + 1), pick]
+    # More quanta than those of its best value are worth nothing to a stream, nor to all of them together.
+    useful = [value[: int(value.argmax()) + 1] for value in values]
+    capacity = min(capacity, sum(len(value) - 1 for value in useful))
+    best, picks = np.zeros(capacity + 1), []
+    for value in useful:
+        best, pick = _one_more(best, value)
         picks.append(pick)
-    chosen = np.zeros(len(values), np.int64)
     if not np.isfinite(best[capacity]):
-        return float("-inf"), chosen
+        return float("-inf"), np.zeros(len(values), np.int64)
+    return float(best[capacity]), _chosen(picks, capacity)
+
+
+def _one_more(best: FloatArray, value: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The best sums by capacity (C+1,) with one more stream of `value`, and its quanta."""
+    count, width = len(best), min(len(value), len(best))
+    padded = np.concatenate((np.full(width - 1, -np.inf), best))
+    # before[c, k] = best[c - k]
+    before = np.ndarray((count, width), np.float64, padded, (width - 1) * 8, (8, -8))
+    sums = before + value[:width]
+    pick = sums.argmax(axis=1)
+    return sums[np.arange(count), pick], pick
+
+
+def _chosen(picks: Sequence[IntArray], capacity: int) -> IntArray:
+    """Quanta per stream, from those of each stream by capacity."""
+    chosen = np.zeros(len(picks), np.int64)
     left = capacity
-    for i in range(len(values) - 1, -1, -1):
+    for i in range(len(picks) - 1, -1, -1):
         chosen[i] = picks[i][left]
         left -= int(chosen[i])
-    return float(best[capacity]), chosen
+    return chosen
+
+
+class Splits:
+    """Exact splits of the devices over the inference of a grid's streams, for many states of their models. The first
+    streams of two states may have the same models: their part of the knapsack is worked out once."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._capacity = min(grid.total, int(grid.hold[:, -1].sum()))
+        self._values: dict[tuple[int, int], FloatArray] = {}
+        self._stages: dict[tuple[int, ...], tuple[FloatArray, IntArray]] = {}
+
+    def split(self, levels: Sequence[int], capacity: int) -> IntArray:
+        """(N,) quanta per stream, as `split_capacity` finds them for streams whose models have these levels."""
+        best, picks = np.zeros(self._capacity + 1), []
+        for i, level in enumerate(levels):
+            state = tuple(levels[: i + 1])
+            if state not in self._stages:
+                self._stages[state] = _one_more(best, self._value(i, level))
+            best, pick = self._stages[state]
+            picks.append(pick)
+        capacity = max(0, min(capacity, self._capacity))
+        return _chosen(picks, capacity) if np.isfinite(best[capacity]) else np.zeros(len(picks), np.int64)
+
+    def _value(self, i: int, level: int) -> FloatArray:
+        found = self._values.get((i, level))
+        if found is None:
+            value = self._grid.value(i, float(self._grid.accuracy[i, level]))
+            found = self._values[i, level] = value[: int(value.argmax()) + 1]
+        return found

@@ -41,6 +41,29 @@ class Schedules:
         return Schedules(self.levels[index], self.order[index], self.budget[index], self.caps[index])
 
 
+@dataclass
+class _RacePhase:
+    """Schedules (R of them) in one phase; those that are over may be left out. `row` (R,) are their places in the
+    answer; by job, in order (R, J): the place of its model in the race's tables (`model`), `cap` (0: no job waits
+    there), `begun`, `work` (inf: no job waits there); `demand` and `worth` (R, P) of inference by price; `left` (R,)
+    seconds."""
+
+    row: IntArray
+    model: IntArray
+    budget: IntArray
+    cap: IntArray
+    begun: NDArray[np.bool_]
+    work: FloatArray
+    demand: NDArray[np.int32]
+    worth: FloatArray
+    left: FloatArray
+
+    def keep(self, index: NDArray[np.bool_]) -> None:
+        """Only these from here on."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name)[index])
+
+
 class Race:
     """Values schedules of one grid."""
 
@@ -54,23 +77,24 @@ class Race:
                 if stream.running == option.id:
                     self.running[n_stream] = level
         self.linear = all(not o.throughput for row in grid.options for o in row)
-        shares = [as_share(k, grid.quantum) for k in range(grid.device + 1)]
         self.speed = np.zeros((n, width, grid.device + 1))
-        self.gain = np.zeros((n, width))
-        for i in range(n):
-            for level, option in enumerate(grid.options[i], 1):
-                self.speed[i, level] = [option.speed(x) for x in shares]
-                self.gain[i, level] = (grid.accuracy[i, level] - grid.accuracy[i, 0]) * grid.factor[i].max()
+        if not self.linear:
+            shares = [as_share(k, grid.quantum) for k in range(grid.device + 1)]
+            for i in range(n):
+                for level, option in enumerate(grid.options[i], 1):
+                    self.speed[i, level] = [option.speed(x) for x in shares]
+        most = grid.factor.max(axis=1)
+        self.gain = np.where(grid.valid, (grid.accuracy - grid.accuracy[:, :1]) * most[:, None], 0.0)
         #: Smith's index: gain per remaining GPU-second, the running job first (stopping it would lose its work).
         self.index = self.gain / np.maximum(grid.work, 1e-9)
         self.index[np.arange(n), self.running] += np.where(self.running > 0, 1e9, 0.0)
         self._tabulate()
 
     def _tabulate(self) -> None:
-        """Demand (quanta) and worth of each stream and level at each price; the last price buys the least allowed."""
+        """Demand (quanta) and worth at each price: of all streams with the models in force, and what each stream's
+        level adds to that; the last price buys the least allowed."""
         grid = self.grid
         n, width = grid.accuracy.shape
-        k = np.arange(grid.device + 1)
         values = np.full((n, width, grid.device + 1), -np.inf)
         for i in range(n):
             for level in np.flatnonzero(grid.valid[i]):
@@ -83,84 +107,115 @@ class Race:
             prices = np.concatenate(([0.0], spread * (1 + 1e-9), [spread[-1] * grid.device + 1.0]))
         else:
             prices = np.array([0.0, 1.0])
+        # No share above the one with the best factor is worth a price.
+        k = np.arange(int(grid.hold.max(initial=0)) + 1)
+        values = values[:, :, : len(k)]
         net = values[:, :, None, :] - prices[None, None, :, None] * k[None, None, None, :]
         pick = np.argmax(net, axis=3)
-        self.demand = pick.astype(np.float64)
-        self.worth = np.take_along_axis(values, pick, axis=2)
-        allowed = np.isfinite(self.worth)
-        self.worth = np.where(allowed, self.worth, FORBIDDEN)
+        demand = pick.astype(np.int32)
+        worth = np.take_along_axis(values, pick, axis=2)
+        worth = np.where(np.isfinite(worth), worth, FORBIDDEN)
+        self.demand, self.worth = demand[:, 0].sum(axis=0, dtype=np.int32), worth[:, 0].sum(axis=0)
+        self.more_demand = (demand - demand[:, :1]).reshape(n * width, -1)
+        self.more_worth = (worth - worth[:, :1]).reshape(n * width, -1)
 
     def smith_order(self, levels: IntArray) -> IntArray:
         """(B, N) streams by gain per remaining GPU-second at these levels, those without a job last."""
         rows = np.arange(self.streams)
         return np.argsort(-self.index[rows, levels], axis=1, kind="stable")
 
-    def job_quanta(
-        self, budget: IntArray, caps: IntArray, waiting: NDArray[np.bool_], begun: NDArray[np.bool_]
-    ) -> IntArray:
-        """(B, N) quanta per job in order: up to its cap while the budget lasts; the surplus goes beyond the caps.
+    def job_quanta(self, budget: IntArray, cap: IntArray, begun: NDArray[np.bool_]) -> IntArray:
+        """(B, J) quanta per job in order: up to its cap (0: no job waits) while the budget lasts; the surplus goes
+        beyond the caps.
 
         A job that has begun keeps at least one quantum: taking its worker away would cost more than it saves.
         """
         device = self.grid.device
-        cap = np.where(waiting, caps, 0)
-        given = np.minimum(np.maximum(budget[:, None] - (np.cumsum(cap, axis=1) - cap), 0), cap)
-        over = budget - cap.sum(axis=1)
-        if (over > 0).any():
-            room = np.where(waiting, device - cap, 0)
+        upto = cap.cumsum(axis=1)
+        given = np.minimum(np.maximum(budget[:, None] - (upto - cap), 0), cap)
+        over = budget - upto[:, -1]
+        if np.count_nonzero(over > 0):
+            room = np.where(cap > 0, device - cap, 0)
             given = given + np.clip(np.maximum(over, 0)[:, None] - (np.cumsum(room, axis=1) - room), 0, room)
-        return np.where(begun & waiting & (given == 0), 1, given)
+        given[begun & (given == 0)] = 1
+        return given
 
     def value(self, s: Schedules) -> FloatArray:
-        """(B,) sum over streams of accuracy x seconds, from the first segment to the end of the window."""
-        grid = self.grid
-        count = len(s.levels)
-        ids = s.order
-        level = np.take_along_axis(s.levels, ids, axis=1)
-        caps = np.take_along_axis(s.caps, ids, axis=1)
-        waiting = level > 0
-        begun = waiting & (self.running[ids] == level)
-        work = grid.work[ids, level]
-        demand = np.repeat(self.demand[:, 0].sum(axis=0)[None, :], count, axis=0)
-        worth = np.repeat(self.worth[:, 0].sum(axis=0)[None, :], count, axis=0)
-        left = np.full(count, grid.time_s)
-        total = np.zeros(count)
+        """(B,) sum over streams of accuracy x seconds, from the first segment to the end of the window. The worth of a
+        schedule does not depend on those beside it."""
+        grid, total = self.grid, np.zeros(len(s.levels))
+        if not len(total):
+            return total
+        now = self._begin(s)
         for phase in range(self.streams + 1):
-            quanta = self.job_quanta(s.budget[:, phase], caps, waiting, begun)
-            begun |= quanta > 0
-            spare = grid.total - quanta.sum(axis=1)
-            if self.linear:
-                speed = quanta * grid.quantum
-            else:
-                speed = self.speed[ids, level, quanta]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                need = np.where(waiting & (speed > 0), work / speed, np.inf)
-            step = np.minimum(need.min(axis=1), left)
-            total += self._inference(demand, worth, spare) * step
-            left = left - step
-            work = work - speed * step[:, None]
-            done = waiting & (need <= step[:, None] + 1e-9) & (step < np.inf)[:, None]
-            # A row whose step ended no job used up its window; N + 1 phases are enough for every row.
-            if not done.any() or not (left > 1e-9).any():
+            quanta = self.job_quanta(now.budget[:, phase], now.cap, now.begun)
+            now.begun |= quanta > 0
+            speed = quanta * grid.quantum if self.linear else self.speed.reshape(-1, grid.device + 1)[now.model, quanta]
+            need = np.empty(speed.shape)
+            need.fill(np.inf)
+            np.divide(now.work, speed, out=need, where=speed > 0)
+            step = np.minimum(np.minimum.reduce(need, axis=1), now.left)
+            total[now.row] += self._inference(now, grid.total - np.add.reduce(quanta, axis=1)) * step
+            now.left = now.left - step
+            now.work -= speed * step[:, None]
+            done = need <= step[:, None] + 1e-9
+            if not np.count_nonzero(done) or not np.count_nonzero(now.left):
                 break
-            waiting &= ~done
-            # Mostly one job per row ends at a time; rows where several do take further rounds.
-            while True:
-                j = done.argmax(axis=1)
-                b = np.flatnonzero(done[np.arange(count), j])
-                if len(b) == 0:
-                    break
-                j = j[b]
-                i, lv = ids[b, j], level[b, j]
-                demand[b] += self.demand[i, lv] - self.demand[i, 0]
-                worth[b] += self.worth[i, lv] - self.worth[i, 0]
-                done[b, j] = False
+            self._end(now, done)
         return total
 
-    def _inference(self, demand: FloatArray, worth: FloatArray, spare: IntArray) -> FloatArray:
-        """(B,) worth of inference with `spare` quanta: between the two prices whose demands enclose it."""
+    def _begin(self, s: Schedules) -> _RacePhase:
+        """The first phase."""
+        count = len(s.levels)
+        row = np.arange(count)
+        level = s.levels[row[:, None], s.order]
+        jobs = int(np.flatnonzero(np.logical_or.reduce(level > 0, axis=0)).max(initial=0)) + 1
+        ids, level = s.order[:, :jobs], level[:, :jobs]
+        waiting = level > 0
+        model = ids * self.grid.accuracy.shape[1] + level
+        demand = np.empty((count, len(self.demand)), np.int32)
+        worth = np.empty((count, len(self.worth)))
+        demand[:], worth[:] = self.demand, self.worth
+        return _RacePhase(
+            row,
+            model,
+            s.budget,
+            np.where(waiting, s.caps[row[:, None], ids], 0),
+            waiting & (self.running[ids] == level),
+            np.where(waiting, self.grid.work.ravel()[model], np.inf),
+            demand,
+            worth,
+            np.full(count, self.grid.time_s),
+        )
+
+    def _end(self, now: _RacePhase, done: NDArray[np.bool_]) -> None:
+        """The jobs that are `done` (R, J) end. A schedule in which none is has used up its window: it may be left
+        out."""
+        np.copyto(now.cap, 0, where=done)
+        np.copyto(now.begun, False, where=done)
+        np.copyto(now.work, np.inf, where=done)
+        any_done = np.logical_or.reduce(done, axis=1)
+        if 2 * np.count_nonzero(any_done) < len(done):
+            now.keep(any_done)
+            done = done[any_done]
+        # Mostly one job of a schedule ends at a time; where several do they are added one after another.
+        rows = np.arange(len(done))
+        while True:
+            job = done.argmax(axis=1)
+            # The first model of the table adds nothing.
+            model = np.where(done[rows, job], now.model[rows, job], 0)
+            now.demand += self.more_demand[model]
+            now.worth += self.more_worth[model]
+            if np.count_nonzero(done) == np.count_nonzero(model):
+                return
+            done[rows, job] = False
+
+    def _inference(self, now: _RacePhase, spare: IntArray) -> FloatArray:
+        """(R,) worth of inference with `spare` quanta: between the two prices whose demands enclose it."""
+        demand, worth = now.demand, now.worth
         rows = np.arange(len(demand))
-        above = (demand > spare[:, None] + 1e-9).sum(axis=1)
+        more = demand > spare[:, None]
+        above = np.add.reduce(more.view(np.int8), axis=1, dtype=np.int64)
         last = demand.shape[1] - 1
         high = np.minimum(above, last)
         low = np.maximum(high - 1, 0)
@@ -168,5 +223,5 @@ class Race:
         v1, v0 = worth[rows, high], worth[rows, low]
         gap = d0 - d1
         part = np.where(gap > 0, (spare - d1) / np.where(gap > 0, gap, 1.0), 0.0)
-        value = v1 + np.minimum(np.maximum(part, 0.0), 1.0) * (v0 - v1)
+        value: FloatArray = v1 + np.minimum(np.maximum(part, 0.0), 1.0) * (v0 - v1)
         return np.where((above > last) | (spare < 0), FORBIDDEN, value)

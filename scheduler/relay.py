@@ -20,7 +20,7 @@ import numpy as np
 from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, WindowPlan, WindowProblem
 from scheduler.exact import best_static
-from scheduler.grid import Grid, IntArray, as_share, build_grid, coarse_quantum, share_quantum, split_capacity
+from scheduler.grid import FloatArray, Grid, IntArray, Splits, as_share, build_grid, coarse_quantum, share_quantum
 from scheduler.race import Race, Schedules
 from scheduler.static import SAME_INSTANT_S, first_starts, make_plan, static_segments
 from scheduler.timeline import evaluate
@@ -48,7 +48,8 @@ class RelayPolicy:
         coarse = build_grid(longer, coarse_quantum(problem))
         plans = [static_segments(longer, best_static(coarse))]
         if grid.total > 0:
-            plans += [realise(grid, s) for s in search(Race(grid))]
+            splits = Splits(grid)
+            plans += [realise(grid, s, splits) for s in search(Race(grid))]
         best = max(plans, key=lambda p: closeness(grid, p))
         within = [s for s in best if s.start_s < problem.window_s - SAME_INSTANT_S] or best[:1]
         return make_plan(self.name, problem, within, grid.floors.faults, _overview(best, best is plans[0]))
@@ -92,8 +93,9 @@ def closeness(grid: Grid, segments: Sequence[Segment]) -> tuple[float, float]:
 def search(race: Race) -> list[Schedules]:
     """Promising schedules (one row each): coordinate ascent for many budgets at once, then local search."""
     kept = _sweeps(race, _start(race))
-    best = _local(race, kept.row(0))
-    return [best, *(kept.row(n) for n in range(len(kept.levels)))]
+    rows = [kept.row(n) for n in range(len(kept.levels))]
+    best = _local(race, rows[0])
+    return rows if best is rows[0] else [best, *rows]
 
 
 def _start(race: Race) -> Schedules:
@@ -120,47 +122,84 @@ def _start(race: Race) -> Schedules:
 
 def _sweeps(race: Race, s: Schedules) -> Schedules:
     """Coordinate ascent over the streams' options in Smith's order; the best budgets are kept. Best first."""
-    grid = race.grid
     value = race.value(s)
+    sweep = one_after_another
     for keep in KEPT_AFTER_SWEEP:
         before = value.max()
-        for i in range(race.streams):
-            choices = np.flatnonzero(grid.valid[i])
-            count, width = len(s.levels), len(choices)
-            if width == 1:
-                continue
-            rows = np.repeat(np.arange(count), width)
-            trial = s.rows(rows)
-            levels = trial.levels.copy()
-            levels[:, i] = np.tile(choices, count)
-            trial = Schedules(levels, race.smith_order(levels), trial.budget, trial.caps)
-            values = race.value(trial).reshape(count, width)
-            pick = values.argmax(axis=1)
-            s = trial.rows(np.arange(count) * width + pick)
-            value = values[np.arange(count), pick]
+        s, value = sweep(race, s, value)
         top = np.argsort(-value, kind="stable")[:keep]
         s, value = s.rows(top), value[top]
         if value[0] <= before + 1e-9:
             break
+        sweep = all_at_once
     return s
+
+
+def one_after_another(race: Race, s: Schedules, value: FloatArray) -> tuple[Schedules, FloatArray]:
+    """One sweep over schedules of this `value` (B,): each stream in turn gets the option that is best for it."""
+    rows = np.arange(len(value))
+    for i in range(race.streams):
+        choices = np.flatnonzero(race.grid.valid[i])
+        other = choices != s.levels[:, i : i + 1]
+        row, column = np.nonzero(other)
+        if len(row) == 0:
+            continue
+        values = np.empty(other.shape)
+        values[~other] = value
+        values[other] = race.value(_changed(race, s, row, i, choices[column]))
+        pick = values.argmax(axis=1)
+        s, value = _changed(race, s, rows, i, choices[pick]), values[rows, pick]
+    return s, value
+
+
+def all_at_once(race: Race, s: Schedules, value: FloatArray) -> tuple[Schedules, FloatArray]:
+    """The same sweep, sooner done where few streams change: the options of all streams are valued together, and those
+    of the streams after one that changes once more."""
+    valid, value = race.grid.valid, value.copy()
+    since, rows = np.zeros(len(value), np.int64), np.arange(len(value))
+    while True:
+        levels = s.levels[rows]
+        present = np.arange(valid.shape[1]) == levels[:, :, None]
+        after = np.arange(race.streams) >= since[rows, None]
+        row, stream, level = np.nonzero(valid & ~present & after[:, :, None])
+        if len(row) == 0:
+            return s, value
+        values = np.where(present, value[rows, None, None], -np.inf)
+        values[row, stream, level] = race.value(_changed(race, s, rows[row], stream, level))
+        best = values.argmax(axis=2)
+        moves = best != levels
+        changed = np.flatnonzero(moves.any(axis=1))
+        rows, first = rows[changed], moves[changed].argmax(axis=1)
+        new = best[changed, first]
+        value[rows], since[rows] = values[changed, first, new], first + 1
+        levels = s.levels.copy()
+        levels[rows, first] = new
+        s = Schedules(levels, race.smith_order(levels), s.budget, s.caps)
+
+
+def _changed(race: Race, s: Schedules, rows: IntArray, stream: IntArray | int, level: IntArray) -> Schedules:
+    """These rows of `s`, each with another option of one stream, in Smith's order."""
+    levels = s.levels[rows]
+    levels[np.arange(len(rows)), stream] = level
+    return Schedules(levels, race.smith_order(levels), s.budget[rows], s.caps[rows])
 
 
 def _local(race: Race, s: Schedules) -> Schedules:
     """Steepest ascent from one schedule over options, order, budgets by phase, and caps."""
     value = float(race.value(s)[0])
     for _ in range(LOCAL_STEPS):
-        trial = _neighbours(race, s)
+        trial = neighbours(race, s)
         values = race.value(trial)
-        n = int(values.argmax())
-        if values[n] <= value + 1e-7 * race.grid.time_s:
+        n = int(values.argmax()) if len(values) else -1
+        if n < 0 or values[n] <= value + 1e-7 * race.grid.time_s:
             break
         s, value = trial.row(n), float(values[n])
     return s
 
 
-def _neighbours(race: Race, s: Schedules) -> Schedules:
+def neighbours(race: Race, s: Schedules) -> Schedules:
     """Every schedule one move away from `s` (one row): another option, another place in the order, another budget
-    (in one phase, or from it on), or another cap."""
+    (in one phase, or from it on), or another cap. Without moves that change nothing, or the same as one before them."""
     grid, n = race.grid, race.streams
     levels, order, budget, caps = s.levels[0], s.order[0], s.budget[0], s.caps[0]
     position = np.empty(n, np.int64)
@@ -175,37 +214,43 @@ def _neighbours(race: Race, s: Schedules) -> Schedules:
     # The same with the stream at the place that its new index asks for.
     present = race.index[np.arange(n), levels]
     ahead = (present[None, :] >= race.index[stream, level][:, None]) & (np.arange(n)[None, :] != stream[:, None])
-    replaced = _moved(position, stream, ahead.sum(axis=1))
+    place = ahead.sum(axis=1)
+    other = np.flatnonzero((place != position[stream]) & (level > 0))
+    replaced = _moved(position, stream[other], place[other])
 
-    jobs = int((levels > 0).sum())
     movable = np.flatnonzero(levels > 0)
-    mover, place = (a.ravel() for a in np.meshgrid(movable, np.arange(min(n, jobs + 1))))
+    jobs = len(movable)
+    in_front = jobs == n or bool((position[movable] < jobs).all())
+    mover, place = (a.ravel() for a in np.meshgrid(movable, np.arange(jobs + (not in_front))))
     apart = position[mover] != place
     moved = _moved(position, mover[apart], place[apart])
 
+    # A phase ends with a job, so that no job is left after so many phases.
     change = np.array([sign * step for step in BUDGET_STEPS for sign in (1, -1)], np.int64)
-    phase = np.arange(jobs + 1)
+    phase = np.arange(jobs)
     here = (np.arange(n + 1)[None, :] == phase[:, None]).astype(np.int64)
-    later = (np.arange(n + 1)[None, :] >= phase[:, None]).astype(np.int64)
+    later = (np.arange(n + 1)[None, :] >= phase[:-1, None]).astype(np.int64)
     where = np.concatenate((here, later))
     shifts = (change[:, None, None] * where[None, :, :]).reshape(-1, n + 1)
     budgets = np.minimum(np.maximum(budget[None, :] + shifts, 0), grid.total)
+    budgets = budgets[(budgets != budget)[:, :jobs].any(axis=1)]
 
     new_caps = np.zeros((0, n), np.int64)
     if not race.linear:
         sizes = np.array([max(1, round(part * grid.device)) for part in CAP_PARTS], np.int64)
-        new_caps = np.repeat(caps[None, :], n * len(sizes), axis=0)
-        new_caps[np.arange(n * len(sizes)), np.repeat(np.arange(n), len(sizes))] = np.tile(sizes, n)
+        new_caps = np.repeat(caps[None, :], jobs * len(sizes), axis=0)
+        new_caps[np.arange(jobs * len(sizes)), np.repeat(movable, len(sizes))] = np.tile(sizes, jobs)
+        new_caps = new_caps[(new_caps != caps).any(axis=1)]
 
     def same(row: IntArray, times: int) -> IntArray:
         return np.repeat(row[None, :], times, axis=0)
 
-    moves, shifted, capped = len(moved), len(budgets), len(new_caps)
+    rest = len(moved) + len(budgets) + len(new_caps)
     return Schedules(
-        np.concatenate((new_levels, new_levels, same(levels, moves + shifted + capped))),
-        np.concatenate((same(order, count), replaced, moved, same(order, shifted + capped))),
-        np.concatenate((same(budget, 2 * count + moves), budgets, same(budget, capped))),
-        np.concatenate((same(caps, 2 * count + moves + shifted), new_caps)),
+        np.concatenate((new_levels, new_levels[other], same(levels, rest))),
+        np.concatenate((same(order, count), replaced, moved, same(order, len(budgets) + len(new_caps)))),
+        np.concatenate((same(budget, count + len(other) + len(moved)), budgets, same(budget, len(new_caps)))),
+        np.concatenate((same(caps, count + len(other) + len(moved) + len(budgets)), new_caps)),
     )
 
 
@@ -227,22 +272,21 @@ class _RaceJob:
     left: float
 
 
-def realise(grid: Grid, s: Schedules) -> tuple[Segment, ...]:
+def realise(grid: Grid, s: Schedules, splits: Splits | None = None) -> tuple[Segment, ...]:
     """The segments of schedule `s` (one row): the same phases, with inference split by the exact knapsack."""
     race_order = [int(i) for i in s.order[0]]
     problem = grid.problem
     jobs = [
         _RaceJob(i, int(s.levels[0, i]), float(grid.work[i, s.levels[0, i]])) for i in race_order if s.levels[0, i] > 0
     ]
-    accuracy = grid.accuracy[:, 0].copy()
+    splits = splits or Splits(grid)
+    levels = [0] * len(problem.streams)
     begun = {j.stream for j in jobs if problem.streams[j.stream].running == grid.options[j.stream][j.level - 1].id}
     now, segments, phase = problem.label_delay_s, [], 0
     while now < problem.window_s - SAME_INSTANT_S:
         quanta = _phase_quanta(grid, s, jobs, begun, int(s.budget[0, min(phase, s.budget.shape[1] - 1)]))
         spare = grid.total - sum(quanta)
-        values = [grid.value(i, float(a)) for i, a in enumerate(accuracy)]
-        useful = int(grid.hold.max(axis=1).sum())
-        _, split = split_capacity(values, max(0, min(spare, useful)))
+        split = splits.split(levels, spare)
         idle = max(0, spare - int(split.sum()))
         for n in range(len(jobs)):  # shares that inference cannot use
             more = min(idle, grid.device - quanta[n])
@@ -260,7 +304,7 @@ def realise(grid: Grid, s: Schedules) -> tuple[Segment, ...]:
         remaining = []
         for job, need, speed in zip(jobs, needs, speeds, strict=True):
             if need <= step + SAME_INSTANT_S:
-                accuracy[job.stream] = grid.accuracy[job.stream, job.level]
+                levels[job.stream] = job.level
             else:
                 job.left -= speed * step
                 remaining.append(job)

@@ -138,11 +138,11 @@ def fair_allocation(problem: WindowProblem, jobs: Jobs, least: Mapping[str, floa
     """The same share for every job, at most one device; inference jobs are first raised to what the floor needs."""
     step = problem.share_step
     alloc: Allocation = dict.fromkeys(jobs, 0.0)
-    open_jobs = set(jobs)
+    open_jobs = list(jobs)
     left = problem.num_gpus
     while open_jobs:
         fair = min(1.0, max(0.0, left) / len(open_jobs))
-        short = {j for j in open_jobs if j[1] == "inference" and least[j[0]] > fair + SLACK}
+        short = [j for j in open_jobs if j[1] == "inference" and least[j[0]] > fair + SLACK]
         if not short:
             for job in open_jobs:
                 alloc[job] = fair if step is None else round(quanta(fair, step) * step, 9)
@@ -150,7 +150,7 @@ def fair_allocation(problem: WindowProblem, jobs: Jobs, least: Mapping[str, floa
         for job in short:
             alloc[job] = least[job[0]]
             left -= alloc[job]
-        open_jobs -= short
+        open_jobs = [j for j in open_jobs if j not in short]
     return alloc
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge.core.errors import InvalidValue
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowProblem
@@ -19,10 +20,11 @@ from edge.core.window import RetrainingOption, Segment, StreamAllocation, Stream
 EPSILON = 1e-6
 
 _IDLE = StreamAllocation(0.0)
+#: Start and end in seconds, and the allocations by stream.
+_Span = tuple[float, float, Mapping[str, StreamAllocation]]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One stretch of a stream's predicted timeline: constant share, factor and model accuracy."""
 
     start_s: float
@@ -69,18 +71,24 @@ def evaluate(problem: WindowProblem, segments: Sequence[Segment]) -> Outcome:
         if b.start_s < a.start_s - EPSILON:
             raise InvalidValue("segments[].start_s", b.start_s, f"at least {a.start_s:g}, that of the one before")
     window_s, delay_s = problem.window_s, problem.label_delay_s
+    starts = [s.start_s for s in segments]
+    spans = [
+        (start, min(end, window_s), segment.streams)
+        for start, end, segment in zip(starts, [*starts[1:], window_s], segments, strict=True)
+    ]
+    spans = list(itertools.takewhile(lambda span: span[0] < window_s, spans))
     fair = problem.num_gpus / len(problem.streams)
     by_stream: dict[str, float] = {}
     lowest: dict[str, float] = {}
     completed: dict[str, tuple[tuple[str, float], ...]] = {}
     timeline: dict[str, tuple[Step, ...]] = {}
     for stream in problem.streams:
-        steps, low, done = _play(stream, segments, window_s)
+        steps, low, done = _play(stream, spans)
         steps = _with_arrival(stream, steps)
         if delay_s > 0:
             before = Step(0.0, delay_s, stream.start_accuracy, stream.inference_profile.factor(fair))
             steps = [before, *steps]
-        total = sum(s.momentary * (s.end_s - s.start_s) for s in steps)
+        total = sum([accuracy * factor * (end - start) for start, end, accuracy, factor in steps])
         by_stream[stream.id] = total / window_s
         lowest[stream.id], completed[stream.id], timeline[stream.id] = low, tuple(done), tuple(steps)
     return Outcome(sum(by_stream.values()) / len(by_stream), by_stream, lowest, completed, timeline)
@@ -94,15 +102,13 @@ def _with_arrival(stream: StreamProblem, steps: list[Step]) -> list[Step]:
     out: list[Step] = []
     for step in steps:
         if step.start_s < arrival.at_s < step.end_s:
-            out.append(replace(step, end_s=arrival.at_s))
-            step = replace(step, start_s=arrival.at_s)
-        out.append(step if step.start_s < arrival.at_s else replace(step, accuracy=arrival.accuracy))
+            out.append(step._replace(end_s=arrival.at_s))
+            step = step._replace(start_s=arrival.at_s)
+        out.append(step if step.start_s < arrival.at_s else step._replace(accuracy=arrival.accuracy))
     return out
 
 
-def _play(
-    stream: StreamProblem, segments: Sequence[Segment], window_s: float
-) -> tuple[list[Step], float, list[tuple[str, float]]]:
+def _play(stream: StreamProblem, spans: Sequence[_Span]) -> tuple[list[Step], float, list[tuple[str, float]]]:
     """One stream's steps, its lowest momentary accuracy and its completions."""
     options = {o.id: o for o in stream.options}
     work: dict[str, float] = {}
@@ -112,14 +118,12 @@ def _play(
     done: list[tuple[str, float]] = []
     finished: set[str] = set()
     steps: list[Step] = []
-    for n, segment in enumerate(segments):
-        start = segment.start_s
-        if start >= window_s:
-            break
-        end = min(segments[n + 1].start_s if n + 1 < len(segments) else window_s, window_s)
-        allocation = segment.streams.get(stream.id, _IDLE)
+    for n, (start, end, streams) in enumerate(spans):
+        allocation = streams.get(stream.id, _IDLE)
         name, share = allocation.retrain_config, allocation.retraining_share
         factor = stream.inference_profile.factor(allocation.inference_share)
+        if end > start and accuracy * factor < lowest:
+            lowest = accuracy * factor
         completion: float | None = None
         if name is not None:
             if name not in options:
@@ -130,8 +134,6 @@ def _play(
                 if share > EPSILON and speed > 0 and left <= speed * (end - start) + EPSILON:
                     completion = start + max(0.0, left) / speed
                 work[name] = work.get(name, 0.0) + speed * (end - start)
-        if end > start:
-            lowest = min(lowest, accuracy * factor)
         if completion is None or completion >= end:
             steps.append(Step(start, max(start, end), accuracy, factor))
         else:

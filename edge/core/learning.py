@@ -307,7 +307,7 @@ class PromiseOutcome:
     drift_per_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {k: getattr(self, k) for k in self.__dataclass_fields__}
+        return dict(vars(self))
 
     @staticmethod
     def from_json(value: Any, path: str = "promise_outcome") -> PromiseOutcome:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from edge.core import checks
 from edge.core import events as ev
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
+from edge.core.window import RetrainingOption
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 from scheduler.controller import WindowController, option_from_profile
 from scheduler.window_planning import PlanFunction
@@ -103,9 +104,13 @@ class _SimulatedJob:
     work: float = 0.0
     reported: int = 0
     turn: int = 0
+    option: RetrainingOption = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.option = option_from_profile(self.profile)
 
     def rate(self) -> float:
-        return option_from_profile(self.profile).speed(self.share)
+        return self.option.speed(self.share)
 
 
 @dataclass
@@ -510,6 +515,8 @@ class Simulator:
 
 def _known(by_window: Mapping[int, float], window: int) -> float:
     """The accuracy in `window`, or in the last one before it that is known."""
+    if window in by_window:
+        return by_window[window]
     earlier = [w for w in by_window if w <= window]
     return by_window[max(earlier)] if earlier else by_window[min(by_window)]
 

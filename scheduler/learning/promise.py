@@ -15,8 +15,8 @@ is what the same student lost between the halves of a window. Only plain numbers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,11 +141,11 @@ def correction(
         for o in found
         if o.factor >= LEAST_FACTOR and o.measured is not None
     ]
-    decay = {c: decay_per_s(history, c, window_s) for c in {c for c, _, _ in every} | {camera}}
-    rows = [_row(o, measured, decay[c], window_s) for c, o, measured in every]
-    site = _ridge(rows, [o.window for _, o, _ in every], window, prior, PRIOR_SPREAD)
-    own = [(r, o.window) for r, (c, o, _) in zip(rows, every, strict=True) if c == camera]
-    fitted = _ridge([r for r, _ in own], [w for _, w in own], window, site, CAMERA_SPREAD)
+    decay = _decays_per_s(history, {c for c, _, _ in every} | {camera}, window_s)
+    rows = _rows(every, decay, window_s)
+    site = _ridge(rows, window, prior, PRIOR_SPREAD)
+    own = np.array([c == camera for c, _, _ in every], np.bool_)
+    fitted = _ridge(_Regression(rows.x[own], rows.y[own], rows.windows[own]), window, site, CAMERA_SPREAD)
     return Correction(
         round(float(np.clip(fitted[0], -MOST_OFFSET, MOST_OFFSET)), 6),
         round(float(np.clip(fitted[1], *GAIN_RANGE)), 6),
@@ -170,13 +170,18 @@ def usual_level(history: PromiseHistory, camera: str) -> float | None:
 def decay_per_s(history: PromiseHistory, camera: str | None, window_s: float) -> float:
     """A student's loss per second inside a window: the median of the site shrunk to 0, that of the camera shrunk to
     the site's (`camera` None: the site's). Negative where scenes became easier."""
+    return _decays_per_s(history, {camera}, window_s)[camera]
+
+
+def _decays_per_s(history: PromiseHistory, cameras: Collection[str | None], window_s: float) -> dict[str | None, float]:
+    """`decay_per_s` of several cameras."""
     limit = MOST_DECAY / window_s
-    every = [o.drift_per_s for found in history.cameras.values() for o in found if o.drift_per_s is not None]
-    site = _shrunken_median(every, 0.0)
-    if camera is None:
-        return float(np.clip(site, -limit, limit))
-    own = [o.drift_per_s for o in history.cameras.get(camera, ()) if o.drift_per_s is not None]
-    return float(np.clip(_shrunken_median(own, site), -limit, limit))
+    losses = {c: [o.drift_per_s for o in found if o.drift_per_s is not None] for c, found in history.cameras.items()}
+    site = _shrunken_median([loss for own in losses.values() for loss in own], 0.0)
+    return {
+        c: float(np.clip(site if c is None else _shrunken_median(losses.get(c, ()), site), -limit, limit))
+        for c in cameras
+    }
 
 
 def _shrunken_median(values: Sequence[float], towards: float) -> float:
@@ -186,26 +191,36 @@ def _shrunken_median(values: Sequence[float], towards: float) -> float:
     return (n * float(np.median(values)) + DECAY_SHRINK * towards) / (n + DECAY_SHRINK)
 
 
-def _row(o: PromiseOutcome, measured: float, decay: float, window_s: float) -> tuple[FloatArray, float]:
-    """Regressors (1, planned gain, usual - held-out) and the response that they shall explain."""
-    known = measured - decay * window_s / 2.0
-    apart = 0.0 if o.usual is None else o.usual - measured
-    return np.array([1.0, o.planned_gain / o.factor, apart]), o.realised / o.factor - known
+@dataclass(frozen=True)
+class _Regression:
+    """Outcomes of windows: regressors `x` (R, 3: 1, planned gain, usual - held-out), the responses `y` (R,) that they
+    shall explain, and the windows' numbers (R,)."""
+
+    x: FloatArray
+    y: FloatArray
+    windows: FloatArray
 
 
-def _ridge(
-    rows: Sequence[tuple[FloatArray, float]],
-    windows: Sequence[int],
-    now: int,
-    prior: FloatArray,
-    spread: FloatArray,
-) -> FloatArray:
+def _rows(
+    outcomes: Sequence[tuple[str, PromiseOutcome, float]], decay: Mapping[str | None, float], window_s: float
+) -> _Regression:
+    """The rows of (camera, outcome, its `measured`)."""
+    factor = np.array([o.factor for _, o, _ in outcomes], np.float64)
+    known = np.array([measured - decay[c] * window_s / 2.0 for c, _, measured in outcomes], np.float64)
+    x = np.ones((len(outcomes), 3))
+    x[:, 1] = np.array([o.planned_gain for _, o, _ in outcomes], np.float64) / factor
+    x[:, 2] = [0.0 if o.usual is None else o.usual - measured for _, o, measured in outcomes]
+    y = np.array([o.realised for _, o, _ in outcomes], np.float64) / factor - known
+    return _Regression(x, y, np.array([o.window for _, o, _ in outcomes], np.float64))
+
+
+def _ridge(rows: _Regression, now: int, prior: FloatArray, spread: FloatArray) -> FloatArray:
     """Weighted least squares with a normal prior, reweighted twice by Huber's rule."""
-    if not rows:
+    x = rows.x
+    if not len(x):
         return prior
-    x = np.stack([r[0] for r in rows])
-    y = np.array([r[1] for r in rows]) - x @ prior
-    age = np.maximum(0.0, now - np.array(windows, np.float64))
+    y = rows.y - x @ prior
+    age = np.maximum(0.0, now - rows.windows)
     faded = 0.5 ** (age / HALF_LIFE)
     weight: FloatArray = faded
     beta: FloatArray = np.zeros(3)

@@ -24,7 +24,7 @@ from edge.core.profiles import InferenceProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.policies import WINDOW_POLICIES, window_policy
 from scheduler.static import StreamChoice, static_segments
-from scheduler.thief import play
+from scheduler.thief import Jobs, fair_allocation, play
 from scheduler.timeline import evaluate
 
 DRAWN = settings(max_examples=tried(12, 30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -306,3 +306,17 @@ def test_what_only_pays_in_the_next_window_is_trained_when_the_problem_carries_o
     assert not any(s.streams["a"].retraining_share for s in alone.segments)
     assert any(s.streams["a"].retraining_share for s in ahead.segments)
     assert alone.objective >= ahead.objective
+
+
+def test_fair_shares_do_not_depend_on_how_python_orders_a_set() -> None:
+    """Names have another hash in every process; the last digit of a sum depends on its order."""
+    least = {f"camera-{n}": 0.151 + 0.0031 * n for n in range(8)}
+    jobs: Jobs = (*((name, "inference") for name in least), ("one-more", "inference"), ("one-more", "retraining"))
+    streams = (StreamProblem("one-more", 0.5, LINEAR),)
+    left = 1.5
+    for share in least.values():
+        left -= share
+    alloc = fair_allocation(WindowProblem("fair", 1.5, 60.0, streams), jobs, least | {"one-more": 0.0})
+    assert alloc == {(name, "inference"): share for name, share in least.items()} | {
+        ("one-more", "inference"): left / 2, ("one-more", "retraining"): left / 2,
+    }  # fmt: skip
