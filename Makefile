@@ -44,11 +44,11 @@ LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_c
 ROOMS := runtime web serving commands,access fleet,engines,shares appliance,outputs,store,upkeep students,training,golden,inference \
 	scheduler,core,contracts,settings simulation,microprofiler,soak,demo,load,models \
 	rules,clips,detectors,discovery,ingest,recording,tracking
-WHOLE := browser e2e $(patsubst tests/%,%,$(wildcard tests/faults/test_*.py))
+WHOLE := e2e browser faults
 comma := ,
 paths = $(foreach path,$(subst $(comma), ,$(1)),$(if $(filter shares,$(path)),$(filter-out $(LAST),$(wildcard tests/shares/test_*.py)),tests/$(path)))
 # A room that is in no list runs on its own, so that none is forgotten.
-ALONE := $(filter-out tests/__pycache__ tests/faults tests/clusters tests/trials tests/shares $(LAST) $(call paths,$(ROOMS) $(WHOLE)),$(patsubst %/,%,$(wildcard tests/*/)))
+ALONE := $(filter-out tests/__pycache__ tests/clusters tests/trials tests/shares $(LAST) $(call paths,$(ROOMS) $(WHOLE)),$(patsubst %/,%,$(wildcard tests/*/)))
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
 test test-searches test-engines trials: export PYTHONDONTWRITEBYTECODE :=
