@@ -36,32 +36,38 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Tests that measure shares have the machine to themselves at the end. Before them three things run side by side: the
-# browser's tests and then injected faults, the whole appliances, which all mostly wait, and at the lowest priority, two
-# at once, all others: each with one thread, for processes of two threads would get in each other's way.
+# Tests that measure shares have the machine to themselves at the end. Before them two queues run side by side: whole
+# appliances, the browser's tests and injected faults, which all mostly wait, two at once; and at the lowest priority,
+# three at once, all other rooms: each with one thread, for processes of two threads would get in each other's way. One
+# word is one process of pytest (a comma stands between its paths); what takes longest comes first.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
-SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance clips commands \
-	contracts core demo detectors discovery engines fleet golden inference ingest load microprofiler models outputs recording rules runtime \
-	scheduler serving settings simulation soak store students tracking training upkeep web)
-ALONE := $(filter-out tests/__pycache__ tests/browser tests/faults tests/clusters tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
+ROOMS := runtime web serving commands,access fleet,engines,shares appliance,outputs,store,upkeep students,training,golden,inference \
+	scheduler,core,contracts,settings simulation,microprofiler,soak,demo,load,models \
+	rules,clips,detectors,discovery,ingest,recording,tracking
+WHOLE := e2e browser faults
+comma := ,
+paths = $(foreach path,$(subst $(comma), ,$(1)),$(if $(filter shares,$(path)),$(filter-out $(LAST),$(wildcard tests/shares/test_*.py)),tests/$(path)))
+# A room that is in no list runs on its own, so that none is forgotten.
+ALONE := $(filter-out tests/__pycache__ tests/clusters tests/trials tests/shares $(LAST) $(call paths,$(ROOMS) $(WHOLE)),$(patsubst %/,%,$(wildcard tests/*/)))
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
 test test-searches test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
-	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
-	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
-	{ bad=0; $(BIN)/python -m pytest tests/browser || bad=1; $(BIN)/python -m pytest tests/faults || bad=1; exit $$bad; } \
-	  > $$said/browser 2>&1 & browser=$$!; \
-	$(BIN)/python -m pytest $(ALONE) || failed=1; \
-	wait $$browser || failed=1; cat $$said/browser; \
-	wait $$rooms || failed=1; cat $$said/rooms; \
-	$(BIN)/python -m pytest $(LAST) || failed=1; \
+	failed=0; \
+	OMP_NUM_THREADS=1 nice -n 19 $(MAKE) -k -j 3 -O --no-print-directory $(addprefix pytest-in/,$(ROOMS)) & rooms=$$!; \
+	trap 'kill $$rooms 2>/dev/null' EXIT; \
+	$(MAKE) -k -j 2 -O --no-print-directory $(addprefix pytest-in/,$(WHOLE)) || failed=1; \
+	wait $$rooms || failed=1; \
+	$(BIN)/python -m pytest $(ALONE) $(LAST) || failed=1; \
 	exit $$failed
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
+
+pytest-in/%: # the rooms and files of one word of ROOMS and WHOLE
+	@$(BIN)/python -m pytest $(call paths,$*)
 
 test-all: ## run `make test` with every example, seed and row of its dear searches (tests/examples_kit.py)
 	MAGPIE_THOROUGH=1 $(MAKE) test

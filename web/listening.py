@@ -14,8 +14,8 @@ from starlette.types import ASGIApp
 
 from edge.core.errors import Unavailable
 
-#: A request that runs may finish in this time when the server stops.
-_DRAIN_S = 5
+#: A request that runs may finish in so many seconds when the server stops.
+DRAIN_S = 5
 _BACKLOG = 128
 #: A client that takes nothing of what was sent to it for so long is cut off; else its connection would stay for ever.
 _UNREAD_S = 60.0
@@ -32,7 +32,8 @@ class _Server(uvicorn.Server):
 class AsgiServer:
     """Serves `app` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which. `what`
     names the server in errors, `setting` the setting of its port; a client that takes nothing of its answer for
-    `unread_s` seconds is cut off; `options` go to uvicorn's configuration."""
+    `unread_s` seconds is cut off; when it stops, a request that runs may finish in `drain_s` seconds; `options` go to
+    uvicorn's configuration."""
 
     def __init__(
         self,
@@ -42,11 +43,12 @@ class AsgiServer:
         what: str,
         setting: str,
         unread_s: float = _UNREAD_S,
+        drain_s: int = DRAIN_S,
         **options: Any,
     ) -> None:
         self._app, self._host, self._asked = app, host, port
         self._what, self._setting, self._options = what, setting, options
-        self._unread_s = unread_s
+        self._unread_s, self._drain_s = unread_s, drain_s
         self._sockets: list[socket.socket] = []
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -65,7 +67,7 @@ class AsgiServer:
             access_log=False,
             server_header=False,
             lifespan="off",
-            timeout_graceful_shutdown=_DRAIN_S,
+            timeout_graceful_shutdown=self._drain_s,
             **self._options,
         )
         for sock in sockets:

@@ -17,6 +17,8 @@ from web.tls import Tls
 _MAX_MESSAGE: Final = 64 * 1024
 #: A request's line and headers; more than that is kept for no client, as no login is needed to send it.
 _MAX_HEADERS: Final = 16 * 1024
+#: After an answer, a connection on which nothing more comes is closed after so many seconds.
+_KEPT_S: Final = 5.0
 #: A connection on which no whole request line and headers come for so many seconds is closed.
 HEADERS_S: Final = 20.0
 
@@ -100,6 +102,7 @@ class WebServer(AsgiServer):
             "the page",
             "web.port",
             http=type("_PatientHttp", (_PageHttp,), {"headers_s": headers_s}),
+            timeout_keep_alive=min(_KEPT_S, headers_s),
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE,
             ws_per_message_deflate=False,  # JPEG does not shrink, and deflating cost three quarters of the rate

@@ -47,7 +47,8 @@ _LOAD_S = 1.5
 class ProfileOptions:
     """How much is measured. `shares` (percent) are those of the table (empty: `default_shares`); none above
     `most_share` is used, so that cameras beside it keep theirs. `budget_s` is for all models together; `pairs` bounds
-    the pairs run together (0: no interference is measured). `quantile` of repeated runs is the latency."""
+    the pairs run together (0: no interference is measured). `quantile` of repeated runs is the latency. Stressors lean
+    on a last cache of `cache_bytes` (None: of the size that the machine tells)."""
 
     shares: tuple[int, ...] = ()
     most_share: int = 100
@@ -56,6 +57,7 @@ class ProfileOptions:
     quantile: float = 0.95
     pairs: int = 18
     pair_seconds: float = 0.6
+    cache_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for share in self.shares:
@@ -65,6 +67,8 @@ class ProfileOptions:
         checks.in_range("quantile", self.quantile, 0.5, 1.0)
         checks.in_range("pairs", self.pairs, 0, 10_000)
         checks.in_range("pair_seconds", self.pair_seconds, 0.05, 600.0)
+        if self.cache_bytes is not None:
+            checks.in_range("cache_bytes", self.cache_bytes, 1, 2**40)
 
     @staticmethod
     def quick(most_share: int = 100) -> ProfileOptions:
@@ -224,14 +228,14 @@ class ServingProfiler:
         the probes slow the models. The stressors themselves are in both, under names that begin with STRESSOR."""
         share = max(1, min(self.options.most_share // 2, round(100 * self._one_unit)))
         subjects: dict[str, tuple[Subject, tuple[int, ...]]] = {
-            STRESSOR + name: (Subject(stressor=name), (1,)) for name in STRESSORS
+            STRESSOR + name: (self._stressor(name), (1,)) for name in STRESSORS
         }
         subjects |= {v.model: (Subject(v), tuple(batches[v.model])) for v in versions}
         felt: dict[str, dict[str, dict[int, float]]] = {label: {} for label in subjects}
         pressed: list[Together] = []
         for name in STRESSORS:
             own = Side(STRESSOR + name, 1, share)
-            async with self.process(Subject(stressor=name), share, "probe") as probe:
+            async with self.process(self._stressor(name), share, "probe") as probe:
                 for label, (subject, sizes) in subjects.items():
                     felt[label][name] = {}
                     async with self.process(subject, share, "pressure") as other:
@@ -249,6 +253,9 @@ class ServingProfiler:
             for label, by in felt.items()
         }
         return used, tuple(pressed)
+
+    def _stressor(self, name: str) -> Subject:
+        return Subject(stressor=name, cache_bytes=self.options.cache_bytes)
 
     async def _slowdowns(self, probe: ProfilerProcess, other: ProfilerProcess, batch: int) -> tuple[float, float]:
         """How many times as long the probe takes beside `other` as right before and after, alone; and `other` beside

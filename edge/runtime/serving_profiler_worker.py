@@ -30,10 +30,12 @@ _LINK_S = 5.0
 
 @dataclass(frozen=True)
 class Subject:
-    """The worker's subject: a model version, or else the stressor of that name."""
+    """The worker's subject: a model version, or else the stressor of that name, for a last cache of `cache_bytes`
+    (None: of the size that the machine tells)."""
 
     version: ServedVersion | None = None
     stressor: str = ""
+    cache_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ Run = Callable[[], float | None]
 def _runner(subject: Subject, device: str) -> Callable[[int], Run]:
     """For a batch: the function that runs it once."""
     if subject.version is None:
-        stressor = make_stressor(subject.stressor, device)
+        stressor = make_stressor(subject.stressor, device, subject.cache_bytes)
 
         def press() -> None:
             stressor.run()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from runtime_kit import Bench
 
+import edge.runtime.light_torchvision  # noqa: F401  as the workers have it: torch's compiler takes as long as torch
 from edge.core.clock import SystemClock
 from edge.core.workers import LossCause, Worker
 from edge.runtime.supervisor import Patience, Supervisor

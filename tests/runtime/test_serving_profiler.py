@@ -136,7 +136,7 @@ async def test_shares_above_the_allowed_are_never_taken(bench: Make, partitioner
 
 @pytest.mark.e2e
 async def test_interference_is_measured_and_fitted(bench: Make, partitioner: CpuPartitioner) -> None:
-    measure, said = profiler(bench(), partitioner, replace(BRIEF, pairs=6))
+    measure, said = profiler(bench(), partitioner, replace(BRIEF, pairs=6, cache_bytes=1 << 20))
     versions = [identity("echo"), identity("wide", shape=(-1, 4096))]
     table = await measure.profile(versions)
     assert {line.split(":")[0] for line in said if line.startswith("probe")} == {"probe cache", "probe stream"}
@@ -153,7 +153,9 @@ async def test_interference_is_measured_and_fitted(bench: Make, partitioner: Cpu
     assert more.latency_ms["wide"] == table.latency_ms["wide"]
 
 
-@pytest.mark.parametrize("change", [{"shares": (0,)}, {"most_share": 101}, {"budget_s": 0.0}, {"pairs": -1}])
+@pytest.mark.parametrize(
+    "change", [{"shares": (0,)}, {"most_share": 101}, {"budget_s": 0.0}, {"pairs": -1}, {"cache_bytes": 0}]
+)
 def test_options_are_checked(change: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match=next(iter(change))):
         ProfileOptions(**change)  # type: ignore[arg-type]

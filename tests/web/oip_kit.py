@@ -12,6 +12,7 @@ import uvloop
 from oip_double import NumpyService
 
 from web.hosts import Hosts
+from web.listening import DRAIN_S
 from web.oip.app import create_oip_app
 from web.oip.gate import Gate, open_to_all
 from web.oip.grpc_server import OipGrpcServer
@@ -36,15 +37,21 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    gate: Gate = open_to_all, hosts: Hosts | None = None, patience: IntakePatience | None = None, **limits: int
+    gate: Gate = open_to_all,
+    hosts: Hosts | None = None,
+    patience: IntakePatience | None = None,
+    drain_s: int = DRAIN_S,
+    **limits: int,
 ) -> Iterator[Running]:
-    """A service with both transports; `patience` of gRPC; `gate`, `hosts` and `limits` as create_oip_app's."""
+    """A service with both transports; `patience` of gRPC, `drain_s` of REST; `gate`, `hosts` and `limits` as
+    create_oip_app's."""
     started: list[Running] = []
     up, end = threading.Event(), asyncio.Event()
 
     async def main() -> None:
         service = NumpyService()
-        http = OipHttpServer(create_oip_app(service, gate=gate, hosts=hosts, **limits), "127.0.0.1", 0)
+        app = create_oip_app(service, gate=gate, hosts=hosts, **limits)
+        http = OipHttpServer(app, "127.0.0.1", 0, drain_s=drain_s)
         largest, held = limits.get("max_body_bytes", 64 * 2**20), limits.get("max_held_bytes", 512 * 2**20)
         grpc = OipGrpcServer(service, "127.0.0.1", 0, largest, gate=gate, max_held_bytes=held, patience=patience)
         await http.start()

@@ -516,7 +516,7 @@ async def test_a_stated_length_takes_no_memory_before_something_comes() -> None:
 
 
 def test_the_end_comes_in_time_and_is_said() -> None:
-    with running() as server:
+    with running(drain_s=1) as server:
         host, port = server.http.split(":")
         connection = socket.create_connection((host, int(port)), timeout=20)
         connection.sendall(HALF)

@@ -9,7 +9,7 @@ import orjson
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from web.listening import AsgiServer
+from web.listening import DRAIN_S, AsgiServer
 from web.tls import Tls
 
 #: A request's line and headers.
@@ -20,8 +20,9 @@ _IDLE_S: Final = 75.0
 
 class OipHttpServer(AsgiServer):
     """Serves `app` (create_oip_app) at host:port between `start` and `stop`; `setting` names the port's setting in
-    errors. A connection on which nothing is asked for `idle_s` seconds is closed, also in the middle of headers.
-    With `tls` by https. Fastest in uvloop's event loop, works in any."""
+    errors. A connection on which nothing is asked for `idle_s` seconds is closed, also in the middle of headers. When
+    it stops, a request that runs may finish in `drain_s` seconds. With `tls` by https. Fastest in uvloop's event loop,
+    works in any."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class OipHttpServer(AsgiServer):
         setting: str = "serving.http.port",
         idle_s: float = _IDLE_S,
         tls: Tls | None = None,
+        drain_s: int = DRAIN_S,
     ) -> None:
         context = None if tls is None else tls.context
         super().__init__(
@@ -40,6 +42,7 @@ class OipHttpServer(AsgiServer):
             "served inference",
             setting,
             http=_InferenceHttp,
+            drain_s=drain_s,
             ws="none",
             proxy_headers=False,
             timeout_keep_alive=idle_s,
