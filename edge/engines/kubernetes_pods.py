@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edge.core import checks
-from edge.core.engine import EngineMode, EngineTask
+from edge.core.engine import EngineMode, EngineTask, EngineWork
 from edge.core.errors import InvalidValue
 from edge.core.fleet import BOX_LABEL, SpatialRule, TaskAt
 from edge.engines import kubernetes_names as names
@@ -143,7 +143,7 @@ def pod_for(
             **({names.NAMES_ANNOTATION: json.dumps(whole_names, sort_keys=True)} if whole_names else {}),
         },
         command=settings.command,
-        environment={WORK_VARIABLE: work_text(task)},
+        environment={WORK_VARIABLE: work_text(task.work)},
         node=None if gated else task.at.box,
         near=tuple(PodAffinity({names.JOB_LABEL: names.label_value(j)}) for j in rule.near if j in companions),
         apart=() if rule.avoid is None else (_apart(rule.avoid.group, rule.avoid.per),),
@@ -181,13 +181,13 @@ def zone_labels(rule: SpatialRule) -> dict[str, tuple[str, ...]]:
     return {HOSTNAME if label == BOX_LABEL else f"{names.DOMAIN}/{label}": v for label, v in rule.zone.items()}
 
 
-def work_text(task: EngineTask) -> str:
+def work_text(given: EngineWork) -> str:
     """The work as JSON for the pod's environment. Raises InvalidValue for arguments that are no JSON or too large."""
     try:
-        work = {"program": task.work.program, "arguments": dict(task.work.arguments)}
+        work = {"program": given.program, "arguments": dict(given.arguments)}
         text = json.dumps(work, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise InvalidValue("work.arguments", type(task.work.arguments).__name__, f"JSON ({error})") from None
+        raise InvalidValue("work.arguments", type(given.arguments).__name__, f"JSON ({error})") from None
     if len(text.encode()) > MOST_WORK_BYTES:
         raise InvalidValue("work.arguments", f"{len(text.encode())} bytes", f"at most {MOST_WORK_BYTES} bytes of JSON")
     return text
