@@ -11,6 +11,7 @@ from edge.core import checks
 from edge.core.engine import EngineMode, EngineTask, EngineWork
 from edge.core.errors import InvalidValue
 from edge.core.fleet import BOX_LABEL, SpatialRule, TaskAt
+from edge.engines import job_folders
 from edge.engines import kubernetes_names as names
 from edge.engines.kubernetes_amounts import NATIVE, demand_count, native_quantity
 
@@ -54,7 +55,7 @@ class KueuePlace:
 class WorkPod:
     """A pod that does one task's work. `requests` and `limits` are quantities by resource of Kubernetes; `node` binds
     it to a box, `zone` to nodes with one of the values of each label; `near` and `apart` are other pods; `gates` hold
-    it back. `tolerates`: the taint of the fleet's own nodes. `strict`: nothing more than the work needs."""
+    it back. `folders`: of its node, by name, each at the same path in the pod. `tolerates`: the taint of the fleet's own nodes. `strict`: nothing more than the work needs."""
 
     name: str
     job: str
@@ -70,6 +71,7 @@ class WorkPod:
     near: tuple[PodAffinity, ...] = ()
     apart: tuple[PodAffinity, ...] = ()
     gates: tuple[str, ...] = ()
+    folders: Mapping[str, str] = field(default_factory=dict)
     tolerates: bool = False
     strict: bool = False
     owner: PodOwner | None = None
@@ -80,13 +82,15 @@ class WorkPod:
 @dataclass(frozen=True)
 class PodSettings:
     """How pods are made. `ttl_s`: a pod that nobody ends is ended by the kubelet after so long. `limited`: physical
-    amounts are limits too (a pod cannot use more than it asked for), else requests only."""
+    amounts are limits too (a pod cannot use more than it asked for), else requests only. `folders`: those of nodes that
+    programs may use, by name (job_folders)."""
 
     image: str
     command: tuple[str, ...] = ("/opt/magpie/bin/python", "-m", "edge.engines.kubernetes_work")
     ttl_s: int = 86_400
     limited: bool = True
     queue: str | None = None
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.not_empty("image", self.image)
@@ -143,12 +147,13 @@ def pod_for(
             **({names.NAMES_ANNOTATION: json.dumps(whole_names, sort_keys=True)} if whole_names else {}),
         },
         command=settings.command,
-        environment={WORK_VARIABLE: work_text(task.work)},
+        environment={WORK_VARIABLE: work_text(task.work), **_folder_variables(settings.folders)},
         node=None if gated else task.at.box,
         near=tuple(PodAffinity({names.JOB_LABEL: names.label_value(j)}) for j in rule.near if j in companions),
         apart=() if rule.avoid is None else (_apart(rule.avoid.group, rule.avoid.per),),
         zone=zone_labels(rule),
         gates=(names.GANG_GATE,) if gated else (),
+        folders=settings.folders,
         tolerates=True,
         strict=True,
         owner=opening.owner,
@@ -248,6 +253,8 @@ def _spec(pod: WorkPod) -> dict[str, Any]:
             },
             "volumes": [{"name": "scratch", "emptyDir": {}}],
         }
+    if pod.folders:
+        spec["volumes"] = [*spec.get("volumes", ()), *_folder_volumes(pod.folders)]
     return spec
 
 
@@ -271,7 +278,23 @@ def _container(pod: WorkPod) -> dict[str, Any]:
             },
             "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
         }
+    if pod.folders:
+        mounts = [{"name": f"folder-{n}", "mountPath": path} for n, path in enumerate(pod.folders.values())]
+        container["volumeMounts"] = [*container.get("volumeMounts", ()), *mounts]
     return container
+
+
+def _folder_volumes(folders: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Folders of the node; a node that does not have one does not run the pod."""
+    return [
+        {"name": f"folder-{n}", "hostPath": {"path": path, "type": "Directory"}}
+        for n, path in enumerate(folders.values())
+    ]
+
+
+def _folder_variables(folders: Mapping[str, str]) -> dict[str, str]:
+    models = {"MAGPIE_MODELS": folders[job_folders.MODELS]} if job_folders.MODELS in folders else {}
+    return {job_folders.VARIABLE: job_folders.folders_text(folders), **models} if folders else {}
 
 
 def _affinity(pod: WorkPod) -> dict[str, Any]:

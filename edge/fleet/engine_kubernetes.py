@@ -101,7 +101,11 @@ def open_on_kubernetes(settings: FleetSettings, channel: ChildChannel, parts: Ex
     early = _until_held(lease, channel)
     if early is None:
         return None
-    engine = KubernetesBoxes(open_kubernetes(_engine_settings(kubernetes, place)), time.monotonic, lambda: lease.held)
+    engine = KubernetesBoxes(
+        open_kubernetes(_engine_settings(kubernetes, place, settings.engine.folders)),
+        time.monotonic,
+        lambda: lease.held,
+    )
     parts.callback(engine.close)
 
     def cost() -> ProcessesNow:
@@ -138,10 +142,12 @@ def _until_held(lease: KeptLease, channel: ChildChannel) -> list[Any] | None:
     return early
 
 
-def _engine_settings(settings: KubernetesEngineSettings, place: ClusterPlace) -> KubernetesSettings:
+def _engine_settings(
+    settings: KubernetesEngineSettings, place: ClusterPlace, folders: Mapping[str, str]
+) -> KubernetesSettings:
     return KubernetesSettings(
         place.fleet,
-        PodSettings(place.image, ttl_s=settings.ttl_s, queue=settings.queue or None),
+        PodSettings(place.image, ttl_s=settings.ttl_s, queue=settings.queue or None, folders=dict(folders)),
         place.namespace,
         settings.mode,
         place.account,

@@ -7,6 +7,7 @@ The appliance's control process and camera workers never load any of this: a par
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edge.core.errors import MagpieError, Unavailable
-from edge.engines import ray_messages
+from edge.engines import job_folders, ray_messages
 from edge.engines.child import ChildChannel, kinds_of
 from edge.engines.inbox import Inbox
 from edge.files import os_errors
@@ -42,6 +43,7 @@ def main() -> None:
     begin = channel.receive()
     assert isinstance(begin, msg.EngineBegin)
     settings = parse(FleetSettings, begin.fleet)
+    os.environ[job_folders.VARIABLE] = job_folders.folders_text(settings.engine.folders)  # for the workers of programs
     try:
         with ExitStack() as parts:
             if settings.engine.kind == "ray":

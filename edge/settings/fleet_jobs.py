@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from edge.core.errors import InvalidValue
 from edge.core.fleet import BOX_LABEL, FleetBox, FleetDiscipline, FleetQueue, FleetTenant, check_name, check_resource
-from edge.settings.base import FieldProblem, SecretReference, Settings
+from edge.settings.base import FieldProblem, Identifier, SecretReference, Settings
 
 #: The port of the store of a fleet's Ray cluster.
 RAY_PORT: Final = 8471
@@ -78,6 +78,12 @@ class EngineSettings(Settings):
     )
     amounts: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=lambda: {"cpu": 1.0}, max_length=50, description="what this box has for jobs, by resource"
+    )
+    folders: dict[Identifier, Annotated[str, Field(max_length=500, pattern="^/[^,:]*[^/,:]$")]] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="folders of this box, by name, in which programs of jobs may read and write: absolute paths. Any "
+        "operator may have pictures in them labelled",
     )
     labels: dict[str, Annotated[str, Field(min_length=1, max_length=127)]] = Field(
         default_factory=dict, max_length=50, description="labels of this box (rack, site), for zones and avoidance"
