@@ -55,7 +55,8 @@ class KueuePlace:
 class WorkPod:
     """A pod that does one task's work. `requests` and `limits` are quantities by resource of Kubernetes; `node` binds
     it to a box, `zone` to nodes with one of the values of each label; `near` and `apart` are other pods; `gates` hold
-    it back. `folders`: of its node, by name, each at the same path in the pod. `tolerates`: the taint of the fleet's own nodes. `strict`: nothing more than the work needs."""
+    it back. `folders`: of its node, by name, each at the same path in the pod. `tolerates`: the taint of the fleet's
+    own nodes. `strict`: nothing more than the work needs."""
 
     name: str
     job: str

@@ -101,11 +101,8 @@ def open_on_kubernetes(settings: FleetSettings, channel: ChildChannel, parts: Ex
     early = _until_held(lease, channel)
     if early is None:
         return None
-    engine = KubernetesBoxes(
-        open_kubernetes(_engine_settings(kubernetes, place, settings.engine.folders)),
-        time.monotonic,
-        lambda: lease.held,
-    )
+    opened = open_kubernetes(_engine_settings(kubernetes, place, settings.engine.folders))
+    engine = KubernetesBoxes(opened, time.monotonic, lambda: lease.held)
     parts.callback(engine.close)
 
     def cost() -> ProcessesNow:

@@ -41,7 +41,7 @@ class LabelPlaces:
 
 
 def label(arguments: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
-    """Answers with the numbers of `pictures`, of `objects`, and of pictures that are `unreadable`; and with `again`, how
+    """Answers with the numbers of `pictures`, of `objects`, of pictures that are `unreadable`, and with `again`: how
     many an earlier run had labelled. Raises InvalidValue for a folder, a path or a class that is not there, Conflict
     where another work wrote `out`, WeightsError for model files that are missing, StoreError, DiskFull."""
     work = label_work(arguments)
@@ -75,8 +75,8 @@ def label(arguments: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[
 def coco_document(
     work: LabelWork, names: Sequence[str], rows: Mapping[str, Mapping[str, Any]], digest: str
 ) -> dict[str, Any]:
-    """The COCO file: pictures by their path below `pictures`, boxes in pixels, with the teacher's `score`. Pictures that
-    cannot be read are left out and named."""
+    """The COCO file: pictures by their path below `pictures`, boxes in pixels, with the teacher's `score`. Pictures
+    that cannot be read are left out and named."""
     readable = [name for name in names if "objects" in rows[name]]
     classes = list(work.classes) or sorted({found["class"] for name in readable for found in rows[name]["objects"]})
     annotations: list[dict[str, Any]] = []

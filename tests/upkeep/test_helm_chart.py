@@ -128,9 +128,8 @@ def test_a_node_makes_the_box_of_its_site_file() -> None:
     """The command of the init container, run by a real shell on the example of values.yaml."""
     (boxes,) = [o for o in rendered({}) if o["kind"] == "DaemonSet"]
     shell, option, command = boxes["spec"]["template"]["spec"]["initContainers"][0]["command"]
-    command = command.replace("/etc/magpie-site/site.yaml", "/dev/stdin").replace(
-        "/etc/magpie/site.yaml", "/dev/stdout"
-    )
+    for path, stream in (("/etc/magpie-site/site.yaml", "/dev/stdin"), ("/etc/magpie/site.yaml", "/dev/stdout")):
+        command = command.replace(path, stream)
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
     example = "".join(line[3:] for line in text.splitlines(keepends=True) if line.startswith("#  "))
     told = {"MAGPIE_NODE_NAME": "n1.yard.example", "MAGPIE_NODE_ADDRESS": "192.0.2.7", "PATH": os.environ["PATH"]}
