@@ -1,5 +1,5 @@
-"""Folders of a box in which programs of jobs read and write, by name. A job can name no other place: who may submit one
-need not be a person who may read every file of the box.
+"""Folders of a box in which programs of jobs read and write, by name. A job can name no other place, since
+people who may submit jobs need not have the right to read every file of the box.
 
 The process of the engine tells the programs by its environment, so that workers of Ray and pods know them, too.
 """

@@ -1,4 +1,4 @@
-"""The place of this box in a Kubernetes cluster: what its site file says, and what the Helm chart tells beside it."""
+"""The place of this box in a Kubernetes cluster, by its site file and by the variables that the Helm chart sets."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class KeptLease:
 
     @property
     def waits(self) -> str:
-        """What it waits for, for people; empty: it is held."""
+        """The reason why it is not held yet, for people; empty: it is held."""
         if self.held:
             return ""
         holder = self._head.holder

@@ -67,7 +67,7 @@ class EngineUp:
 
 @dataclass(frozen=True)
 class EngineWaits:
-    """What it waits for, for people; empty: nothing (any more)."""
+    """It waits; `why` says for what, for people (empty: it waits no longer)."""
 
     why: str
 

@@ -1,7 +1,7 @@
 """The program `label` of a fleet's jobs: a teacher labels a folder's pictures, at its own pace, into a COCO file.
 
-It may be lost at any moment and done again, here or elsewhere where the folder is the same: what it labelled is kept
-beside the file, one line for each picture, and is not labelled twice. A copy that goes on somewhere does no harm, since
+It may be lost at any moment and done again, here or elsewhere where the folder is the same: the labels of each picture
+are kept as a line beside the file, and no picture is labelled twice. A copy that goes on somewhere does no harm, since
 the same pictures by the same teacher give the same lines; the file gets its name when all of it is there.
 """
 
@@ -177,7 +177,7 @@ def _first_line(path: Path) -> Any:
 
 
 def _kept(path: Path, digest: str) -> dict[str, dict[str, Any]]:
-    """What is labelled so far, by picture. A line that a loss cut off is labelled again."""
+    """The labels so far, by picture. A line that a loss cut off is labelled again."""
     try:
         first, *lines = path.read_bytes().split(b"\n")
     except OSError:

@@ -45,8 +45,8 @@ class RayEngineSettings(Settings):
 
 
 class KubernetesEngineSettings(Settings):
-    """This box as a node of a Kubernetes cluster, whose pods do the fleet's jobs. What the Helm chart tells by a
-    variable of the environment may be left empty."""
+    """This box as a node of a Kubernetes cluster, whose pods do the fleet's jobs. A field may be left empty where the
+    Helm chart sets a variable of the environment."""
 
     fleet: str = Field("", description="value of the label magpie.example/fleet of the nodes; empty: MAGPIE_FLEET")
     namespace: str = Field("", description="of the jobs' pods and the head's lease; empty: MAGPIE_NAMESPACE")
