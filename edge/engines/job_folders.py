@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from edge.core.engine import EngineWork
 from edge.core.errors import InvalidValue
 
 VARIABLE: Final = "MAGPIE_JOB_FOLDERS"
@@ -41,3 +42,9 @@ def inside(folder: Path, field: str, given: str) -> Path:
     if not found.is_relative_to(root):
         raise InvalidValue(f"arguments.{field}", given, "a path that stays in the folder")
     return found
+
+
+def folders_for(work: EngineWork, folders: Mapping[str, str]) -> dict[str, str]:
+    """Of these folders those that a work needs: the one that it names, and model files."""
+    named = work.arguments.get("folder")
+    return {name: path for name, path in folders.items() if named is not None and name in (named, MODELS)}

@@ -66,9 +66,9 @@ class KubernetesBoxes:
 
     def know(self, boxes: Sequence[BoxNode]) -> None:
         """The fleet's boxes now. One that is there keeps its amounts; one that is named no longer is gone, with its
-        tasks. Of two boxes on one node the first by name counts."""
+        tasks. Of two boxes on one node the one that is there counts, else the first by name."""
         self._known = {}
-        for row in sorted(boxes, key=lambda row: row.box):
+        for row in sorted(boxes, key=lambda row: (self._joined_at(row.box) != row.node, row.box)):
             if any(row.node == other.node for other in self._known.values()):
                 log.warning("box %s says that it is node %s, which another box is", row.box, row.node)
             else:
@@ -195,10 +195,14 @@ class KubernetesBoxes:
         return replace(at, box=self._node(at.box))
 
     def _node(self, box: str) -> str:
-        row = self._joined.get(box)
-        if row is None:
+        node = self._joined_at(box)
+        if not node:
             raise NotFound(f"the engine has no box {box}")
-        return row.node
+        return node
+
+    def _joined_at(self, box: str) -> str:
+        row = self._joined.get(box)
+        return "" if row is None else row.node
 
     def _box(self, node: str) -> str:
         return next((box for box, row in self._joined.items() if row.node == node), "")

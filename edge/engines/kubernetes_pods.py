@@ -129,6 +129,7 @@ def pod_for(
     queue = settings.queue if opening.kueue else None
     gated = len(gang) > 1 and queue is None
     rule = rule or SpatialRule()
+    folders = job_folders.folders_for(task.work, settings.folders)
     whole_names = names.hashed_names(task.demand) if opening.mode == "dynamic" else {}
     return WorkPod(
         name=names.pod_name(task.at),
@@ -148,13 +149,13 @@ def pod_for(
             **({names.NAMES_ANNOTATION: json.dumps(whole_names, sort_keys=True)} if whole_names else {}),
         },
         command=settings.command,
-        environment={WORK_VARIABLE: work_text(task.work), **_folder_variables(settings.folders)},
+        environment={WORK_VARIABLE: work_text(task.work), **_folder_variables(folders)},
         node=None if gated else task.at.box,
         near=tuple(PodAffinity({names.JOB_LABEL: names.label_value(j)}) for j in rule.near if j in companions),
         apart=() if rule.avoid is None else (_apart(rule.avoid.group, rule.avoid.per),),
         zone=zone_labels(rule),
         gates=(names.GANG_GATE,) if gated else (),
-        folders=settings.folders,
+        folders=folders,
         tolerates=True,
         strict=True,
         owner=opening.owner,

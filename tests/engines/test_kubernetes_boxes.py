@@ -65,7 +65,7 @@ def task(job: str, box: str, **demand: float) -> port.EngineTask:
 
 def test_a_node_without_a_box_takes_nothing_and_a_box_that_left_loses_its_tasks(opened: Callable[..., Opened]) -> None:
     one = opened()
-    twice = BoxNode("zulu", EAST.node, {"cpu": 1.0})
+    twice = BoxNode("alpha", EAST.node, {"cpu": 1.0})
     assert one.joined(EAST) == {"east": {"cpu": 2.0}}
     assert [box.name for box in one.engine.status()] == ["east"]
     for box in ("n1.yard", "n2.yard", "west"):

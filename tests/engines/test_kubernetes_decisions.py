@@ -190,20 +190,21 @@ def test_ends_say_whether_the_work_may_be_done_again() -> None:
         assert failed.lost is lost
 
 
-def test_a_pod_has_the_folders_of_its_node_and_takes_model_files_of_one() -> None:
-    def spec(**folders: str) -> tuple[dict[str, Any], dict[str, str]]:
-        made = pod_for(TASK, Opening("yard", "l1", "pinned"), PodSettings("magpie:1", folders=folders))
+def test_a_pod_has_the_folder_that_its_work_names_and_model_files() -> None:
+    def spec(named: str | None, **folders: str) -> tuple[dict[str, Any], dict[str, str]]:
+        task = replace(TASK, work=port.EngineWork("label", {} if named is None else {"folder": named}))
+        made = pod_for(task, Opening("yard", "l1", "pinned"), PodSettings("magpie:1", folders=folders))
         (container,) = pod_body(made)["spec"]["containers"]
         return pod_body(made)["spec"] | container, {row["name"]: row["value"] for row in container["env"]}
 
-    pod, variables = spec(night="/mnt/night", models="/mnt/models")
+    pod, variables = spec("night", night="/mnt/night", models="/mnt/models", other="/mnt/other")
     mounts = {row["name"]: row["mountPath"] for row in pod["volumeMounts"]}
     assert mounts == {"scratch": "/tmp", "folder-0": "/mnt/night", "folder-1": "/mnt/models"}
     volumes = {row["name"]: row.get("hostPath") for row in pod["volumes"]}
     assert volumes["folder-0"] == {"path": "/mnt/night", "type": "Directory"}
     assert variables["MAGPIE_MODELS"] == "/mnt/models"
     assert job_folders.folder_of("night", variables) == Path("/mnt/night")
-    pod, variables = spec()
+    pod, variables = spec(None, night="/mnt/night", models="/mnt/models")
     assert [row["name"] for row in pod["volumes"]] == ["scratch"]
     assert set(variables) == {"MAGPIE_WORK"}
     with pytest.raises(InvalidValue, match="it has none"):
@@ -277,7 +278,7 @@ def test_pods_and_leases_are_valid_objects_of_kubernetes(mode: port.EngineMode) 
     other = replace(TASK.at, task=4)
     rule = SpatialRule(near=("served",), zone={"site": ("north",)}, avoid=Avoidance("plates"))
     pod = pod_for(
-        TASK,
+        replace(TASK, work=port.EngineWork("label", {"folder": "night"})),
         opening,
         PodSettings("magpie:1", queue="site-a", folders={"night": "/mnt/night"}),
         rule=rule,
