@@ -37,9 +37,11 @@ WORK_PER_MEMBER = 0.6
 STALE = 0.01
 #: A group must promise so much more than one retraining each: a camera's gain alone is known better.
 BETTER_BY = 0.002
-#: The part of an own retraining's gain that a member of a group gets by the group's longest one, before any group was
-#: measured here: about the mean of what was measured on twelve cameras (docs/students.md).
+#: The part of an own retraining's gain that a camera of a group of `WHOLE_GROUP` or more gets by the group's longest one,
+#: before any group was measured here: about the mean of what was measured on twelve cameras (docs/students.md).
 FIRST_KEPT, MOST_KEPT = 1.6, 2.0
+#: Groups of so many cameras were measured; what a smaller one brings beyond an own retraining is counted in proportion.
+WHOLE_GROUP = 6
 #: What a group's retraining teaches grows by this power of its work (docs/students.md).
 WORK_EXPONENT = 0.75
 #: What one of equal work teaches that trains some layers only, beside one that trains all.
@@ -118,13 +120,24 @@ def taught_parts(options: Sequence[RetrainingOption]) -> dict[str, float]:
     return {name: value / most if most > 0 else 1.0 for name, value in taught.items()}
 
 
-def kept_part(before: float, expected: float, gained: float) -> float:
+def kept_by(kept: float, cameras: int) -> float:
+    """`kept` for a group of so many cameras: fewer have fewer pictures of others."""
+    return min(kept, 1.0) + max(0.0, kept - 1.0) * _whole(cameras)
+
+
+def _whole(cameras: int) -> float:
+    return min(1.0, (cameras - 1) / (WHOLE_GROUP - 1))
+
+
+def kept_part(before: float, expected: float, gained: float, cameras: int = WHOLE_GROUP) -> float:
     """The known part of an own retraining's gain that a member of a group gets, after a group whose members were
     `expected` to gain this alone (in sum, as plans count gains, times the part that the retraining's option teaches)
-    and `gained` that."""
+    and `gained` that; `cameras` were in it."""
     if expected < STALE:
         return before
-    return before + LEARNING_RATE * (min(MOST_KEPT, max(0.0, gained / expected)) - before)
+    seen = gained / expected
+    seen = seen if seen <= 1.0 else 1.0 + (seen - 1.0) / _whole(cameras)
+    return before + LEARNING_RATE * (min(MOST_KEPT, max(0.0, seen)) - before)
 
 
 def kept_later(before: float) -> float:
@@ -181,6 +194,7 @@ def _judged(
     taught: frozenset[str],
 ) -> GroupChoice | None:
     together = _without(grouped(problem, group), taught - {group.leader})
+    kept = kept_by(kept, 1 + len(group.members))
     gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
     parts = taught_parts(next(s.options for s in together.streams if s.id == group.leader))
     outcome = evaluate(together, plan(for_all(together, group, gains, parts)).segments)

@@ -261,7 +261,8 @@ def _engine(fleet: FleetSettings, data_dir: Path) -> Check:
         return Check(name, "good", said)
     measured = FleetFolder(data_dir).read("engine_cost.json", EngineCost)
     if measured is None:
-        return Check(name, "good", f"{kind}: its cost is not measured yet: it has not been idle here for a minute")
+        where = "as the head's" if kind == "kubernetes" else "here"
+        return Check(name, "good", f"{kind}: its cost is not measured yet: it has not been idle {where} for a minute")
     said = (
         f"{kind}: idle it costs {measured.processes} processes, {measured.memory_mb:.0f} MB of memory and "
         f"{measured.cpu_s_per_minute:.1f} CPU s per minute, measured on this box"

@@ -103,7 +103,7 @@ class TenantTold:
 
 @dataclass(frozen=True)
 class EngineTold:
-    """The head's engine. `why`: why it failed. `boxes`: those that it has now."""
+    """The head's engine. `why`: why it failed, or what it waits for. `boxes`: those that it has now."""
 
     kind: EngineKind
     phase: EnginePhase

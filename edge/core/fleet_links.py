@@ -159,7 +159,7 @@ class FleetBeat:
     head's answer that it had last, in `term`. `appliance`: its appliance answered within the lease, the last time
     `age_s` ago, so `cameras` is all that it had then. `gone`: cameras that an operator removed there.
     `open_jobs`: jobs that it keeps since it was the head, and that are not over. `amounts` (for jobs) and
-    `labels` as in its site file."""
+    `labels` as in its site file; `node`: that of a Kubernetes cluster that it is (empty: none)."""
 
     sender: str
     term: int
@@ -175,6 +175,7 @@ class FleetBeat:
     open_jobs: int = 0
     amounts: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
     api: int = API_VERSION
 
 

@@ -64,8 +64,7 @@ def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tupl
     its lease."""
     match event:
         case port.EngineBoxJoined(at_s=at_s, box=box):
-            physical = {name: amount for name, amount in box.total.items() if not is_ephemeral(name)}
-            return (ev.BoxReported(at_s, boxes.get(box.name) or FleetBox(box.name, physical)),)
+            return (ev.BoxReported(at_s, _as_fleet_box(box, boxes.get(box.name))),)
         case port.EngineBoxGone(at_s=at_s, box=name):
             return (ev.BoxSilent(at_s, name), ev.LeaseEnded(at_s, name))
         case port.EngineTaskEnded(at_s=at_s, task=task, ran_s=ran_s):
@@ -75,6 +74,15 @@ def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tupl
         case port.EngineTaskCancelled(at_s=at_s, task=task):
             return (ev.TaskStopped(at_s, task),)
     return ()
+
+
+def _as_fleet_box(box: port.EngineBox, known: FleetBox | None) -> FleetBox:
+    """A box that is there: as it is known, but with no more than the engine has of it."""
+    physical = {name: amount for name, amount in box.total.items() if not is_ephemeral(name)}
+    if known is None:
+        return FleetBox(box.name, physical)
+    fits = {name: min(amount, physical.get(name, amount)) for name, amount in known.resources.items()}
+    return FleetBox(box.name, fits, known.labels)
 
 
 class FleetDriver:

@@ -60,7 +60,7 @@ def native_quantity(name: str, amount: float) -> str:
     """A node's own resource as a quantity: cores in thousandths, memory in whole bytes, devices whole. Raises
     InvalidValue for parts of a device."""
     if name == "cpu":
-        thousandths = demand_count("cpu", amount)
+        thousandths = demand_count("demand.cpu", amount)
         return f"{thousandths}m" if thousandths % _THOUSAND else str(thousandths // _THOUSAND)
     if name == "mem_gb":
         return str(int((Decimal(str(amount)) * 10**9).to_integral_value(ROUND_CEILING)))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edge.core import checks
-from edge.core.engine import EngineMode, EngineTask
+from edge.core.engine import EngineMode, EngineTask, EngineWork
 from edge.core.errors import InvalidValue
 from edge.core.fleet import BOX_LABEL, SpatialRule, TaskAt
+from edge.engines import job_folders
 from edge.engines import kubernetes_names as names
 from edge.engines.kubernetes_amounts import NATIVE, demand_count, native_quantity
 
@@ -54,7 +55,8 @@ class KueuePlace:
 class WorkPod:
     """A pod that does one task's work. `requests` and `limits` are quantities by resource of Kubernetes; `node` binds
     it to a box, `zone` to nodes with one of the values of each label; `near` and `apart` are other pods; `gates` hold
-    it back. `tolerates`: the taint of the fleet's own nodes. `strict`: nothing more than the work needs."""
+    it back. `folders`: of its node, by name, each at the same path in the pod. `tolerates`: the taint of the fleet's
+    own nodes. `strict`: nothing more than the work needs."""
 
     name: str
     job: str
@@ -70,6 +72,7 @@ class WorkPod:
     near: tuple[PodAffinity, ...] = ()
     apart: tuple[PodAffinity, ...] = ()
     gates: tuple[str, ...] = ()
+    folders: Mapping[str, str] = field(default_factory=dict)
     tolerates: bool = False
     strict: bool = False
     owner: PodOwner | None = None
@@ -80,13 +83,15 @@ class WorkPod:
 @dataclass(frozen=True)
 class PodSettings:
     """How pods are made. `ttl_s`: a pod that nobody ends is ended by the kubelet after so long. `limited`: physical
-    amounts are limits too (a pod cannot use more than it asked for), else requests only."""
+    amounts are limits too (a pod cannot use more than it asked for), else requests only. `folders`: those of nodes that
+    programs may use, by name (job_folders)."""
 
     image: str
     command: tuple[str, ...] = ("/opt/magpie/bin/python", "-m", "edge.engines.kubernetes_work")
     ttl_s: int = 86_400
     limited: bool = True
     queue: str | None = None
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.not_empty("image", self.image)
@@ -124,6 +129,7 @@ def pod_for(
     queue = settings.queue if opening.kueue else None
     gated = len(gang) > 1 and queue is None
     rule = rule or SpatialRule()
+    folders = job_folders.folders_for(task.work, settings.folders)
     whole_names = names.hashed_names(task.demand) if opening.mode == "dynamic" else {}
     return WorkPod(
         name=names.pod_name(task.at),
@@ -143,12 +149,13 @@ def pod_for(
             **({names.NAMES_ANNOTATION: json.dumps(whole_names, sort_keys=True)} if whole_names else {}),
         },
         command=settings.command,
-        environment={WORK_VARIABLE: work_text(task)},
+        environment={WORK_VARIABLE: work_text(task.work), **_folder_variables(folders)},
         node=None if gated else task.at.box,
         near=tuple(PodAffinity({names.JOB_LABEL: names.label_value(j)}) for j in rule.near if j in companions),
         apart=() if rule.avoid is None else (_apart(rule.avoid.group, rule.avoid.per),),
         zone=zone_labels(rule),
         gates=(names.GANG_GATE,) if gated else (),
+        folders=folders,
         tolerates=True,
         strict=True,
         owner=opening.owner,
@@ -181,13 +188,13 @@ def zone_labels(rule: SpatialRule) -> dict[str, tuple[str, ...]]:
     return {HOSTNAME if label == BOX_LABEL else f"{names.DOMAIN}/{label}": v for label, v in rule.zone.items()}
 
 
-def work_text(task: EngineTask) -> str:
+def work_text(given: EngineWork) -> str:
     """The work as JSON for the pod's environment. Raises InvalidValue for arguments that are no JSON or too large."""
     try:
-        work = {"program": task.work.program, "arguments": dict(task.work.arguments)}
+        work = {"program": given.program, "arguments": dict(given.arguments)}
         text = json.dumps(work, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise InvalidValue("work.arguments", type(task.work.arguments).__name__, f"JSON ({error})") from None
+        raise InvalidValue("work.arguments", type(given.arguments).__name__, f"JSON ({error})") from None
     if len(text.encode()) > MOST_WORK_BYTES:
         raise InvalidValue("work.arguments", f"{len(text.encode())} bytes", f"at most {MOST_WORK_BYTES} bytes of JSON")
     return text
@@ -248,6 +255,8 @@ def _spec(pod: WorkPod) -> dict[str, Any]:
             },
             "volumes": [{"name": "scratch", "emptyDir": {}}],
         }
+    if pod.folders:
+        spec["volumes"] = [*spec.get("volumes", ()), *_folder_volumes(pod.folders)]
     return spec
 
 
@@ -271,7 +280,23 @@ def _container(pod: WorkPod) -> dict[str, Any]:
             },
             "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
         }
+    if pod.folders:
+        mounts = [{"name": f"folder-{n}", "mountPath": path} for n, path in enumerate(pod.folders.values())]
+        container["volumeMounts"] = [*container.get("volumeMounts", ()), *mounts]
     return container
+
+
+def _folder_volumes(folders: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Folders of the node; a node that does not have one does not run the pod."""
+    return [
+        {"name": f"folder-{n}", "hostPath": {"path": path, "type": "Directory"}}
+        for n, path in enumerate(folders.values())
+    ]
+
+
+def _folder_variables(folders: Mapping[str, str]) -> dict[str, str]:
+    models = {"MAGPIE_MODELS": folders[job_folders.MODELS]} if job_folders.MODELS in folders else {}
+    return {job_folders.VARIABLE: job_folders.folders_text(folders), **models} if folders else {}
 
 
 def _affinity(pod: WorkPod) -> dict[str, Any]:

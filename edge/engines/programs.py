@@ -20,9 +20,15 @@ from edge.core.errors import InvalidValue
 
 Program = Callable[[Mapping[str, Any]], Generator[Mapping[str, Any], None, Any]]
 
-PROGRAMS: Final[Mapping[str, str]] = {"wait": "edge.engines.programs:wait"}
+PROGRAMS: Final[Mapping[str, str]] = {
+    "wait": "edge.engines.programs:wait",
+    "label": "edge.runtime.label_program:label",
+}
 #: By program: a function that raises InvalidValue for arguments that it cannot take, with paths below `arguments`.
-_CHECKS: Final[Mapping[str, str]] = {"wait": "edge.engines.programs:check_wait"}
+_CHECKS: Final[Mapping[str, str]] = {
+    "wait": "edge.engines.programs:check_wait",
+    "label": "edge.engines.label_work:check_label",
+}
 #: A waiting program looks up so often, in s: an interrupt is heard then.
 _STEP_S: Final = 0.1
 

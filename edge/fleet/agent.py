@@ -175,6 +175,7 @@ class FleetAgent:
             self._me, memory.election.term, self._boot, self._told.number, memory.agreement.version, answers,
             own.report(memory.agreement) if answers else (), own.refused, own.gone, magpie_version(),
             age_s if answers else 0.0, self._jobs.open_jobs, self._jobs.amounts, self._jobs.labels,
+            self._jobs.node,
         )  # fmt: skip
 
     async def _one_beat(self, box: str, beat: FleetBeat) -> BeatAnswer | None:

@@ -28,6 +28,8 @@ from edge.core.fleet_jobs import (
 from edge.core.fleet_links import FleetAgreement, FleetBeat
 from edge.engines.programs import check_work
 from edge.fleet import engine_messages as msg
+from edge.fleet.cluster_place import node_of
+from edge.fleet.engine_check import check_job
 from edge.fleet.engine_keeper import EngineKeeper, StartEngine, start_engine
 from edge.fleet.engine_reasons import reason_of
 from edge.fleet.folder import FleetFolder
@@ -79,11 +81,12 @@ class AgentJobs:
         self._view = OfficeView()
         self._decided_s = self._open_s = float("-inf")
         self._now = msg.EngineNow((), {}, {}, ())
-        self._boxes: tuple[FleetBox, ...] = ()
+        self._boxes = msg.EngineBoxes(())
         #: Open jobs of other boxes while they were the head, as they told.
         self._heads: dict[str, int] = {}
         self._dirty, self._changed = False, True
-        self._was_in_office = False
+        #: Whether it was in office, and its engine's phase and reason, when it told the appliance last.
+        self._last_told: tuple[bool, str, str] = (False, "off", "")
         self._wake = asyncio.Event()
         self._rounds: asyncio.Task[None]
 
@@ -115,6 +118,12 @@ class AgentJobs:
     def labels(self) -> Mapping[str, str]:
         """The labels of this box."""
         return self._settings.engine.labels
+
+    @property
+    def node(self) -> str:
+        """The node of a cluster that this box is; empty: none."""
+        kubernetes = self._settings.engine.kubernetes
+        return "" if kubernetes is None else node_of(kubernetes)
 
     @property
     def engine_pid(self) -> int | None:
@@ -154,7 +163,6 @@ class AgentJobs:
         """One round: keep the engine as it should be, and what became of jobs."""
         if self.open_jobs:
             self._open_s = self._clock.monotonic()
-        before = (self._keeper.phase, self._keeper.why)
         await self._keeper.look(self._wanted())
         if self._keeper.part == "":
             self._tell_boxes()
@@ -167,11 +175,10 @@ class AgentJobs:
             self._change(job_book.without(self._book, forgotten))
         if self._dirty:
             self._keep(self._book)
-        in_office = self._in_office()
-        engine_changed = before != (self._keeper.phase, self._keeper.why)
-        if self._changed or engine_changed or in_office != self._was_in_office:
-            self._changed, self._was_in_office = False, in_office
-            self._folder.write_told_jobs(self._here() if in_office else None)
+        telling = (self._in_office(), self._keeper.phase, self._keeper.why)
+        if self._changed or telling != self._last_told:
+            self._changed, self._last_told = False, telling
+            self._folder.write_told_jobs(self._here() if telling[0] else None)
 
     def _in_office(self) -> bool:
         """Whether the jobs of this box run: it decides, or did a moment ago and knows of no other head."""
@@ -186,6 +193,8 @@ class AgentJobs:
             return "" if self._in_office() and lately else None
         if self._in_office():
             return ""
+        if self._settings.engine.kind == "kubernetes":
+            return None  # the other boxes are nodes: their part is Kubernetes' own
         if self._view.head is None or self._view.head == self._me:
             return self._keeper.part  # nobody knows better: Ray ends a part without a head by itself
         return self._view.engine_at or None
@@ -193,13 +202,15 @@ class AgentJobs:
     def _tell_boxes(self) -> None:
         """Boxes that may take tasks: of the engine `local` this one only."""
         engine = self._settings.engine
-        boxes = [engine.box(self._me)]
+        rows = [_row(engine.box(self._me), self.node)]
         if engine.kind != "local":
             members = {m.name for m in self._agreement().members} - {self._me}
-            boxes += [_box_of(beat) for name, beat in sorted(self._view.beats.items()) if name in members]
-        if tuple(boxes) != self._boxes:
-            self._boxes = tuple(boxes)
-            self._keeper.tell(_rows(boxes))
+            beats = (beat for name, beat in sorted(self._view.beats.items()) if name in members)
+            rows += [_row(_box_of(beat), beat.node) for beat in beats]
+        boxes = msg.EngineBoxes(rows)
+        if boxes != self._boxes:
+            self._boxes = boxes
+            self._keeper.tell(boxes)
 
     # -- the engine
 
@@ -207,7 +218,7 @@ class AgentJobs:
         """The first messages to a process of the engine: boxes and all jobs of the book, in the order of arrival."""
         if self._keeper.part != "":
             return
-        self._boxes = ()
+        self._boxes = msg.EngineBoxes(())
         self._tell_boxes()
         for _, job in job_book.in_order(self._book):
             done = {str(n): row.box for n, row in job.done.items()}
@@ -297,8 +308,9 @@ class AgentJobs:
         return await self._links.ask(head, path, message, kind, _ASK_S)
 
     def _check(self, asked: SubmittedJob) -> None:
-        """Raises InvalidValue for names that this fleet does not have."""
+        """Raises InvalidValue for names that this fleet does not have, and for what its engine cannot launch."""
         check_work("work", asked.work)
+        check_job(self._settings.engine, asked)
         queues = [queue.name for queue in self._settings.jobs.queues]
         tenants = list(TenantTree(self._settings.jobs.fleet_tenants()).leaves)
         for path, name, known in (("queue", asked.job.queue, queues), ("tenant", asked.job.tenant, tenants)):
@@ -350,5 +362,5 @@ def _box_of(beat: FleetBeat) -> FleetBox:
         return FleetBox(beat.sender, {})
 
 
-def _rows(boxes: Iterable[FleetBox]) -> msg.EngineBoxes:
-    return msg.EngineBoxes([{"name": b.name, "resources": dict(b.resources), "labels": dict(b.labels)} for b in boxes])
+def _row(box: FleetBox, node: str) -> Mapping[str, Any]:
+    return {"name": box.name, "resources": dict(box.resources), "labels": dict(box.labels), "node": node}

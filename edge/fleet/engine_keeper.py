@@ -77,7 +77,9 @@ class EngineKeeper:
         self._failures = 0
         self._part = ""
         self.phase: EnginePhase = "off"
-        #: Why it failed last; empty: it did not.
+        #: Said by the process that runs, since it ends.
+        self._last_words = ""
+        #: Why it failed last, or what it waits for; empty: neither.
         self.why = ""
 
     @property
@@ -120,6 +122,7 @@ class EngineKeeper:
     def _begin(self, part: str) -> None:
         self._number += 1
         self._part, self._began_s, self.phase = part, self._clock.monotonic(), "starting"
+        self._last_words = ""
         loop = asyncio.get_running_loop()
         said, exited = partial(self._said, self._number), partial(self._exited, self._number)
         try:
@@ -143,15 +146,17 @@ class EngineKeeper:
         match message:
             case msg.EngineUp():
                 self.phase, self.why = "up", ""
-            case msg.EngineFailed(why=why):
+            case msg.EngineWaits(why=why):
                 self.why = why
+            case msg.EngineFailed(why=why):
+                self.why = self._last_words = why
             case _:
                 self._heard(message)
 
     def _exited(self, number: int, code: int) -> None:
         if number != self._number:
             return
-        self._failed(self.why or f"its process ended with code {code}")
+        self._failed(self._last_words or f"its process ended with code {code}")
 
     def _failed(self, why: str) -> None:
         now_s = self._clock.monotonic()

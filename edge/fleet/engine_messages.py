@@ -21,7 +21,8 @@ class EngineBegin:
 
 @dataclass(frozen=True)
 class EngineBoxes:
-    """The boxes of the fleet: rows of `name`, `resources`, `labels`."""
+    """The boxes of the fleet: rows of `name`, `resources`, `labels`, and the `node` of a cluster that it is (empty:
+    none)."""
 
     boxes: Sequence[Mapping[str, Any]]
 
@@ -62,6 +63,13 @@ class EngineStop:
 @dataclass(frozen=True)
 class EngineUp:
     """It is open."""
+
+
+@dataclass(frozen=True)
+class EngineWaits:
+    """It waits; `why` says for what, for people (empty: it waits no longer)."""
+
+    why: str
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,24 @@ The appliance's control process and camera workers never load any of this: a par
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from edge.core.engine import Engine
 from edge.core.errors import MagpieError, Unavailable
-from edge.engines import ray_messages
+from edge.engines import job_folders, ray_messages
 from edge.engines.child import ChildChannel, kinds_of
 from edge.engines.inbox import Inbox
 from edge.files import os_errors
 from edge.fleet import engine_messages as msg
 from edge.fleet.engine_check import check_engine, ray_security
 from edge.fleet.engine_cost import IdleCost
-from edge.fleet.engine_run import EngineRun
+from edge.fleet.engine_run import EngineRun, OpenedEngine
 from edge.logs import log_in_worker
 from edge.settings import FleetSettings, parse
 
@@ -36,17 +36,6 @@ _LOOK_S: Final = 0.25
 _NODE_S: Final = 60.0
 
 
-@dataclass(frozen=True)
-class OpenedEngine:
-    """An engine that is open, and how it hears of boxes that may join. `check` raises Unavailable where what it stands
-    on has ended; `idle` measures its cost (not of an engine that is there while there are jobs only)."""
-
-    engine: Engine
-    know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None
-    check: Callable[[], None] = lambda: None
-    idle: IdleCost | None = None
-
-
 def main() -> None:
     """Until the agent says so, or ends."""
     channel = ChildChannel(kinds_of(msg))
@@ -54,12 +43,13 @@ def main() -> None:
     begin = channel.receive()
     assert isinstance(begin, msg.EngineBegin)
     settings = parse(FleetSettings, begin.fleet)
+    os.environ[job_folders.VARIABLE] = job_folders.folders_text(settings.engine.folders)  # for the workers of programs
     try:
         with ExitStack() as parts:
             if settings.engine.kind == "ray":
                 _be_part_of_ray(settings, begin, channel, parts)
-            else:
-                _run(settings, _open_local(settings, parts), channel)
+            elif (opened := _opened(settings, channel, parts)) is not None:
+                _run(settings, opened, channel)
     except MagpieError as error:
         channel.send(msg.EngineFailed(str(error)))
         raise SystemExit(1) from None
@@ -69,6 +59,9 @@ def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -
     """Run jobs until told to stop. Raises Unavailable where the engine dies."""
     run = EngineRun(settings.jobs, opened.engine, time.monotonic, channel.send, opened.know)
     channel.send(msg.EngineUp())
+    for message in opened.early:
+        run.take(message)
+    waited = ""
     while True:
         while (message := channel.receive(0.0)) is not None:
             if isinstance(message, msg.EngineStop):
@@ -76,10 +69,22 @@ def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -
             run.take(message)
         run.turn(_LOOK_S)
         opened.check()
+        if (waits := opened.waits()) != waited:
+            channel.send(msg.EngineWaits(waits))
+            waited = waits
         if opened.idle is not None:
             _tell_cost(channel, opened.idle)
         if run.died is not None:
             raise Unavailable(run.died)
+
+
+def _opened(settings: FleetSettings, channel: ChildChannel, parts: ExitStack) -> OpenedEngine | None:
+    """The engine; None where the agent wanted it no longer before it was open."""
+    if settings.engine.kind == "local":
+        return _open_local(settings, parts)
+    from edge.fleet.engine_kubernetes import open_on_kubernetes
+
+    return open_on_kubernetes(settings, channel, parts)
 
 
 def _open_local(settings: FleetSettings, parts: ExitStack) -> OpenedEngine:
@@ -119,7 +124,12 @@ def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: Ch
     boxes = {settings.name: dict(settings.engine.amounts)}
     engine = RayEngine(RaySettings(up.head, security, boxes, folder / "link", ray.address, ray.mode), time.monotonic)
     parts.callback(engine.close)
-    _run(settings, OpenedEngine(engine, engine.know, lambda: _check_node(said), IdleCost()), channel)
+
+    def know(rows: Sequence[Mapping[str, Any]]) -> None:
+        boxes.update((row["name"], dict(row["resources"])) for row in rows)
+        engine.know(boxes)
+
+    _run(settings, OpenedEngine(engine, know, lambda: _check_node(said), idle=IdleCost()), channel)
 
 
 @dataclass(frozen=True)

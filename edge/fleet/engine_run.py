@@ -3,8 +3,8 @@ is said back. One thread calls `take` and `turn`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from edge.core.engine import Engine
@@ -13,11 +13,30 @@ from edge.core.fleet import FleetBox, TaskAt
 from edge.core.fleet_job_file import submitted_job
 from edge.engines.driver import DriverNote, FleetDriver, JobRefused, ProgramFailed, TaskKept
 from edge.fleet import engine_messages as msg
+from edge.fleet.engine_cost import IdleCost
 from edge.settings import FleetJobsSettings
 from scheduler.fleet.controller import FleetController
 
 #: How things are is told at most so often, in s.
 _TELL_S: Final = 1.0
+
+
+#: Rows of `EngineBoxes`: all boxes of the fleet.
+KnowBoxes = Callable[[Sequence[Mapping[str, Any]]], None]
+
+
+@dataclass(frozen=True)
+class OpenedEngine:
+    """An engine that is open. `know` tells it of boxes that may join. `check` raises Unavailable where what it needs
+    has ended; `waits` says what it waits for, for people (empty: nothing). `idle` measures its cost (not of an engine
+    that is there while there are jobs only). `early`: messages that came while it was opened."""
+
+    engine: Engine
+    know: KnowBoxes = lambda rows: None
+    check: Callable[[], None] = lambda: None
+    waits: Callable[[], str] = lambda: ""
+    idle: IdleCost | None = None
+    early: Sequence[Any] = ()
 
 
 class EngineRun:
@@ -30,7 +49,7 @@ class EngineRun:
         engine: Engine,
         clock: Callable[[], float],
         say: Callable[[Any], None],
-        know: Callable[[Mapping[str, Mapping[str, float]]], None] = lambda boxes: None,
+        know: KnowBoxes = lambda rows: None,
     ) -> None:
         self._clock, self._say, self._know = clock, say, know
         self._controller = FleetController(
@@ -40,7 +59,6 @@ class EngineRun:
             self._controller, engine, (), clock, write=self._happened, answered=self._answered, noted=self._noted
         )
         self._open: set[str] = set()
-        self._boxes: dict[str, FleetBox] = {}
         self._changed = True
         self._told_s = float("-inf")
         self._told_boxes: list[str] = []
@@ -55,10 +73,8 @@ class EngineRun:
         self._changed = True
         match message:
             case msg.EngineBoxes(boxes=rows):
-                boxes = [FleetBox(row["name"], row["resources"], row["labels"]) for row in rows]
-                self._boxes.update((box.name, box) for box in boxes)
-                self._know({name: box.resources for name, box in self._boxes.items()})
-                self._driver.know(boxes)
+                self._know(rows)
+                self._driver.know([FleetBox(row["name"], row["resources"], row["labels"]) for row in rows])
             case msg.EngineJob():
                 self._job(message)
             case msg.EngineWithdraw(job=job):

@@ -22,6 +22,7 @@ from edge.settings.fleet_jobs import (
     FleetJobsSettings,
     JobQueueSettings,
     JobTenantSettings,
+    KubernetesEngineSettings,
     RayEngineSettings,
 )
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
@@ -60,6 +61,7 @@ __all__ = [
     "InferenceSettings",
     "JobQueueSettings",
     "JobTenantSettings",
+    "KubernetesEngineSettings",
     "LendingSettings",
     "LineSettings",
     "MaskSettings",

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from edge.core.errors import InvalidValue
 from edge.core.fleet import BOX_LABEL, FleetBox, FleetDiscipline, FleetQueue, FleetTenant, check_name, check_resource
-from edge.settings.base import FieldProblem, SecretReference, Settings
+from edge.settings.base import FieldProblem, Identifier, SecretReference, Settings
 
 #: The port of the store of a fleet's Ray cluster.
 RAY_PORT: Final = 8471
@@ -44,17 +44,52 @@ class RayEngineSettings(Settings):
         return self
 
 
+class KubernetesEngineSettings(Settings):
+    """This box as a node of a Kubernetes cluster, whose pods do the fleet's jobs. A field may be left empty where the
+    Helm chart sets a variable of the environment."""
+
+    fleet: str = Field("", description="value of the label magpie.example/fleet of the nodes; empty: MAGPIE_FLEET")
+    namespace: str = Field("", description="of the jobs' pods and the head's lease; empty: MAGPIE_NAMESPACE")
+    node: str = Field("", description="name of the node that this box is; empty: MAGPIE_NODE_NAME")
+    image: str = Field("", description="image of the jobs' pods, with Magpie in it; empty: MAGPIE_IMAGE")
+    kubeconfig: str = Field("", description="file of the account; empty: the account of the pod that Magpie runs in")
+    context: str = Field("", description="of the kubeconfig; empty: its current one")
+    mode: Literal["pinned", "dynamic"] = Field(
+        "pinned",
+        description="pinned: pods are bound to their nodes by affinity. dynamic: amounts are resources of the nodes, "
+        "too, which needs the right to patch nodes/status",
+    )
+    queue: str = Field("", description="queue of Kueue, where that is installed; empty: none")
+    pending_s: float = Field(300.0, ge=1, le=86_400, description="a pod that has not begun after so long is lost")
+    ttl_s: int = Field(86_400, ge=60, le=30 * 86_400, description="a pod is ended by its node after so long")
+
+    @model_validator(mode="after")
+    def _fits(self) -> KubernetesEngineSettings:
+        if self.context and not self.kubeconfig:
+            raise FieldProblem("context", "nothing, but with a kubeconfig")
+        return self
+
+
 class EngineSettings(Settings):
     """The engine that runs the fleet's jobs; the same kind on every box."""
 
-    kind: Literal["local", "ray"] = Field("local", description="local: on the head's own box; ray: on all boxes")
+    kind: Literal["local", "ray", "kubernetes"] = Field(
+        "local", description="local: on the head's own box; ray: on all boxes; kubernetes: as pods on the boxes' nodes"
+    )
     amounts: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=lambda: {"cpu": 1.0}, max_length=50, description="what this box has for jobs, by resource"
+    )
+    folders: dict[Identifier, Annotated[str, Field(max_length=500, pattern="^/[^,:]*[^/,:]$")]] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="folders of this box, by name, in which programs of jobs may read and write: absolute paths. Any "
+        "operator may have pictures in them labelled",
     )
     labels: dict[str, Annotated[str, Field(min_length=1, max_length=127)]] = Field(
         default_factory=dict, max_length=50, description="labels of this box (rack, site), for zones and avoidance"
     )
     ray: RayEngineSettings | None = None
+    kubernetes: KubernetesEngineSettings | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> EngineSettings:
@@ -70,6 +105,10 @@ class EngineSettings(Settings):
             raise FieldProblem("ray", "address, token, certificate, key and authority of this box, with kind: ray")
         if self.kind != "ray" and self.ray is not None:
             raise FieldProblem("ray", "nothing, but with kind: ray")
+        if self.kind == "kubernetes" and self.kubernetes is None:
+            raise FieldProblem("kubernetes", "a section (it may be empty: {}), with kind: kubernetes")
+        if self.kind != "kubernetes" and self.kubernetes is not None:
+            raise FieldProblem("kubernetes", "nothing, but with kind: kubernetes")
         return self
 
     def box(self, name: str) -> FleetBox:

@@ -13,11 +13,12 @@ from virtual_engine_kit import START_S, VirtualEngine
 
 from edge.core import engine as port
 from edge.core.errors import Conflict, InvalidValue
-from edge.core.fleet import FleetJob, SpatialRule, TaskAt
-from edge.engines.driver import PROGRAM_PACE, FleetDriver, JobRefused, TaskKept
+from edge.core.fleet import FleetBox, FleetJob, SpatialRule, TaskAt
+from edge.engines.driver import PROGRAM_PACE, FleetDriver, JobRefused, TaskKept, fleet_events
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import FleetScenario, scenario_from_json
 from scheduler.fleet.controller import FleetController
+from scheduler.fleet.events import BoxReported
 
 
 class Played:
@@ -227,6 +228,15 @@ def test_a_job_that_no_engine_could_run_is_refused_at_once() -> None:
     run.submit(job("twice"))
     with pytest.raises(Conflict, match="twice"):
         run.submit(job("twice"))
+
+
+def test_a_box_counts_with_no_more_than_its_engine_has_of_it() -> None:
+    known = {"b0": FleetBox("b0", {"cpu": 8.0, "seat": 1.0}, {"rack": "r1"})}
+    there = port.EngineBoxJoined(1.0, port.EngineBox("b0", {"cpu": 4.0, "at:x": 1.0}, {}))
+    (report,) = fleet_events(there, known)
+    assert report == BoxReported(1.0, FleetBox("b0", {"cpu": 4.0, "seat": 1.0}, {"rack": "r1"}))
+    (stranger,) = fleet_events(there, {})
+    assert stranger == BoxReported(1.0, FleetBox("b0", {"cpu": 4.0}))
 
 
 def test_a_withdrawn_job_is_stopped_also_where_it_waits_after_a_failure() -> None:

@@ -6,6 +6,8 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from examples_kit import tried
@@ -16,6 +18,7 @@ from kubernetes_kit import Refused, patched
 from edge.core import engine as port
 from edge.core.errors import InvalidValue
 from edge.core.fleet import UNBOUNDED, Avoidance, SpatialRule, TaskAt
+from edge.engines import job_folders
 from edge.engines import kubernetes_amounts as amounts
 from edge.engines import kubernetes_lease as lease
 from edge.engines import kubernetes_life as lives
@@ -187,6 +190,27 @@ def test_ends_say_whether_the_work_may_be_done_again() -> None:
         assert failed.lost is lost
 
 
+def test_a_pod_has_the_folder_that_its_work_names_and_model_files() -> None:
+    def spec(named: str | None, **folders: str) -> tuple[dict[str, Any], dict[str, str]]:
+        task = replace(TASK, work=port.EngineWork("label", {} if named is None else {"folder": named}))
+        made = pod_for(task, Opening("yard", "l1", "pinned"), PodSettings("magpie:1", folders=folders))
+        (container,) = pod_body(made)["spec"]["containers"]
+        return pod_body(made)["spec"] | container, {row["name"]: row["value"] for row in container["env"]}
+
+    pod, variables = spec("night", night="/mnt/night", models="/mnt/models", other="/mnt/other")
+    mounts = {row["name"]: row["mountPath"] for row in pod["volumeMounts"]}
+    assert mounts == {"scratch": "/tmp", "folder-0": "/mnt/night", "folder-1": "/mnt/models"}
+    volumes = {row["name"]: row.get("hostPath") for row in pod["volumes"]}
+    assert volumes["folder-0"] == {"path": "/mnt/night", "type": "Directory"}
+    assert variables["MAGPIE_MODELS"] == "/mnt/models"
+    assert job_folders.folder_of("night", variables) == Path("/mnt/night")
+    pod, variables = spec(None, night="/mnt/night", models="/mnt/models")
+    assert [row["name"] for row in pod["volumes"]] == ["scratch"]
+    assert set(variables) == {"MAGPIE_WORK"}
+    with pytest.raises(InvalidValue, match="it has none"):
+        job_folders.folder_of("night", variables)
+
+
 def test_a_program_leaves_its_answer_or_its_error_and_no_more_than_fits() -> None:
     code, message = perform(json.dumps({"program": "wait", "arguments": {"seconds": 0}}))
     assert code == 0
@@ -254,9 +278,9 @@ def test_pods_and_leases_are_valid_objects_of_kubernetes(mode: port.EngineMode) 
     other = replace(TASK.at, task=4)
     rule = SpatialRule(near=("served",), zone={"site": ("north",)}, avoid=Avoidance("plates"))
     pod = pod_for(
-        TASK,
+        replace(TASK, work=port.EngineWork("label", {"folder": "night"})),
         opening,
-        PodSettings("magpie:1", queue="site-a"),
+        PodSettings("magpie:1", queue="site-a", folders={"night": "/mnt/night"}),
         rule=rule,
         companions=frozenset({"served"}),
         gang=(TASK.at, other),

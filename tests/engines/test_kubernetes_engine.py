@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 
 pytest.importorskip("kubernetes", reason="the Kubernetes client is not installed (magpie-edge[kubernetes])")
 
-from engine_kit import EngineContract, OpenEngine, begin, over, started, until
+from engine_kit import AMOUNTS, EngineContract, OpenEngine, begin, over, started, until
 from kubernetes_kit import TOKEN, StandIn, api_server, kubeconfig
 
 from edge.core import engine as port
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable
 from edge.core.fleet import UNBOUNDED, Avoidance, SpatialRule, TaskAt
 from edge.engines.kubernetes_api import ApiAccount, ApiPatience
+from edge.engines.kubernetes_boxes import BoxNode, KubernetesBoxes
 from edge.engines.kubernetes_engine import KubernetesEngine, KubernetesSettings, open_kubernetes
 from edge.engines.kubernetes_pods import PodSettings
 
@@ -59,7 +61,7 @@ def task(job: str, box: str = "b1", number: int = 0, seconds: float | None = 0.0
 
 
 class TestKubernetesEngine(EngineContract):
-    """The contract, in both modes."""
+    """The contract, in both modes, on boxes as a fleet opens the engine: a box has another name than its node."""
 
     @pytest.fixture(params=port.ENGINE_MODES)
     def opened(
@@ -72,7 +74,9 @@ class TestKubernetesEngine(EngineContract):
                 stand_in.kill(pod)
 
         account = ApiAccount(kubeconfig(tmp_path, address))
-        engine = open_kubernetes(KubernetesSettings("yard", PODS, mode=request.param, account=account))
+        settings = KubernetesSettings("yard", PODS, mode=request.param, account=account)
+        engine = KubernetesBoxes(open_kubernetes(settings), time.monotonic)
+        engine.know([BoxNode("east", "b1", AMOUNTS), BoxNode("west", "b2", AMOUNTS)])
         yield begin(engine, 2, kill, checkpoints=False)
         engine.close()
         engine.close()

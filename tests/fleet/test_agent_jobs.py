@@ -126,7 +126,7 @@ async def test_a_job_is_kept_run_and_told(box: Box) -> None:
     (process,) = box.processes
     begin, boxes, job = process.sent
     assert (begin.head_at, begin.fleet["name"]) == ("", "b1")
-    assert boxes == msg.EngineBoxes([{"name": "b1", "resources": {"cpu": 1.0}, "labels": {}}])
+    assert boxes == msg.EngineBoxes([{"name": "b1", "resources": {"cpu": 1.0}, "labels": {}, "node": ""}])
     assert job == msg.EngineJob(given("one", tasks=2), {}, {}, False)
     await box.submit(given("two", after=["one"]))
     assert process.of(msg.EngineJob)[-1].job["id"] == "two"
@@ -305,7 +305,7 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     strange = FleetBeat("b3", 1, "boot", amounts={"cpu": 8.0})
     await box.look(OfficeView("b1", True, {"b2": beat, "b3": strange}))
     assert process.of(msg.EngineBoxes)[-1].boxes[1:] == [
-        {"name": "b2", "resources": {"cpu": 8.0}, "labels": {"rack": "r"}}
+        {"name": "b2", "resources": {"cpu": 8.0}, "labels": {"rack": "r"}, "node": ""}
     ], "a box that is no member takes nothing"
     bad = FleetBeat("b2", 1, "boot", amounts={"cpu": -1.0})
     await box.look(OfficeView("b1", True, {"b2": bad}))
@@ -323,6 +323,33 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     await member.look(OfficeView("b2", True))
     assert member.processes[0].ended
     assert member.processes[1].of(msg.EngineBegin)[0].head_at == ""
+
+
+async def test_on_kubernetes_the_head_opens_the_engine_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    place = {"fleet": "yard", "namespace": "n", "node": "n1.yard", "image": "i:1"}
+    engine = {"kind": "kubernetes", "amounts": {"cpu": 2}, "kubernetes": place}
+    box = Box(tmp_path / "b1", engine=engine)
+    assert (box.jobs.node, box.jobs.engine_at, box.jobs.amounts) == ("n1.yard", "", {"cpu": 2.0})
+    await box.look(OfficeView("b1", True, {"b2": FleetBeat("b2", 1, "boot", amounts={"cpu": 4.0}, node="n2.yard")}))
+    (process,) = box.processes
+    assert [(row["name"], row["node"]) for row in process.of(msg.EngineBoxes)[-1].boxes] == [
+        ("b1", "n1.yard"), ("b2", "n2.yard"),
+    ]  # fmt: skip
+    await box.said(msg.EngineWaits("the lease is held by b9"))
+    written = box.folder.read_json("jobs_told.json")["engine"]
+    assert (written["phase"], written["why"]) == ("starting", "the lease is held by b9")
+    await box.said(msg.EngineUp())
+    assert box.folder.read_json("jobs_told.json")["engine"]["why"] == ""
+    await box.said(msg.EngineWaits("one/0 has not begun on b2: ErrImagePull"))
+    process.exited(1)
+    await asyncio.sleep(0)
+    assert (await box.jobs.told(JobsAsk(), "b1")).engine.why == "its process ended with code 1"
+    with pytest.raises(InvalidValue) as caught:
+        await box.submit(given("one", demand={"gpu": 0.5}))
+    assert caught.value.path == "demand.gpu"
+    member = Box(tmp_path / "b2", "b2", engine=engine)
+    await member.look(OfficeView("b1", False))
+    assert member.processes == [], "a node needs no process"
 
 
 async def test_a_job_that_cannot_be_kept_is_not_taken(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

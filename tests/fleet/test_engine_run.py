@@ -57,7 +57,9 @@ def test_jobs_are_answered_kept_refused_and_over(run: Run) -> None:
     assert now.running == {"two": {"0": "b0", "1": "b1"}}
     assert [(t["tenant"], t["used"]) for t in now.tenants] == [("night", 2.0)]
     run.until(6.0)
-    assert run.known == [{"b0": {"cpu": 4.0}, "b1": {"cpu": 4.0}}]
+    assert [[(row["name"], row["resources"]) for row in rows] for rows in run.known] == [
+        [("b0", {"cpu": 4.0}), ("b1", {"cpu": 4.0})]
+    ]
     assert [(a.job, a.task, a.answer) for a in run.of(msg.EngineAnswered)] == [("two", 0, "done"), ("two", 1, "done")]
     assert {(k.job, k.task) for k in run.of(msg.EngineKept)} == {("two", 0), ("two", 1)}
     assert [(r.job, r.why["code"]) for r in run.of(msg.EngineRefused)] == [("huge", "too_large")]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from fleet_agents_kit import FleetOfAgents
 
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable
 from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.detectors.pictures import jpeg_bytes
 from edge.fleet.own_agent import ask_own_agent
 
 WAIT_S = 120.0
@@ -55,8 +58,12 @@ async def phase(fleet: FleetOfAgents, box: str, name: str, wanted: str) -> Fleet
 
 @pytest.mark.timeout(300)
 async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_cancelled(tmp_path: Path) -> None:
+    picture = jpeg_bytes(np.zeros((24, 40, 3), np.uint8))
+    assert picture is not None
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night" / "a.jpg").write_bytes(picture)
     async with FleetOfAgents(tmp_path) as fleet:
-        await fleet.found("b1", engine={"amounts": {"cpu": 2}})
+        await fleet.found("b1", engine={"amounts": {"cpu": 2}, "folders": {"night": str(tmp_path / "night")}})
         await fleet.join("b2", "b1")
         await knows_head(fleet, "b2")
         assert (await told(fleet, "b2")).engine.phase == "off"
@@ -72,9 +79,14 @@ async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_canc
         with pytest.raises(Conflict, match="already"):
             await submit(fleet, "b2", "long")
         await submit(fleet, "b1", "huge", demand={"cpu": 9})
+        arguments = {"folder": "night", "out": "labels.json", "teacher": "demo"}
+        await submit(fleet, "b2", "label", work={"program": "label", "arguments": arguments})
         quick = await phase(fleet, "b2", "quick", "ended")
         assert quick.done_on[0].box == "b1"
         assert quick.done_on[0].answer["held_s"] >= 0.1
+        labelled = await phase(fleet, "b1", "label", "ended")
+        assert labelled.done_on[0].answer["pictures"] == 1
+        assert json.loads((tmp_path / "night" / "labels.json").read_text())["images"][0]["file_name"] == "a.jpg"
         refused = await phase(fleet, "b2", "huge", "refused")
         assert refused.why is not None
         assert refused.why.code == "too_large"
@@ -90,4 +102,4 @@ async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_canc
         assert not psutil.pid_exists(pid)
         await fleet.start("b1")
         await knows_head(fleet, "b1")
-        assert [job.phase for job in (await told(fleet, "b1")).jobs] == ["ended", "withdrawn", "refused"]
+        assert [job.phase for job in (await told(fleet, "b1")).jobs] == ["ended", "withdrawn", "refused", "ended"]

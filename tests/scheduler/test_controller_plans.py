@@ -116,7 +116,7 @@ class TestPlansMadeElsewhere:
         c = WindowController(SETTINGS, 1.0)
         joined(c, *TestGroups.CAMERAS)
         Answered(c).handle(ev.BoundaryReached(0.0))
-        c.handle(ev.GroupsPossible(100.0, (TestGroups.CAMERAS,), 1.5))
+        c.handle(ev.GroupsPossible(100.0, (TestGroups.CAMERAS,), 2.0))
         question = self.asked(prepared(c, TestGroups.CAMERAS, 100.0))
         first = made_plan(question, by_policy)
         assert first.group.group is not None, "they are retrained as one"

@@ -35,6 +35,7 @@ from scheduler.groups import (
     group_work,
     grouped,
     groups_of,
+    kept_by,
     kept_part,
     sets_of,
     taught_parts,
@@ -80,14 +81,14 @@ def test_smaller_sets_are_tried_too() -> None:
 
 
 def test_where_a_window_is_short_fewer_are_retrained_as_one() -> None:
-    names = [f"c{n}" for n in range(6)]
+    names = [f"c{n:02}" for n in range(12)]
     found = {}
-    for cost in (4.0, 12.0):
-        window = problem(*(stream(n, cost=cost) for n in names))
-        choice = choose_group(window, (tuple(names), ("c0", "c1", "c2")), 1.2, relay)
+    for cost in (4.0, 16.0):
+        window = problem(*(stream(n, cost=cost) for n in names), num_gpus=2.0)
+        choice = choose_group(window, (tuple(names), tuple(names[:6])), 2.0, relay)
         assert choice is not None
         found[cost] = len(choice.group.members)
-    assert found == {4.0: 5, 12.0: 2}
+    assert found == {4.0: 11, 16.0: 5}
 
 
 def test_of_many_sets_those_that_gain_most_are_planned_for() -> None:
@@ -162,11 +163,13 @@ def test_it_does_not_pay_where_every_camera_has_time_for_its_own() -> None:
 
 
 def test_the_stalest_camera_leads_and_a_fresh_one_learns_with_it() -> None:
-    p = problem(stream("a", 0.5, cost=20.0), stream("b", 0.4, cost=20.0), stream("fresh", 0.8, cost=20.0))
-    choice = choose_group(p, [("a", "b", "fresh")], 2.0, relay)
+    names = ("a", "b", "c", "d", "e", "fresh")
+    starts = {"b": 0.4, "fresh": 0.8}
+    p = problem(*(stream(n, starts.get(n, 0.5), cost=8.0) for n in names))
+    choice = choose_group(p, [names], 1.6, relay)
     assert choice is not None
-    assert choice.group == Group("b", ("a", "fresh"))
-    assert choice.gains == pytest.approx({"a": 0.6, "fresh": 0.0})
+    assert choice.group == Group("b", ("a", "c", "d", "e", "fresh"))
+    assert choice.gains == pytest.approx(dict.fromkeys("acde", 0.48) | {"fresh": 0.0})
 
 
 def test_a_camera_whose_profile_knows_all_layers_leads() -> None:
@@ -184,7 +187,7 @@ def test_where_no_camera_is_stale_there_is_no_group() -> None:
 
 def test_a_camera_without_an_option_is_in_no_group() -> None:
     p = problem(stream("a"), stream("b"), replace(stream("late"), options=()))
-    choice = choose_group(p, [("a", "b", "late")], 1.5, relay)
+    choice = choose_group(p, [("a", "b", "late")], 2.0, relay)
     assert choice is not None
     assert choice.group == Group("a", ("b",))
 
@@ -276,6 +279,16 @@ def test_what_is_kept_moves_towards_what_was_seen(before: float, expected: float
     after = kept_part(before, expected, gained)
     assert min(before, seen) - 1e-9 <= after <= max(before, seen) + 1e-9
     assert abs(after - seen) <= abs(before - seen)
+
+
+def test_a_small_group_has_fewer_pictures_of_others() -> None:
+    assert [kept_by(1.6, n) for n in (2, 3, 6, 12)] == pytest.approx([1.12, 1.24, 1.6, 1.6])
+    assert [kept_by(0.4, n) for n in (2, 12)] == pytest.approx([0.4, 0.4])
+
+
+@given(kept=st.floats(0.0, MOST_KEPT), cameras=st.integers(2, MOST_CAMERAS))
+def test_a_group_that_keeps_what_was_expected_of_its_size_changes_nothing(kept: float, cameras: int) -> None:
+    assert kept_part(kept, 0.3, 0.3 * kept_by(kept, cameras), cameras) == pytest.approx(kept)
 
 
 def test_nothing_is_learned_of_a_camera_that_was_expected_to_gain_nothing() -> None:

@@ -19,6 +19,11 @@ def ray(**more: Any) -> dict[str, Any]:
     return {"fleet": FLEET | {"engine": {"kind": "ray", "ray": RAY | more}}}
 
 
+def kubernetes(**more: Any) -> dict[str, Any]:
+    """A site file with the engine kubernetes."""
+    return {"fleet": FLEET | {"engine": {"kind": "kubernetes", "kubernetes": more}}}
+
+
 def jobs(**more: Any) -> dict[str, Any]:
     """A site file with settings of jobs."""
     return {"fleet": FLEET | {"jobs": more}}
@@ -53,6 +58,12 @@ def jobs(**more: Any) -> dict[str, Any]:
         (ray(folder="ray"), "fleet.engine.ray.folder", "an absolute path"),
         (ray(folder="/" + 40 * "x"), "fleet.engine.ray.folder", "at most 35 characters"),
         (ray(port=0), "fleet.engine.ray.port", "greater than or equal to 1"),
+        ({"fleet": FLEET | {"engine": {"kind": "kubernetes"}}}, "fleet.engine.kubernetes", "it may be empty"),
+        ({"fleet": FLEET | {"engine": {"kubernetes": {}}}}, "fleet.engine.kubernetes", "with kind: kubernetes"),
+        (kubernetes(mode="free"), "fleet.engine.kubernetes.mode", "dynamic"),
+        (kubernetes(context="c"), "fleet.engine.kubernetes.context", "with a kubeconfig"),
+        (kubernetes(pending_s=0), "fleet.engine.kubernetes.pending_s", "greater than or equal to 1"),
+        ({"fleet": FLEET | {"engine": {"folders": {"night": "x"}}}}, "fleet.engine.folders.night", "text that matches"),
         (jobs(queues=[{"name": "a"}, {"name": "a"}]), "fleet.jobs.queues[1].name", "each name once"),
         (jobs(queues=[{"name": "a b"}]), "fleet.jobs.queues[0].name", "letters, digits"),
         (jobs(tenants=[{"name": "a", "parent": "b"}]), "fleet.jobs.tenants[0].parent", "not below this one"),
@@ -92,3 +103,7 @@ def test_the_engine_is_local_unless_the_site_file_says_otherwise() -> None:
     assert found.jobs.fleet_queues() == (FleetQueue("q"),)
     assert found.engine.box("b1") == FleetBox("b1", {"cpu": 3.0, "gpu": 1.0}, {"rack": "r1"})
     assert parse(SiteSettings, ray()).fleet is not None
+    pods = parse(SiteSettings, kubernetes()).fleet
+    assert pods is not None
+    assert pods.engine.kubernetes is not None
+    assert pods.engine.kubernetes.mode == "pinned"

@@ -146,7 +146,14 @@ def test_the_engine_of_a_fleet_is_told_with_its_cost(tmp_path: Path, monkeypatch
     monkeypatch.setattr(engine_check, "find_spec", lambda name: None)
     missing = told(fleet)
     assert (missing.outcome, missing.hint) == ("bad", "pip install 'magpie-edge[ray]'")
+    place = {"fleet": "yard", "namespace": "n", "node": "n1", "image": "i:1"}
+    nodes = parse(FleetSettings, {"name": "b1", "engine": {"kind": "kubernetes", "kubernetes": place}})
+    assert told(nodes).hint == "pip install 'magpie-edge[kubernetes]'"
     monkeypatch.setattr(engine_check, "find_spec", lambda name: object())
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert "fleet.engine.kubernetes.kubeconfig" in told(nodes).said
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
+    assert "it has not been idle as the head's for a minute" in told(nodes).said
     assert "RAY_TOKEN_OF_THE_TEST" in told(fleet).said
     monkeypatch.setenv("RAY_TOKEN_OF_THE_TEST", "0123456789abcdef")
     assert "not measured yet" in told(fleet).said

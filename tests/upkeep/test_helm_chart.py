@@ -3,6 +3,8 @@ schemas of Kubernetes."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import yaml
 
 from edge.engines.kubernetes_lease import LeaseRules
 from edge.engines.kubernetes_names import DOMAIN, FLEET_LABEL
+from edge.fleet.cluster_place import _VARIABLES
+from edge.settings import SiteSettings, parse
 
 REPO = Path(__file__).resolve().parents[2]
 CHART = REPO / "configs" / "helm" / "magpie"
@@ -19,6 +23,7 @@ VERSIONS = ("1.30", "1.34")
 EVERYTHING = {
     "dynamicResources": True,
     "drain": True,
+    "agentPort": 8470,
     "agent": ["fleet", "start", "/etc/magpie/site.yaml"],
     "networkPolicy": {"enabled": True, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
 }
@@ -100,9 +105,41 @@ def test_the_chart_and_the_engine_use_the_same_names() -> None:
     for container in (*spec["initContainers"], *spec["containers"]):
         assert container["securityContext"]["readOnlyRootFilesystem"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert {"MAGPIE_POD_NAME", "MAGPIE_POD_UID"} <= {row["name"] for row in container["env"]}
+        told = {row["name"]: row.get("value", "") for row in container["env"]}
+        assert {"MAGPIE_POD_NAME", "MAGPIE_POD_UID", *(name for name, _ in _VARIABLES.values())} <= told.keys()
+        assert (told["MAGPIE_FLEET"], told["MAGPIE_IMAGE"]) == ("yard", container["image"])
     (site,) = [o for o in objects if o["kind"] == "ConfigMap"]
     assert yaml.safe_load(site["data"]["site.yaml"].replace("@NODE@", "b1"))["site"] == "b1"
+
+
+def test_agents_are_reached_at_their_nodes_where_a_port_is_set() -> None:
+    def found(values: dict[str, Any]) -> tuple[list[int], list[Any]]:
+        objects = rendered(values)
+        (boxes,) = [o for o in objects if o["kind"] == "DaemonSet"]
+        (policy,) = [o for o in objects if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == "yard"]
+        ports = boxes["spec"]["template"]["spec"]["containers"][0]["ports"]
+        return [row["hostPort"] for row in ports if "hostPort" in row], policy["spec"]["ingress"][1:]
+
+    assert found({}) == ([], [])
+    assert found({"agentPort": 8470}) == ([8470], [{"ports": [{"port": "agent"}]}])
+
+
+def test_a_node_makes_the_box_of_its_site_file() -> None:
+    """The command of the init container, run by a real shell on the example of values.yaml."""
+    (boxes,) = [o for o in rendered({}) if o["kind"] == "DaemonSet"]
+    shell, option, command = boxes["spec"]["template"]["spec"]["initContainers"][0]["command"]
+    for path, stream in (("/etc/magpie-site/site.yaml", "/dev/stdin"), ("/etc/magpie/site.yaml", "/dev/stdout")):
+        command = command.replace(path, stream)
+    text = (CHART / "values.yaml").read_text(encoding="utf-8")
+    example = "".join(line[3:] for line in text.splitlines(keepends=True) if line.startswith("#  "))
+    told = {"MAGPIE_NODE_NAME": "n1.yard.example", "MAGPIE_NODE_ADDRESS": "192.0.2.7", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [shell, option, command], input=example, env=told, text=True, capture_output=True, check=True, timeout=30
+    )
+    site = parse(SiteSettings, yaml.safe_load(done.stdout))
+    assert site.fleet is not None
+    assert (site.fleet.name, site.fleet.address) == ("n1-yard-example", "https://192.0.2.7:8470")
+    assert site.fleet.engine.kind == "kubernetes"
 
 
 def test_the_image_is_that_of_the_compose_file() -> None:

@@ -68,7 +68,7 @@ class FleetTenantAnswer:
 
 @answer
 class FleetEngineAnswer:
-    """The head's engine; `why` it failed (empty: it did not); `boxes` that it has now."""
+    """The head's engine; `why` it failed or what it waits for (empty: neither); `boxes` that it has now."""
 
     kind: Shown[EngineKind]
     phase: Shown[EnginePhase]

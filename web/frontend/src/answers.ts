@@ -997,7 +997,7 @@ export type FleetChangeAnswer = {
   change: AuditAnswer;
 };
 
-/** The head's engine; `why` it failed (empty: it did not); `boxes` that it has now. */
+/** The head's engine; `why` it failed or what it waits for (empty: neither); `boxes` that it has now. */
 export type FleetEngineAnswer = {
   kind: "local" | "ray" | "kubernetes";
   phase: "off" | "starting" | "up" | "failed";

@@ -21,6 +21,14 @@ securityContext:
 env:
   - name: MAGPIE_NODE_NAME
     valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+  - name: MAGPIE_NODE_ADDRESS
+    valueFrom: {fieldRef: {fieldPath: status.hostIP}}
+  - name: MAGPIE_NAMESPACE
+    valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+  - name: MAGPIE_FLEET
+    value: {{ .Values.fleet | quote }}
+  - name: MAGPIE_IMAGE
+    value: {{ printf "%s:%s" .Values.image.name .Values.image.tag | quote }}
   - name: MAGPIE_POD_NAME
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
   - name: MAGPIE_POD_UID
