@@ -37,7 +37,7 @@ WORK_PER_MEMBER = 0.6
 STALE = 0.01
 #: A group must promise so much more than one retraining each: a camera's gain alone is known better.
 BETTER_BY = 0.002
-#: The part of an own retraining's gain that a camera of a group of `WHOLE_GROUP` or more gets by its longest retraining,
+#: The part of an own retraining's gain that a camera of a group of `WHOLE_GROUP` or more gets by its longest one,
 #: before any group was measured here: about the mean of what was measured on twelve cameras (docs/students.md).
 FIRST_KEPT, MOST_KEPT = 1.6, 2.0
 #: Groups of so many cameras were measured; what a smaller one brings beyond an own retraining is counted in proportion.
