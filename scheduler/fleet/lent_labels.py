@@ -1,8 +1,8 @@
 """Which sampled frames another box labels, and which box. Pure; the same answer for the same question.
 
 A box whose golden model cannot label all frames in time gives those away that it would not label. Frames whose window
-waits for them go before late ones, which go to boxes that have nothing else to do. Of the frames of a camera those that go are evenly drawn: if their labels do not
-come back, those that are left still stand for the whole time.
+waits for them go before late ones, which go to boxes that have nothing else to do. Of the frames of a camera those that
+go are evenly drawn: if their labels do not come back, those that are left still stand for the whole time.
 """
 
 from __future__ import annotations
