@@ -180,13 +180,15 @@ class BorrowedLabels:
         except (MagpieError, OSError) as error:
             self._failed(name, "damaged", str(error))
             return
+        if not found:
+            self._failed(name, "late", "no picture was labelled in time")
+            return
         if self._asked.get(name) is not asked:  # dropped meanwhile
             return
         self._drop(name)
         await self._take_in(asked, found)
         cores = self._r.shares.cores
-        if found:
-            self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
+        self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
         self._works.counts.borrowed_device_s += state.cpu_s / cores
 
     async def _take_in(self, asked: _AskedLabels, found: dict[str, TeacherAnswer]) -> None:

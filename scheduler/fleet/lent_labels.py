@@ -1,8 +1,8 @@
 """Which sampled frames another box labels, and which box. Pure; the same answer for the same question.
 
 A box whose golden model cannot label all frames in time gives those away that it would not label. Frames whose window
-waits for them go before late ones. Of the frames of a camera those that go are evenly drawn: if their labels do not
-come back, those that are left still stand for the whole time.
+waits for them go before late ones, which go to boxes that have nothing else to do. Of the frames of a camera those that
+go are evenly drawn: if their labels do not come back, those that are left still stand for the whole time.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def labels_out(backlog: LabelBacklog, offers: Sequence[LendingOffer], borrower: 
     lent: list[LentLabels] = []
     for late, count in zip((False, True), behind(backlog), strict=True):
         waiting = [f for f in backlog.frames if f.late is late]
-        while count >= FEWEST and left:
-            one = _next(waiting, count, backlog, tuple(left.values()), borrower)
+        while count >= FEWEST:
+            free = [o for o in left.values() if o.room > 0 and (not late or o.busy_s == 0.0)]
+            one = _next(waiting, count, backlog, free, borrower)
             if one is None:
                 break
             lent.append(one)
             left[one.box] = given(left[one.box], one.ends_s - BACK_S)
-            left = {b: o for b, o in left.items() if o.room > 0}
             gone = set(one.frames)
             waiting, count = [f for f in waiting if f.id not in gone], count - len(gone)
     return tuple(lent)

@@ -151,6 +151,14 @@ async def test_what_a_lender_gives_up_is_labelled_here(tmp_path: Path, fault: An
     assert box.borrowed.there() == (), "what came back stays here"
 
 
+async def test_a_lender_that_labels_nothing_is_late(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    await box.look(IDLE)
+    box.tell(LentState("done", fraction=1.0), {})
+    await box.look(IDLE)
+    assert (box.counts.failures, len(box.unsent()), box.notes) == ({"late": 1}, 22, [])
+
+
 async def test_a_lie_is_refused_and_its_teller_not_asked_again_in_the_window(tmp_path: Path) -> None:
     box = Box(tmp_path)
     await box.look(IDLE)
