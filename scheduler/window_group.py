@@ -14,8 +14,8 @@ Options = dict[str, tuple[RetrainingOption, ...]]
 @dataclass
 class WindowGroup:
     """`possible` sets of cameras may be retrained as one; a member gets the part `kept` of what its own would gain. The
-    students in force of `taught` came of a group: only a group retrains them, since a retraining on a camera's own few
-    pictures lost a part of what the others' had taught (docs/students.md).
+    students in force of `taught` came of a group, and these cameras have few objects: only a group retrains them, since
+    a retraining on those alone lost a part of what the others' had taught (docs/students.md).
 
     `group` is what was chosen for this window (None: one retraining each), `job` its retraining once that has begun,
     `gains` what each member gains at most, `parts` the part of it by each option of the leader, `alone` its leader's

@@ -143,7 +143,8 @@ class RetrainingCompleted(Event):
 @dataclass(frozen=True)
 class GroupsPossible(Event):
     """Sets of cameras that may be retrained as one group (a camera may be in several); `kept` is the part of its own
-    retraining's gain that a member of a group gets. The students in force of `taught` came of a group."""
+    retraining's gain that a member of a group gets. The students in force of `taught` came of a group, and
+    those cameras have too few objects to judge another by."""
 
     sets: tuple[tuple[str, ...], ...]
     kept: float

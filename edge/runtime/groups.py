@@ -121,7 +121,7 @@ class Groups:
             expected = self._taught_part(job) * sum(e for e, _ in told)
             self.kept = kept_part(self.kept, expected, sum(g for _, g in told), 1 + len(done.members))
             self.retrainings += 1
-            if led:
+            if led and done.candidate.objects < FEWEST_OBJECTS:
                 self._taught[job.camera] = led
             counted = {"work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
             self._keep({"kept": self.kept, "retrainings": self.retrainings, "taught": dict(self._taught), **counted})
@@ -159,7 +159,7 @@ class Groups:
         except MagpieError as error:
             r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return None
-        if judged.learned:
+        if judged.learned and done.candidate.objects < FEWEST_OBJECTS:
             self._taught[camera.id] = judged.version
         if judged.promoted:
             r.learning.not_promised(camera.id, r.controller.state.window)

@@ -39,7 +39,7 @@ def handed_over(answer: m.ProfileDone, others_know: bool = True) -> list[Any]:
         ),
         learning=SimpleNamespace(profiled=lambda *given: None, known_profiles=lambda *given: (PROFILE,)),
         shares=SimpleNamespace(cores=2.0),
-        store=SimpleNamespace(add_profiles=None, add_cost=None, put_settings=None),
+        store=SimpleNamespace(add_profiles=print, add_cost=print, put_settings=print),
         window=SimpleNamespace(settings=RetrainingSettings()),
         dispatch=dispatched.append,
     )
