@@ -140,7 +140,7 @@ def _labelled(labeller: Labeller, classes: Sequence[str], path: Path) -> dict[st
     picture = read_jpeg(data) if path.suffix.lower() in _JPEG else decoded(data)
     if picture is None:
         return {}
-    found, _, _ = labeller.label_picture(picture)
+    found = labeller.label_picture(picture).labels
     objects = [
         {"box": [round(float(side), 5) for side in box], "class": classes[index], "score": round(float(s), 4)}
         for box, s, index in zip(found.boxes, found.scores, found.classes, strict=True)
