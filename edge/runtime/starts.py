@@ -3,7 +3,7 @@ kept-out pictures. A sibling's student has learned of scenes that this camera ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edge.core.accuracy import Pair, count
 from edge.core.configs import Region
@@ -23,10 +23,15 @@ from scheduler.siblings import Start, choose_start
 PICTURES = 24
 
 
-def best_start(job: m.RetrainingJob, parent: AnyStudent, download: AnyStudent | None) -> tuple[str, AnyStudent]:
+def best_start(
+    job: m.RetrainingJob,
+    parent: AnyStudent,
+    download: AnyStudent | None,
+    breathe: Callable[[], object] = lambda: None,
+) -> tuple[str, AnyStudent]:
     """The version and the student to begin with. A sibling of another specification, or whose file cannot be read, is
     passed over: it is an offer, and the retraining goes on without it. A group's retraining may begin with any member's
-    student, and the kept-out pictures of all decide."""
+    student, and the kept-out pictures of all decide. `breathe` is called between students."""
     offered = [*job.siblings, *(one.parent for one in job.members)]
     if not offered or not isinstance(parent, PublishedStudent):
         return job.parent.version, parent
@@ -47,9 +52,11 @@ def best_start(job: m.RetrainingJob, parent: AnyStudent, download: AnyStudent | 
     pictures = _pictures(job.data, job.region, most)
     for one in job.members:
         pictures += _pictures(one.data, one.region, most)
-    own = _start(job.parent.version, parent, pictures)
-    others = [_start(version, student, pictures) for version, student in known.items()]
-    chosen = choose_start(own, others, job.seed).version
+    starts = []
+    for version, student in ((job.parent.version, parent), *known.items()):
+        breathe()
+        starts.append(_start(version, student, pictures))
+    chosen = choose_start(starts[0], starts[1:], job.seed).version
     return chosen, known.get(chosen, parent)
 
 

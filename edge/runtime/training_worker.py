@@ -39,7 +39,7 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     with share.batch(stop=channel.beating):
         download = None if job.download is None else load_student(job.download.path, share.device)
-        start, begun = best_start(job, parent, download)
+        start, begun = best_start(job, parent, download, channel.beat)
         members = open_members(job, begun, channel.beat)
         run = open_retraining(
             begun, job.data, job.config, job.seed, job.checkpoint,
@@ -62,7 +62,10 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
             for examples in (run.examples, *(one.examples for one in members)):
                 examples.breathe = channel.beat
         done = _judged(job, run, parent, download, fraction)
-        theirs = _judged_members(members, job, run, download, fraction)
+    theirs: list[tuple[str, m.TrainingDone]] = []
+    for one in members:  # each in its turn: twelve cameras' pictures at once would take others' shares
+        with share.batch(stop=channel.beating):
+            theirs += _judged_if_it_can_be(one, job, run, download, fraction)
     visits = round(fraction * run.total_steps) * job.config.batch_size
     channel.send(_handed_over(job, start, done, theirs, visits))
     # Only now: a death before this line goes on from the checkpoint.
@@ -152,23 +155,21 @@ def _judged(
     )
 
 
-def _judged_members(
-    members: Sequence[MemberInMemory],
+def _judged_if_it_can_be(
+    member: MemberInMemory,
     job: m.RetrainingJob,
     run: RunningRetraining,
     download: AnyStudent | None,
     fraction: float,
 ) -> list[tuple[str, m.TrainingDone]]:
-    """Of each member that can be judged; one that cannot loses no other's result."""
-    judged: list[tuple[str, m.TrainingDone]] = []
+    """A member's result, or nothing where it cannot be judged: that loses no other's."""
     if not isinstance(run, PublishedRetraining):
-        return judged
-    for one in members:
-        try:
-            judged.append((one.camera, _judged_member(one, job, run, download, fraction)))
-        except (MagpieError, OSError) as error:
-            log.warning("%s: not judged with the group of %s: %s", one.camera, job.camera, error)
-    return judged
+        return []
+    try:
+        return [(member.camera, _judged_member(member, job, run, download, fraction))]
+    except (MagpieError, OSError) as error:
+        log.warning("%s: not judged with the group of %s: %s", member.camera, job.camera, error)
+        return []
 
 
 def _judged_member(

@@ -200,7 +200,7 @@ class SimulatedWholeBox:
                 partitioner=SimpleNamespace(caps=self._caps),
             ),
             cameras={c.id: _camera(c.id) for c in (() if windows is None else windows.cameras)},
-            golden=SimpleNamespace(teacher=""),
+            golden=SimpleNamespace(teacher=SimpleNamespace(digest="")),
             controller=controller,
             usage=list,
             dispatch=self._dispatch,
