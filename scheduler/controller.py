@@ -435,7 +435,8 @@ class WindowController:
         if made.number != s.planning.asked:
             return []  # something happened meanwhile: another plan is being made
         s.planning.asked, s.planning.choosing, s.planning.last_s = None, False, made.at_s
-        s.group = replace(made.group, possible=s.group.possible, kept=s.group.kept, taught=s.group.taught)
+        taught = s.group.taught & made.group.taught
+        s.group = replace(made.group, possible=s.group.possible, kept=s.group.kept, taught=taught)
         s.options.update(made.options)
         now = s.lending
         s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s, due=False)

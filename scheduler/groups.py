@@ -135,9 +135,10 @@ def kept_part(before: float, expected: float, gained: float, cameras: int = WHOL
     and `gained` that; `cameras` were in it."""
     if expected < STALE:
         return before
-    seen = gained / expected
-    seen = seen if seen <= 1.0 else 1.0 + (seen - 1.0) / _whole(cameras)
-    return before + LEARNING_RATE * (min(MOST_KEPT, max(0.0, seen)) - before)
+    seen, rate = gained / expected, LEARNING_RATE
+    if seen > 1.0:  # a small group says less of what a large one would bring
+        seen, rate = 1.0 + (seen - 1.0) / _whole(cameras), rate * _whole(cameras)
+    return before + rate * (min(MOST_KEPT, max(0.0, seen)) - before)
 
 
 def kept_later(before: float) -> float:
@@ -160,8 +161,7 @@ def choose_group(
     without options, or whose retraining runs, is in no group, and there is no group without a stale camera.
     """
     streams = {s.id: s for s in problem.streams}
-    free = [n for n, s in streams.items() if s.options and s.running is None]
-    found = [[n for n in names if n in free] for names in sets]
+    found = free_sets(problem, sets)
     candidates = [s for s in found if len(s) > 1 and max(_gain(streams[n]) for n in s) >= STALE]
     if not candidates:
         return None
@@ -176,6 +176,12 @@ def choose_group(
         if choice is not None and (best is None or choice.gained > best.gained):
             best = choice
     return best
+
+
+def free_sets(problem: WindowProblem, sets: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Of each set the cameras that have options and no retraining that runs; each once."""
+    free = {s.id for s in problem.streams if s.options and s.running is None}
+    return list(dict.fromkeys(tuple(n for n in names if n in free) for names in sets))
 
 
 def _most_promising(sets: Sequence[Sequence[str]], streams: Mapping[str, StreamProblem]) -> list[Sequence[str]]:
@@ -195,7 +201,8 @@ def _judged(
 ) -> GroupChoice | None:
     together = _without(grouped(problem, group), taught - {group.leader})
     kept = kept_by(kept, 1 + len(group.members))
-    gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
+    members = [s for s in problem.streams if s.id in group.members]
+    gains = {s.id: min(kept * _gain(s), 1.0 - s.start_accuracy) for s in members}
     parts = taught_parts(next(s.options for s in together.streams if s.id == group.leader))
     outcome = evaluate(together, plan(for_all(together, group, gains, parts)).segments)
     done = outcome.completed[group.leader]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
-from scheduler.groups import Group, choose_group, for_all, with_group_work
+from scheduler.groups import Group, choose_group, for_all, free_sets, with_group_work
 
 Options = dict[str, tuple[RetrainingOption, ...]]
 
@@ -54,6 +54,8 @@ class WindowGroup:
         if len(owned) > 1:
             parts = {tuple(c for c in cameras if c in mine) for cameras in sets for mine in owned}
             sets = tuple(sorted(p for p in parts if len(p) > 1))
+        # Who is in no group that could be formed now is not kept from its own.
+        self.taught &= frozenset(c for cameras in free_sets(problem, sets) if len(cameras) > 1 for c in cameras)
         choice = choose_group(problem, sets, self.kept, plan, self.taught) if sets else None
         if choice is not None:
             leader = choice.group.leader

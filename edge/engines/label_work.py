@@ -51,7 +51,7 @@ def label_work(arguments: Mapping[str, Any]) -> LabelWork:
         arguments.get("threads", 1),
     )
     checks.in_range("arguments.threads", work.threads, 1, _MOST_THREADS)
-    if int(work.threads) != work.threads:
+    if not isinstance(work.threads, int):
         raise InvalidValue("arguments.threads", work.threads, "a whole number")
     if not isinstance(work.teacher, str) or not _SHIPPED.fullmatch(work.teacher):
         raise InvalidValue("arguments.teacher", work.teacher, "the name of a shipped teacher, such as picodet_s")

@@ -6,6 +6,7 @@ The agents choose the head. The lease guards the pods only: two heads may believ
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -29,6 +30,8 @@ from edge.fleet.engine_check import check_engine
 from edge.fleet.engine_cost import IdleCost, ProcessesNow, processes_now
 from edge.fleet.engine_run import OpenedEngine
 from edge.settings import FleetSettings, KubernetesEngineSettings
+
+log = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0
 _LOOK_S: Final = 0.25
@@ -82,9 +85,13 @@ class KeptLease:
         return holder not in ("", self._me)
 
     def _run(self) -> None:
-        self._head.tick()
-        while not self._stopped.wait(_TICK_S):
-            self._head.tick()
+        while True:
+            try:
+                self._head.tick()
+            except Exception:  # without this thread nobody would keep the lease, and nothing would begin again
+                log.exception("the lease of the fleet's head: asked again")
+            if self._stopped.wait(_TICK_S):
+                return
 
 
 def open_on_kubernetes(settings: FleetSettings, channel: ChildChannel, parts: ExitStack) -> OpenedEngine | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,6 +13,8 @@ from edge.core.errors import MagpieError
 from edge.core.lending import BorrowedThere, LendingCounts, LendingOffer, LentFault, LentKind, LentState, LentWork
 from edge.runtime.lending_folder import LendingFolder, WorkInput
 from edge.runtime.lent_followed import Followed
+
+log = logging.getLogger(__name__)
 
 #: What became of a work: see `Followed.heard`.
 Heard = Literal["silent", "", "changed", "ended"]
@@ -82,6 +85,9 @@ class AskedWorks:
         """It is waited for no longer; counted where it failed."""
         if self._asked.pop(name, None) is None:
             return
-        self._folder.mark(name, "cancel")
         if fault is not None:
             self.counts.failures[fault] = self.counts.failures.get(fault, 0) + 1
+        try:
+            self._folder.mark(name, "cancel")
+        except OSError as error:  # a full disk: the other box ends it by its own time
+            log.warning("%s could not be called back: %s", name, error)

@@ -185,9 +185,14 @@ class BorrowedLabels:
             return
         if self._asked.get(name) is not asked:  # dropped meanwhile
             return
-        self._drop(name)
-        await self._take_in(asked, found)
+        try:
+            await self._take_in(asked, found)
+        finally:
+            self._back(asked.frames)
+            self._drop(name)
         cores = self._r.shares.cores
+        # Opening took no longer than all of it: what another box says would keep labels at home for ever.
+        opened_s = min(opened_s, state.cpu_s, self._r.clock.monotonic() - asked.asked_s)
         self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
         self._works.counts.borrowed_device_s += state.cpu_s / cores
 
@@ -207,7 +212,6 @@ class BorrowedLabels:
         self._works.counts.borrowed_labels += len(labelled)
         of_window = sum(one.frame.window == r.controller.state.window for one in labelled)
         r.learning.elsewhere = r.learning.elsewhere.more(of_window)
-        self._back(asked.frames)
         facts = {
             "labelled_on": box, "frames": len(asked.frames), "labelled": len(labelled),
             "seconds": round(r.clock.monotonic() - asked.asked_s, 3),
@@ -219,11 +223,11 @@ class BorrowedLabels:
         asked = self._asked.get(name)
         if asked is None:
             return
+        self._back(asked.frames)
         self._drop(name, fault)
         window, box = self._r.controller.state.window, asked.followed.box
         self._tried = (window, (self._tried[1] if self._tried[0] == window else frozenset()) | {box})
         log.warning("%s lent to %s: %s", name, box, LENT_FAULTS[fault] + (f": {why}" if why else ""))
-        self._back(asked.frames)
 
     def _back(self, frames: Sequence[SampledFrame]) -> None:
         """Those that are out still come back."""

@@ -141,7 +141,7 @@ class Boundary:
         # One that was asked for at the last boundary and has not begun would only put this one off.
         for late in r.profilers.withdraw(lambda job: isinstance(job, m.Evaluate) and job.data.camera == camera.id):
             self.not_measured(late.data.window, camera.id)
-            r.complaints.add("measuring_late", f"window {late.data.window} was not measured in time", camera.id)
+            r.complaints.add("measuring_late", "a window was not measured before the next was over", camera.id)
         # The students in shadow can wait: the plan does not need them.
         parent = await r.students.versions.parent(camera.version)
         r.profilers.ask(

@@ -87,9 +87,9 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             )
             labellers[key] = Labeller(teacher, class_map, described.label_score)
         for frame in order.frames:
-            began = share.used_s()
+            began = share.worked_s()
             with share.batch(stop=channel.beating):
                 labelled = labellers[key].label(frame)
             if labelled is not None:
                 keep_label(labelled)
-            channel.send(m.Labelled(order.camera, frame.id, labelled, share.used_s() - began))
+            channel.send(m.Labelled(order.camera, frame.id, labelled, share.worked_s() - began))

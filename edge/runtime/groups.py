@@ -121,7 +121,7 @@ class Groups:
             expected = self._taught_part(job) * sum(e for e, _ in told)
             self.kept = kept_part(self.kept, expected, sum(g for _, g in told), 1 + len(done.members))
             self.retrainings += 1
-            if led and done.candidate.objects < FEWEST_OBJECTS:
+            if led and _judged_on(done) < FEWEST_OBJECTS:
                 self._taught[job.camera] = led
             counted = {"work_per_member": WORK_PER_MEMBER, "work_exponent": WORK_EXPONENT}
             self._keep({"kept": self.kept, "retrainings": self.retrainings, "taught": dict(self._taught), **counted})
@@ -159,14 +159,14 @@ class Groups:
         except MagpieError as error:
             r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return None
-        if judged.learned and done.candidate.objects < FEWEST_OBJECTS:
+        if judged.learned and _judged_on(done) < FEWEST_OBJECTS:
             self._taught[camera.id] = judged.version
         if judged.promoted:
             r.learning.not_promised(camera.id, r.controller.state.window)
         gains = None
         profiles = camera.profiles.values()
         whole = done.fraction >= 1.0 and job.window in camera.closed and not camera.version.pinned
-        if profiles and whole and done.candidate.objects >= FEWEST_OBJECTS:
+        if profiles and whole and _judged_on(done) >= FEWEST_OBJECTS:
             expected = max(p.end_accuracy.value for p in profiles) - next(iter(profiles)).start_accuracy
             # Losses count too: of few pictures a group that teaches nothing would seem to gain.
             gained = done.candidate.value - done.parent.value
@@ -186,3 +186,9 @@ class Groups:
         known = self._r.controller.state.cameras.get(camera)
         correction = None if known is None else known.correction
         return 1.0 if correction is None else correction.gain * correction.reliability
+
+
+def _judged_on(done: m.TrainingDone) -> int:
+    """Objects on the kept-out pictures by which the gate judges a camera alone."""
+    frames = done.contenders[0].frames if done.contenders else ()
+    return sum(c.right + c.missed for c in frames)

@@ -29,13 +29,13 @@ def lent_labeller(channel: Channel, asked: m.LentLabel) -> None:
     if asked.hand_in_s <= 0.0:  # its turn came too late
         channel.send(m.LentLabelDone(asked.job, {}, 0.0, 0.0))
         return
-    began_s, ended, used_s = time.monotonic(), OrderToEnd(channel), share.used_s()
+    began_s, ended, used_s = time.monotonic(), OrderToEnd(channel), share.worked_s()
     try:
         labeller = _opened(channel, asked, share)
     except MagpieError as error:
         channel.send(m.LentWorkFailed(asked.job, str(error)))
         return
-    open_s, told_s = share.used_s() - used_s, began_s
+    open_s, told_s = share.worked_s() - used_s, began_s
     found: dict[str, TeacherAnswer] = {}
     for number, (digest, path) in enumerate(asked.pictures.items()):
         now_s = time.monotonic()
@@ -43,13 +43,13 @@ def lent_labeller(channel: Channel, asked: m.LentLabel) -> None:
             break
         if now_s - told_s >= _TOLD_EVERY_S:
             told_s = now_s
-            channel.send(m.LentLabelProgress(asked.job, share.used_s() - used_s, number / len(asked.pictures)))
+            channel.send(m.LentLabelProgress(asked.job, share.worked_s() - used_s, number / len(asked.pictures)))
         with share.batch(stop=channel.beating):
             picture = read_picture(path)
             if picture is not None:  # the borrower sees for itself what it can read
                 found[digest] = labeller.label_picture(picture)
     if not ended.look():
-        channel.send(m.LentLabelDone(asked.job, found, share.used_s() - used_s, open_s))
+        channel.send(m.LentLabelDone(asked.job, found, share.worked_s() - used_s, open_s))
     elif isinstance(ended.order, Retire):
         channel.retired()
 

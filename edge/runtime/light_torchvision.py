@@ -2,8 +2,7 @@
 
 torchvision 0.29 imports one function of `torch._dynamo`, to call it only where RoIAlign must be deterministic. This
 takes as long as all of torch (two CPU seconds, 140 MB), and no worker of ours compiles anything. So a stand-in takes
-the module's place while torchvision is imported; its functions import the real module when they are called. A
-torchvision that needs more of the compiler than that is imported as it is.
+the module's place while torchvision is imported; its functions import the real module when they are called.
 """
 
 from __future__ import annotations
@@ -34,15 +33,8 @@ class _Later(ModuleType):
 def _import_torchvision() -> None:
     if _COMPILER in sys.modules or "torchvision" in sys.modules:
         return
-    before = set(sys.modules)
     sys.modules[_COMPILER] = stand_in = _Later(_COMPILER)
     try:
-        importlib.import_module("torchvision.models.detection")
-    except (ImportError, AttributeError):
-        # What was loaded by half is loaded again, with the real module.
-        for name in set(sys.modules) - before:
-            if name.startswith(("torchvision", "torch._dynamo")):
-                del sys.modules[name]
         importlib.import_module("torchvision.models.detection")
     finally:
         if sys.modules.get(_COMPILER) is stand_in:

@@ -169,7 +169,7 @@ def test_the_stalest_camera_leads_and_a_fresh_one_learns_with_it() -> None:
     choice = choose_group(p, [names], 1.6, relay)
     assert choice is not None
     assert choice.group == Group("b", ("a", "c", "d", "e", "fresh"))
-    assert choice.gains == pytest.approx(dict.fromkeys("acde", 0.48) | {"fresh": 0.0})
+    assert choice.gains == pytest.approx(dict.fromkeys("acde", 0.3 * 1.6) | {"fresh": 0.0})
 
 
 def test_a_camera_whose_profile_knows_all_layers_leads() -> None:
@@ -178,6 +178,14 @@ def test_a_camera_whose_profile_knows_all_layers_leads() -> None:
     choice = choose_group(p, [("a", "b", "c")], 2.0, relay)
     assert choice is not None
     assert choice.group == Group("b", ("a", "c"))
+
+
+def test_no_member_is_promised_more_than_everything() -> None:
+    names = [f"c{n:02}" for n in range(12)]
+    p = problem(*(stream(n, 0.2, 0.9, 2.0) for n in names), num_gpus=2.0)
+    choice = choose_group(p, [names], MOST_KEPT, relay)
+    assert choice is not None
+    assert max(choice.gains.values()) == pytest.approx(0.8)
 
 
 def test_where_no_camera_is_stale_there_is_no_group() -> None:

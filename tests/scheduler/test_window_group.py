@@ -106,6 +106,13 @@ def test_a_camera_that_a_group_taught_is_retrained_by_a_group_only() -> None:
     assert [group.withholds(n) for n in "abc"] == [True, True, False]
 
 
+def test_one_that_no_group_could_take_may_be_retrained_alone() -> None:
+    group = WindowGroup(possible=(("a", "b", "c"),), kept=1.5, taught=frozenset("ab"))
+    lonely = WindowProblem("w", 1.0, 100.0, (StreamProblem("a", 0.5, INFERENCE, OWN),), 0.05)
+    group.choose(lonely, {"a": OWN}, relay)
+    assert not group.withholds("a")
+
+
 def test_a_group_is_weighed_against_what_would_be_retrained_without_it() -> None:
     """Of members that keep little, with time for all: one each is better, but nobody may retrain those alone."""
     p = problem(*"abc", options=(RetrainingOption("all", 0.8, 4.0),))
