@@ -82,8 +82,6 @@ class AgentJobs:
         self._decided_s = self._open_s = float("-inf")
         self._now = msg.EngineNow((), {}, {}, ())
         self._boxes = msg.EngineBoxes(())
-        #: The last row of each other box that is a member.
-        self._rows: dict[str, Mapping[str, Any]] = {}
         #: Open jobs of other boxes while they were the head, as they told.
         self._heads: dict[str, int] = {}
         self._dirty, self._changed = False, True
@@ -209,8 +207,8 @@ class AgentJobs:
             members = {m.name for m in self._agreement().members} - {self._me}
             # A member that is not heard now (a new head has heard of none) keeps its row: its tasks run on.
             told = {name: _row(_box_of(beat), beat.node) for name, beat in self._view.beats.items()}
-            self._rows = {name: row for name, row in {**self._rows, **told}.items() if name in members}
-            rows += [self._rows[name] for name in sorted(self._rows)]
+            known = {row["name"]: row for row in self._boxes.boxes} | told
+            rows += [known[name] for name in sorted(known) if name in members]
         boxes = msg.EngineBoxes(rows)
         if boxes != self._boxes:
             self._boxes = boxes

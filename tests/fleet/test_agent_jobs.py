@@ -335,6 +335,9 @@ async def test_on_kubernetes_the_head_opens_the_engine_and_says_what_it_waits_fo
     assert [(row["name"], row["node"]) for row in process.of(msg.EngineBoxes)[-1].boxes] == [
         ("b1", "n1.yard"), ("b2", "n2.yard"),
     ]  # fmt: skip
+    for silent in (OfficeView("b1", False, {}), OfficeView("b1", True, {})):
+        await box.look(silent)
+        assert len(process.of(msg.EngineBoxes)[-1].boxes) == 2, "pods run on while their box is not heard"
     await box.said(msg.EngineWaits("the lease is held by b9"))
     written = box.folder.read_json("jobs_told.json")["engine"]
     assert (written["phase"], written["why"]) == ("starting", "the lease is held by b9")
