@@ -41,6 +41,11 @@ class Contender:
     latest: int = 0
 
     @property
+    def objects(self) -> int:
+        """Objects on all pictures."""
+        return sum(c.right + c.missed for c in self.frames)
+
+    @property
     def f1(self) -> float:
         """F1 over all pictures."""
         return sum(self.frames, Counts()).f1
@@ -95,11 +100,10 @@ def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Conte
         checks.in_range(f"contenders[{c.who}].frames", len(c.frames), frames, frames)
     f1 = {c.who: c.f1 for c in contenders}
     known = {c.who: c for c in contenders}
-    objects = sum(c.right + c.missed for c in contenders[0].frames)
+    objects = contenders[0].objects
     if objects < FEWEST_OBJECTS and "new" in known and group:
         of_all = choose(group, seed)
-        beaten = _beats_new(known, frames, seed).get("in_force", 0.0) >= SURE
-        doubted = beaten and objects >= FEWEST_TO_DOUBT
+        doubted = objects >= FEWEST_TO_DOUBT and _beats_new(known, frames, seed).get("in_force", 0.0) >= SURE
         if of_all.objects >= FEWEST_OBJECTS and not doubted:
             winner: Who = "new" if of_all.winner == "new" or "in_force" not in known else "in_force"
             return replace(of_all, winner=winner, by_group=True, ahead=of_all.winner)

@@ -6,18 +6,24 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
-from edge.core.lending import BorrowedThere, LendingCounts, LendingOffer, LentFault, LentKind, LentState, LentWork
+from edge.core.lending import (
+    LENT_FAULTS,
+    BorrowedThere,
+    LendingCounts,
+    LendingOffer,
+    LentFault,
+    LentKind,
+    LentState,
+    LentWork,
+)
 from edge.runtime.lending_folder import LendingFolder, WorkInput
 from edge.runtime.lent_followed import Followed
 
 log = logging.getLogger(__name__)
 
-#: What became of a work: see `Followed.heard`.
-Heard = Literal["silent", "", "changed", "ended"]
 Packed = tuple[LentWork, WorkInput]
 
 
@@ -28,6 +34,22 @@ class AskedWork:
     camera: str
     followed: Followed
     ends_s: float
+
+
+@dataclass(frozen=True)
+class FailedIn:
+    """The `names` (of cameras, or boxes) for which a work failed in window `number`: not asked for again in it."""
+
+    number: int = 0
+    names: frozenset[str] = frozenset()
+
+    def window(self, number: int) -> frozenset[str]:
+        """Those of that window."""
+        return self.names if number == self.number else frozenset()
+
+    def more(self, number: int, name: str) -> FailedIn:
+        """After one more in window `number`."""
+        return FailedIn(number, self.window(number) | {name})
 
 
 class AskedWorks:
@@ -73,20 +95,26 @@ class AskedWorks:
         except (MagpieError, OSError) as error:
             failed(name, "failed", str(error))
 
-    async def heard(self, name: str) -> tuple[Heard, LentState | None]:
-        """The news of a work since it was looked at last, and its state."""
+    async def ended(self, name: str) -> LentState | None:
+        """The state of a work that has ended; one of which nothing is heard has failed. None: it goes on, or was
+        dropped meanwhile."""
         told_ns, state = await asyncio.to_thread(lambda: (self._folder.told_ns(name), self._folder.state(name)))
         one = self._asked.get(name)
-        if one is None:  # dropped meanwhile
-            return "", None
-        return one.followed.heard(self._clock.monotonic(), told_ns, state), state
+        if one is None:
+            return None
+        heard = one.followed.heard(self._clock.monotonic(), told_ns, state)
+        if heard == "silent":
+            return LentState("failed", "unreachable")
+        return state if heard == "ended" else None
 
-    def drop(self, name: str, fault: LentFault | None = None) -> None:
-        """It is waited for no longer; counted where it failed."""
-        if self._asked.pop(name, None) is None:
+    def drop(self, name: str, fault: LentFault | None = None, why: str = "") -> None:
+        """It is waited for no longer; counted and logged where it failed."""
+        one = self._asked.pop(name, None)
+        if one is None:
             return
         if fault is not None:
             self.counts.failures[fault] = self.counts.failures.get(fault, 0) + 1
+            log.warning("%s lent to %s: %s", name, one.followed.box, LENT_FAULTS[fault] + (f": {why}" if why else ""))
         try:
             self._folder.mark(name, "cancel")
         except OSError as error:  # a full disk: the other box ends it by its own time

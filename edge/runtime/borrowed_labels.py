@@ -14,7 +14,6 @@ from edge.core.facts import FrameLabelled
 from edge.core.journal_kinds import JournalNote
 from edge.core.labels import LabelledFrame, SampledFrame, TeacherAnswer
 from edge.core.lending import (
-    LENT_FAULTS,
     BorrowedThere,
     Borrower,
     LabelBacklog,
@@ -24,7 +23,7 @@ from edge.core.lending import (
     LentState,
     WaitingFrame,
 )
-from edge.runtime.asked_works import AskedWork, AskedWorks, Packed
+from edge.runtime.asked_works import AskedWork, AskedWorks, FailedIn, Packed
 from edge.runtime.boundary import LABEL_WAIT
 from edge.runtime.labelling import keep_label
 from edge.runtime.learning import FEWEST_SAMPLES
@@ -69,7 +68,7 @@ class BorrowedLabels:
         self._numbered = 0
         self._opened_s: list[float] = []
         #: The window, and the boxes whose labels did not come: they are not asked again in it.
-        self._tried: tuple[int, frozenset[str]] = (0, frozenset())
+        self._failed_in = FailedIn()
         #: Frames that came back without a label: they are labelled here.
         self._at_home: set[str] = set()
 
@@ -88,15 +87,13 @@ class BorrowedLabels:
             if not any(self._r.golden.labels.lent(f) for f in asked.frames):
                 self._drop(name)  # its camera is gone, or its pictures
                 continue
-            heard, state = await self._works.heard(name)
-            if heard == "silent":
-                self._failed(name, "unreachable", "")
-            elif heard == "ended" and state is not None:
+            state = await self._works.ended(name)
+            if state is not None:
                 await self._ended(name, asked, state)
             elif self._r.clock.monotonic() > asked.until_s + PATIENCE_S:
                 self._failed(name, "late", "")
         teacher = self._r.golden.teacher.content
-        not_asked = self._tried[1] if self._tried[0] == self._r.controller.state.window else frozenset()
+        not_asked = self._failed_in.window(self._r.controller.state.window)
         asked_for = [o for o in offers if o.teacher == teacher and o.box not in not_asked]
         if me is not None and teacher and asked_for:
             backlog = await self._backlog()
@@ -113,7 +110,7 @@ class BorrowedLabels:
         if cost is None or cost.samples < FEWEST_SAMPLES or cost.value <= 0.0 or not (waiting or late):
             return None
         window_s, left_s = r.window.settings.window_s, max(0.0, r.window.end_utc_s - r.clock.utc())
-        coming = sum(r.preparation.labels(c) for c in r.cameras.values() if c.settings.enabled) * left_s / window_s
+        coming = r.preparation.labels_of_all() * left_s / window_s
         # Those of the window before are wanted at once: no other box is as fast.
         own = [(f, False) for f in waiting if f.window == s.window] + [(f, True) for f in late]
         own = [(f, is_late) for f, is_late in own if f.id not in self._at_home]
@@ -224,10 +221,8 @@ class BorrowedLabels:
         if asked is None:
             return
         self._back(asked.frames)
-        self._drop(name, fault)
-        window, box = self._r.controller.state.window, asked.followed.box
-        self._tried = (window, (self._tried[1] if self._tried[0] == window else frozenset()) | {box})
-        log.warning("%s lent to %s: %s", name, box, LENT_FAULTS[fault] + (f": {why}" if why else ""))
+        self._drop(name, fault, why)
+        self._failed_in = self._failed_in.more(self._r.controller.state.window, asked.followed.box)
 
     def _back(self, frames: Sequence[SampledFrame]) -> None:
         """Those that are out still come back."""
@@ -237,9 +232,9 @@ class BorrowedLabels:
         self._at_home = (self._at_home & waiting) | {f.id for f in out}
         queue.take_back(out)
 
-    def _drop(self, name: str, fault: LentFault | None = None) -> None:
+    def _drop(self, name: str, fault: LentFault | None = None, why: str = "") -> None:
         if self._asked.pop(name, None) is not None:
-            self._works.drop(name, fault)
+            self._works.drop(name, fault, why)
 
 
 def _keep(labelled: Sequence[LabelledFrame]) -> None:

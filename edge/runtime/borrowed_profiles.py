@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edge.core.errors import MagpieError
-from edge.core.lending import LENT_FAULTS, BorrowedThere, Borrower, LendingOffer, LentFault, LentProfiles, LentState
+from edge.core.lending import BorrowedThere, Borrower, LendingOffer, LentFault, LentProfiles, LentState
 from edge.runtime import messages as m
-from edge.runtime.asked_works import AskedWork, AskedWorks, Packed
+from edge.runtime.asked_works import AskedWork, AskedWorks, FailedIn, Packed
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_profiles import packed_profiling, unpacked_profiles
@@ -44,7 +44,7 @@ class BorrowedProfiles:
         self._r, self._folder, self._works = runtime, folder, works
         self._asked: dict[str, _AskedTrials] = {}
         #: The window, and its cameras whose trials did not come back: they are not lent again.
-        self._tried: tuple[int, frozenset[str]] = (0, frozenset())
+        self._failed_in = FailedIn()
         self._offers: Sequence[LendingOffer] = ()
         self._me: Borrower | None = None
 
@@ -55,7 +55,7 @@ class BorrowedProfiles:
     def give(self, job: m.Profile) -> bool:
         """Have another box run trials for which this one has no time; False: no box has them done in time."""
         left_s, me = self._left_s(), self._me
-        if me is None or job.data.camera in self._not_again(job.data.window):
+        if me is None or job.data.camera in self._failed_in.window(job.data.window):
             return False
         for trials in (len(families(job.space)), 1):
             wanted = replace(job, budget_s=self._r.learning.trials_s(trials))
@@ -84,10 +84,8 @@ class BorrowedProfiles:
             if asked.job.data.window != self._r.controller.state.window - 1:
                 self._drop(name)
                 continue
-            heard, state = await self._works.heard(name)
-            if heard == "silent":
-                self._failed(name, "unreachable", "")
-            elif heard == "ended" and state is not None:
+            state = await self._works.ended(name)
+            if state is not None:
                 await self._ended(name, asked, state)
         self._offers, self._me = offers, me
         if me is not None and offers:
@@ -96,10 +94,6 @@ class BorrowedProfiles:
     def _offered(self) -> list[LendingOffer]:
         return [self._works.behind(o) for o in self._offers if o.share >= LEAST_SHARE]
 
-    def _not_again(self, window: int) -> frozenset[str]:
-        """Cameras whose trials did not come back in a window."""
-        return self._tried[1] if self._tried[0] == window else frozenset()
-
     def _lend(self, me: Borrower) -> None:
         r = self._r
         number = r.controller.state.window - 1
@@ -107,7 +101,7 @@ class BorrowedProfiles:
         hand_in_s = self._left_s()
         if not waiting or (hand_in_s is not None and hand_in_s < _LEAST_LEFT_S):
             return
-        sizes = {c: n for c, n in me.sizes.items() if c not in self._not_again(number)}
+        sizes = {c: n for c, n in me.sizes.items() if c not in self._failed_in.window(number)}
         budget_s = max(job.budget_s for job in waiting)
         # Of trials that run half is taken to be done.
         begun_s = budget_s * r.profilers.profiling() / 2
@@ -167,15 +161,13 @@ class BorrowedProfiles:
         asked = self._asked.get(name)
         if asked is None:
             return
-        self._drop(name, fault)
-        number = asked.job.data.window
-        self._tried = (number, self._not_again(number) | {asked.job.data.camera})
-        log.warning("%s lent to %s: %s", name, asked.followed.box, LENT_FAULTS[fault] + (f": {why}" if why else ""))
+        self._drop(name, fault, why)
+        self._failed_in = self._failed_in.more(asked.job.data.window, asked.job.data.camera)
         if asked.no_time or (self._r.controller.state.handed_in and self._r.preparation.knows()):
             self._r.preparation.from_history(asked.job.data)
         else:
             self._r.profilers.ask(asked.job)
 
-    def _drop(self, name: str, fault: LentFault | None = None) -> None:
+    def _drop(self, name: str, fault: LentFault | None = None, why: str = "") -> None:
         if self._asked.pop(name, None) is not None:
-            self._works.drop(name, fault)
+            self._works.drop(name, fault, why)

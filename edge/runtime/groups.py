@@ -190,5 +190,4 @@ class Groups:
 
 def _judged_on(done: m.TrainingDone) -> int:
     """Objects on the kept-out pictures by which the gate judges a camera alone."""
-    frames = done.contenders[0].frames if done.contenders else ()
-    return sum(c.right + c.missed for c in frames)
+    return done.contenders[0].objects if done.contenders else 0

@@ -50,6 +50,10 @@ class Preparation:
         """Frames of a camera's window that shall be labelled."""
         return self._r.learning.labels(self._r.window.settings, camera.settings)
 
+    def labels_of_all(self) -> int:
+        """Frames of a window of all cameras that shall be labelled."""
+        return sum(self.labels(c) for c in self._r.cameras.values() if c.settings.enabled)
+
     # -- the golden share
 
     def open_window(self, number: int) -> None:
@@ -71,8 +75,7 @@ class Preparation:
         left = r.window.end_utc_s - r.clock.utc()
         if r.controller.state.phase != "running":
             return
-        budgets = sum(self.labels(c) for c in r.cameras.values() if c.settings.enabled)
-        coming = max(0.0, budgets - r.learning.elsewhere.expected) * left / s.window_s
+        coming = max(0.0, self.labels_of_all() - r.learning.elsewhere.expected) * left / s.window_s
         share = r.learning.follow(s, r.golden.labels.waiting() + coming, left, now)
         if share is not None:
             self._set_golden(share)

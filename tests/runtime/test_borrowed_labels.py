@@ -49,15 +49,14 @@ class Box:
         for f in self.frames:
             f.path.write_bytes(f"picture {f.number}".encode())
             self.queue.add(f)
-        camera = SimpleNamespace(settings=SimpleNamespace(enabled=True))
         self.facts: list[Any] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.state = SimpleNamespace(window=2)
         self.runtime: Any = SimpleNamespace(
-            clock=self.clock, controller=SimpleNamespace(state=self.state), cameras={"a": camera},
+            clock=self.clock, controller=SimpleNamespace(state=self.state),
             golden=SimpleNamespace(labels=self.queue, teacher=TEACHER), fact=self.facts.append,
             shares=SimpleNamespace(golden=0.1, cores=2.0),
-            preparation=SimpleNamespace(thread=0.5, labels=lambda camera: 10),
+            preparation=SimpleNamespace(thread=0.5, labels_of_all=lambda: 10),
             learning=SimpleNamespace(
                 facts=SimpleNamespace(label_s=Cost(label_s, 0.1, 5)), elsewhere=LabelsElsewhere()
             ),
