@@ -231,6 +231,7 @@ async def test_a_drained_box_gives_its_cameras_away_and_gets_none(tmp_path: Path
         with pytest.raises(Conflict, match="b2 is drained"):
             await fleet.order("move", "b2", "gate", by="b1")
         await fleet.order("undrain", "b2")
+        await until(lambda: fleet.status("b1").boxes.get("b2") == "open", "it is heard, however busy the machine is")
         await fleet.order("move", "b2", "gate")
         await until(lambda: "gate" in fleet.appliances["b2"].cameras, "it takes cameras again")
 
