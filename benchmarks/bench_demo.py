@@ -42,6 +42,7 @@ def brief(report: dict[str, Any]) -> dict[str, Any]:
                     "realised": r["realised_accuracy"],
                     "frozen": r["frozen_accuracy"],
                     "download": r["download_accuracy"],
+                    "download_whole": r["download_whole_accuracy"],
                     "frames": r["frames_labelled"],
                 }
                 for c, r in w["cameras"].items()
@@ -84,10 +85,11 @@ def main(arguments: list[str] | None = None) -> int:
         )
         for camera, row in s["cameras"].items():
             print(f"  {camera:28} {row['frozen']:.3f} -> {row['realised']:.3f}  {row['gain_points']:+.1f} points")
-        over = s["over_download"]
-        if over is not None:
-            told = ", ".join(f"{c} {row['gain_points']:+.1f}" for c, row in over["cameras"].items())
-            print(f"  over the download left alone: {over['gain_points']:+.1f} points ({told})")
+        for kind, looking in (("download", "looking where the student does"), ("download_whole", "whole picture")):
+            over = s[f"over_{kind}"]
+            if over is not None:
+                told = ", ".join(f"{c} {row['gain_points']:+.1f}" for c, row in over["cameras"].items())
+                print(f"  over the download left alone, {looking}: {over['gain_points']:+.1f} points ({told})")
         once = report["against_trained_once"]
         if once["gain_points"] is not None:
             print(
@@ -101,6 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         "gain_points": {"median": statistics.median(gains), "min": min(gains), "max": max(gains)},
         "worst_camera_points": min(r["summary"]["worst_camera_points"] for r in runs),
         "over_download": [r["summary"]["over_download"] for r in runs],
+        "over_download_whole": [r["summary"]["over_download_whole"] for r in runs],
         "runs": runs,
     }
     RESULTS.mkdir(exist_ok=True)

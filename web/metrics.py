@@ -178,6 +178,11 @@ def _cameras(s: Json) -> Iterator[Metric]:
         "The same of the published detector that it began as, left alone",
         "download_accuracy",
     )
+    yield gauge(
+        "download_whole_accuracy_ratio",
+        "The same of the published detector, looking at the whole picture",
+        "download_whole_accuracy",
+    )
     gained = [
         ((c,), right - alone)
         for c, x in cameras

@@ -289,7 +289,11 @@ def _finish(
                 f"{camera:24} realised {_percent(row['realised'])}  download {_percent(row['download'])}  "
                 f"gain {row['gain_points']:+.1f} points"
             )
-        console.say(f"Mean: {over['gain_points']:+.1f} points against the download left alone")
+        console.say(
+            f"Mean: {over['gain_points']:+.1f} points against the download, looking and going on as the students"
+        )
+    if (over := table["over_download_whole"]) is not None:
+        console.say(f"Mean: {over['gain_points']:+.1f} points against the download left alone, at the whole picture")
     if args.report is not None:
         try:
             args.report.parent.mkdir(parents=True, exist_ok=True)

@@ -162,7 +162,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "tenants.settings": _of_the_box("by", "fields"),
     "sibling.none": _keys("cameras"),
     "window.closed": _NONE,
-    "window.measured": _keys("realised", "frozen", "download"),
+    "window.measured": _keys("realised", "frozen", "download", "download_whole"),
     "window.no_labels": _NONE,
     "window.opened": _of_the_box("length_s", "policy"),
     "window.resumed": _NONE,

@@ -9,6 +9,7 @@ from typing import Any
 
 from edge.core import checks
 from edge.core.vision import Detections, Task
+from edge.core.ways import Going
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class SampledFrame:
 
     `path` is a JPEG file. `answer` uses the camera's class list; `answer_age_s` is how old the answer was.
     `frozen_answer` is what the frozen student (run in shadow) says of the same picture, where that is asked for.
+    `going`: what a stale `answer` was made of, where its objects were moved on since.
     """
 
     camera: str
@@ -28,6 +30,7 @@ class SampledFrame:
     answer_version: str
     answer_age_s: float = 0.0
     frozen_answer: Detections | None = None
+    going: Going | None = None
 
     @property
     def id(self) -> str:
@@ -49,11 +52,12 @@ class SampledFrame:
             "answer_version": self.answer_version,
             "answer_age_s": self.answer_age_s,
             "frozen_answer": None if self.frozen_answer is None else self.frozen_answer.to_json(),
+            "going": None if self.going is None else self.going.to_json(),
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> SampledFrame:
-        frozen = value.get("frozen_answer")
+        frozen, going = value.get("frozen_answer"), value.get("going")
         return SampledFrame(
             value["camera"],
             value["window"],
@@ -64,6 +68,7 @@ class SampledFrame:
             value["answer_version"],
             value["answer_age_s"],
             None if frozen is None else Detections.from_json(frozen),
+            None if going is None else Going.from_json(going),
         )
 
 

@@ -101,7 +101,8 @@ class Observation:
     """The student's answer for one instant. `stale` marks a skipped frame answered by the last answer.
 
     `answered_at_s` is the monotonic time of the picture that was looked at (None: nothing was yet), `resolution` the
-    scale (0-1] that it was looked at with, and `inference_s` CPU seconds.
+    scale (0-1] that it was looked at with, and `inference_s` CPU seconds. `ways` (N, 3) of a fresh answer: how its
+    objects go on (edge.core.ways); None: they stay where they are.
     """
 
     camera: str
@@ -116,3 +117,4 @@ class Observation:
     task: Task = "detection"
     resolution: float = 1.0
     probe: ResolutionProbe | None = None
+    ways: NDArray[np.float32] | None = None

@@ -21,6 +21,7 @@ def window_report(detail: WindowDetail) -> dict[str, Any]:
             "realised_accuracy": _value(row.realised),
             "frozen_accuracy": _value(row.frozen),
             "download_accuracy": _value(row.details.get("download")),
+            "download_whole_accuracy": _value(row.details.get("download_whole")),
             "realised": row.realised,
             "frozen": row.frozen,
             "model_version": row.model_version,
@@ -78,10 +79,13 @@ def build_report(store: Store, numbers: Sequence[int], about: dict[str, Any]) ->
 
 def summary(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means over windows 2 to the last (the first has nothing to retrain on); gains in points: over the frozen student,
-    and under "over_download" over the published detector left alone, where students began as one."""
+    under "over_download" over the published detector left alone but looking where the student in force does, and under
+    "over_download_whole" over the same at the whole picture, where students began as one."""
     out = _gains(windows, "frozen")
-    download = _gains(windows, "download")
-    return out | {"over_download": download if download["cameras"] else None}
+    for against in ("download", "download_whole"):
+        gains = _gains(windows, against)
+        out[f"over_{against}"] = gains if gains["cameras"] else None
+    return out
 
 
 def _gains(windows: Sequence[dict[str, Any]], against: str) -> dict[str, Any]:

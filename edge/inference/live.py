@@ -12,6 +12,7 @@ from edge.core import checks
 from edge.core.configs import WHOLE, InputShape, Region
 from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections, Frame, Observation, ResolutionProbe
+from edge.core.ways import Going, Ways, gone_on
 from edge.inference.agreement import agreement
 from edge.inference.proposals import ProposalFinder
 from edge.students import Student, load_student, refill
@@ -55,7 +56,8 @@ class LiveStudent:
     moves (ProposalFinder);
     a proposal with a score below it still counts, as it has no better name. With `probe_resolutions` every
     `probe_every`-th answer is also given at one of them, and their agreement reported as its `probe`:
-    ProfileMeter learns resolution factors from it, without labels.
+    ProfileMeter learns resolution factors from it, without labels. `follow` is told each detection answer and its
+    picture's time, and says how its objects go on (None: they stay): so they stand in for later frames.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class LiveStudent:
         probe_resolutions: Sequence[float] = (),
         probe_every: int = 40,
         cpu_clock: Callable[[], float] = time.thread_time,
+        follow: Callable[[Detections, float], Ways | None] | None = None,
     ) -> None:
         checks.in_range("inference.score_threshold", 0.5 if score is None else score, 0.0, 1.0)
         self.camera = camera
@@ -79,6 +82,7 @@ class LiveStudent:
         self._shape: InputShape = "camera"
         self._score = self._asked = score
         self._clock = cpu_clock
+        self._follow = follow
         self._finder = ProposalFinder()
         self._probes = tuple(r for r in probe_resolutions if r < 1.0)
         self._probe_every = probe_every
@@ -152,14 +156,16 @@ class LiveStudent:
         due = self._probes and self._answers % self._probe_every == 0
         probe = self._probe(student, frame, resolution, recorded) if due else None
         self._recorded = recorded
+        follow = self._follow if self.task == "detection" else None
         self._last = Observation(
             self.camera, frame.number, frame.monotonic_s, frame.utc_s, version, found, False, cost,
             frame.monotonic_s, self.task, resolution, probe,
+            None if follow is None else follow(found, frame.monotonic_s),
         )  # fmt: skip
         return self._last
 
     def skip(self, frame: Frame) -> Observation:
-        """A frame that is not looked at: the last answer stands in for it."""
+        """A frame that is not looked at: the last answer stands in for it, its objects moved on where that is known."""
         return self.skip_time(frame.number, frame.monotonic_s, frame.utc_s)
 
     def skip_time(self, number: int, monotonic_s: float, utc_s: float) -> Observation:
@@ -168,15 +174,22 @@ class LiveStudent:
         if last is None:
             empty = Detections.empty()
             return Observation(self.camera, number, monotonic_s, utc_s, self.version, empty, True, task=self.task)
+        answer = gone_on(last.detections, last.ways, monotonic_s - last.monotonic_s)
         return Observation(
-            self.camera, number, monotonic_s, utc_s, last.model_version, last.detections, True, 0.0,
+            self.camera, number, monotonic_s, utc_s, last.model_version, answer, True, 0.0,
             last.monotonic_s, self.task, last.resolution,
         )  # fmt: skip
 
-    def recorded_answer(self) -> Detections:
-        """The last answer as it is kept beside a sampled frame: for classification with the proposals that were named
-        background (class one past the last), which are what a retraining learns backgrounds from."""
-        return self._recorded
+    def recorded_answer(self, observation: Observation) -> tuple[Detections, Going | None]:
+        """The answer to the latest frame as it is kept beside its sample, and what it was made of where its objects
+        were moved on. For classification with the proposals that were named background (class one past the last), which
+        are what a retraining learns backgrounds from."""
+        if self.task != "detection":
+            return self._recorded, None
+        last = self._last
+        if not observation.stale or last is None or last.ways is None:
+            return observation.detections, None
+        return observation.detections, Going(last.detections, last.ways)
 
     def _name(self, student: AnyStudent, frame: Frame, resolution: float) -> tuple[Detections, Detections]:
         boxes = self._finder.find(frame.picture, frame.monotonic_s)

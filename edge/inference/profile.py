@@ -20,6 +20,7 @@ from edge.core import checks
 from edge.core.configs import InferenceConfig
 from edge.core.profiles import InferencePoint, InferenceProfile
 from edge.core.vision import Observation, Task
+from edge.core.ways import gone_on
 from edge.inference.agreement import agreement_counts
 from edge.students import Student
 
@@ -62,16 +63,17 @@ def measure_cost(
 def agreement_by_age(
     task: Task, observations: Iterable[Observation], most_s: float
 ) -> tuple[list[tuple[float, float]], int]:
-    """(age in seconds, agreement) of earlier fresh answers with later ones, ages increasing up to `most_s`, and the
-    number of objects compared. Made to fall with age (what remains is noise of few samples); empty if there are no two
-    fresh answers with an object."""
+    """(age in seconds, agreement) of earlier fresh answers, as they went on, with later ones, ages increasing up to
+    `most_s`, and the number of objects compared. Made to fall with age (what remains is noise of few samples); empty if
+    there are no two fresh answers with an object."""
     fresh = sorted((o for o in observations if not o.stale), key=lambda o: o.monotonic_s)
     pairs = []
     for n, late in enumerate(fresh):
         for early in fresh[:n]:
             age = late.monotonic_s - early.monotonic_s
             if 0 < age <= most_s * 1.25:
-                right, total = agreement_counts(task, early.detections, late.detections)
+                stood_in = gone_on(early.detections, early.ways, age)
+                right, total = agreement_counts(task, stood_in, late.detections)
                 if total:
                     pairs.append((age, right, total))
     if not pairs:

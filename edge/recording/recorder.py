@@ -30,6 +30,7 @@ from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.labels import SampledFrame
 from edge.core.vision import Detections, Frame
+from edge.core.ways import Going
 from edge.detectors.pictures import jpeg_bytes
 from edge.files import TEMPORARY, write_whole
 
@@ -154,6 +155,7 @@ class Recorder:
         version: str,
         answer_age_s: float,
         frozen_answer: Detections | None = None,
+        going: Going | None = None,
     ) -> SampledFrame | None:
         """Show a frame with the answer in force at that instant; the kept sample, or None (nearly always)."""
         self._offered += 1
@@ -175,7 +177,7 @@ class Recorder:
         if len(w.frames) >= self._max_frames:
             self._lost["max_frames"] += 1
             return None
-        return self._keep(w, frame, answer, version, answer_age_s, frozen_answer)
+        return self._keep(w, frame, answer, version, answer_age_s, frozen_answer, going)
 
     def close_window(self, window: int) -> tuple[SampledFrame, ...]:
         """End a window; its sample in time order. An unknown window has none."""
@@ -241,6 +243,7 @@ class Recorder:
         version: str,
         answer_age_s: float,
         frozen_answer: Detections | None,
+        going: Going | None,
     ) -> SampledFrame | None:
         window = self._current
         if window is None:
@@ -254,7 +257,7 @@ class Recorder:
         number = frame.number if frame.number not in w.sizes else max(w.sizes) + 1
         path = folder / f"{number:08d}.jpg"
         sample = SampledFrame(
-            self.camera, window, number, frame.utc_s, path, answer, version, answer_age_s, frozen_answer
+            self.camera, window, number, frame.utc_s, path, answer, version, answer_age_s, frozen_answer, going
         )
         facts = {"bytes": len(data), "crc32": zlib.crc32(data)}
         text = json.dumps({"sample": sample.to_json() | {"path": path.name}, "picture": facts}).encode()

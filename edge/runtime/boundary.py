@@ -80,7 +80,7 @@ class Boundary:
         camera = r.cameras.get(result.camera)
         if camera is None:
             return
-        camera.measured = WindowAccuracy(result.realised, result.frozen, result.download)
+        camera.measured = WindowAccuracy(result.realised, result.frozen, result.download, result.download_whole)
         if result.baseline is not None:
             self._learned_baseline(camera, result.baseline)
         if result.score is not None:
@@ -267,6 +267,8 @@ class Boundary:
         details: dict[str, Any] = {"quality": result.quality, "class_counts": result.class_counts}
         if result.download is not None:
             details["download"] = result.download.to_json()
+        if result.download_whole is not None:
+            details["download_whole"] = result.download_whole.to_json()
         promise = r.learning.kept(result.camera, result.window)
         if promise is not None:
             details["promise"] = promise
@@ -288,6 +290,7 @@ class Boundary:
                 "realised": _value(result.realised),
                 "frozen": _value(result.frozen),
                 "download": _value(result.download),
+                "download_whole": _value(result.download_whole),
             },
         )
         if result.realised is not None:

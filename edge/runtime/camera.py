@@ -71,11 +71,13 @@ def profile_from_points(points: tuple[InferencePoint, ...], name: str = "assumed
 @dataclass(frozen=True)
 class WindowAccuracy:
     """The accuracies of the window that was measured last: the answers as they were given, the frozen student in
-    shadow, and the download in shadow where the student began as one. None: not measured."""
+    shadow, and the download in shadow where the student began as one, looking as the student in force does and at the
+    whole picture. None: not measured."""
 
     realised: Accuracy | None = None
     frozen: Accuracy | None = None
     download: Accuracy | None = None
+    download_whole: Accuracy | None = None
 
     def to_json(self) -> dict[str, float | None]:
         """For REST and the page."""
@@ -83,6 +85,7 @@ class WindowAccuracy:
             "accuracy": None if self.realised is None else self.realised.value,
             "frozen_accuracy": None if self.frozen is None else self.frozen.value,
             "download_accuracy": None if self.download is None else self.download.value,
+            "download_whole_accuracy": None if self.download_whole is None else self.download_whole.value,
         }
 
 

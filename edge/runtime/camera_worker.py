@@ -20,6 +20,7 @@ from edge.recording.recorder import Recorder
 from edge.runtime import messages as m
 from edge.runtime.answer_counts import AnswerCounts
 from edge.runtime.answer_feed import AnswerFeed
+from edge.runtime.answer_ways import AnswerWays
 from edge.runtime.application_feed import ApplicationFeed
 from edge.runtime.clip_maker import ClipMaker
 from edge.runtime.device import open_bucket
@@ -60,6 +61,7 @@ class _CameraWorker:
             score=s.inference.score_threshold,
             probe_resolutions=s.inference.resolutions,
             cpu_clock=time.thread_time if self._share.device == "cpu" else self._share.used_s,
+            follow=AnswerWays(s.id, s.classes).after,
         )
         self._take_score(spec)
         self._config = spec.inference
@@ -218,7 +220,8 @@ class _CameraWorker:
     def _record(self, recorder: Recorder, frame: Frame, observation: Observation) -> None:
         seen_s = observation.answered_at_s
         age = 0.0 if seen_s is None else max(0.0, frame.monotonic_s - seen_s)
-        kept = recorder.offer(frame, self._live.recorded_answer(), observation.model_version, age)
+        answer, going = self._live.recorded_answer(observation)
+        kept = recorder.offer(frame, answer, observation.model_version, age, going=going)
         if kept is not None:
             self._recorded += 1
             if observation.stale and self._answered_frame is not None:

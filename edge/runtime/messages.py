@@ -263,7 +263,8 @@ class Evaluated:
     """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
 
     `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered:
-    roll-back looks at these. Measuring `frames` frames took `seconds` device seconds.
+    roll-back looks at these. `download` is of the published detector where the student in force looks, `download_whole`
+    of it on the whole picture. Measuring `frames` frames took `seconds` device seconds.
     """
 
     camera: str
@@ -274,6 +275,7 @@ class Evaluated:
     current_live: Accuracy | None
     parent_live: Accuracy | None
     download: Accuracy | None = None
+    download_whole: Accuracy | None = None
     baseline: Baseline | None = None
     score: float | None = None
     look: CameraLook | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from edge.core.camera_look import CameraLook
 from edge.core.configs import WHOLE, InferenceConfig, RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy, LabelledFrame
+from edge.core.shadow import stood_in
 from edge.core.thresholds import LOWEST, best_score
 from edge.core.trials import TrialResult, TrialRunner
 from edge.core.vision import Detections
@@ -106,7 +107,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
     live = tuple(f for f in frames if f.frame.answer_version == job.current.version)
     measured: dict[str, Accuracy | None] = {}
     measured["realised"] = realised(data.task, frames, classes) if frames else None
-    download, baseline = _download(job, frames, share, channel)
+    download, download_whole, baseline = _download(job, frames, share, channel)
     wanted: list[tuple[str, m.StudentFile | None, tuple[LabelledFrame, ...]]] = [("frozen", job.frozen, frames)]
     if job.parent is not None and live:
         wanted += [("current_live", job.current, live), ("parent_live", job.parent, live)]
@@ -126,6 +127,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
         current_live=measured.get("current_live"),
         parent_live=measured.get("parent_live"),
         download=download,
+        download_whole=download_whole,
         baseline=baseline,
         score=score,
         look=_look(job, share, channel),
@@ -138,24 +140,26 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
 
 def _download(
     job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel
-) -> tuple[Accuracy | None, Baseline | None]:
-    """The download in shadow, at its best past least score and looking as the student in force does; and this window's
+) -> tuple[Accuracy | None, Accuracy | None, Baseline | None]:
+    """The download in shadow at its best past least score: looking as the student in force does, its stale answers
+    going on as that one's do; and left alone, at the whole picture, its stale answers as they were. And this window's
     findings about it: which least score is best, and whether a part of the picture is worth more than the whole.
     """
     if job.baseline is None or job.frozen is None or not frames:
-        return None, job.baseline
+        return None, None, job.baseline
     student = load_student(job.frozen.path, share.device)
     if not isinstance(student, PublishedStudent):
-        return None, None
+        return None, None, None
     look = job.inference or InferenceConfig(1.0)
-    pairs = _answers(student, frames, share, channel, look, LOWEST)
-    shown = judged(pairs, job.baseline.score(look.region, student.score), len(student.spec.classes))
-    whole = (
-        pairs
-        if look.region == WHOLE
-        else _answers(student, frames, share, channel, replace(look, region=WHOLE), LOWEST)
-    )
-    baseline = replace(job.baseline, whole=job.baseline.whole.after(whole))
+    classes = len(student.spec.classes)
+    looked = _answers(student, frames, share, channel, look, LOWEST)
+    pairs = _stood_in(looked)
+    shown = judged(pairs, job.baseline.score(look.region, student.score), classes)
+    if look.region != WHOLE:
+        looked = _answers(student, frames, share, channel, replace(look, region=WHOLE), LOWEST)
+    alone = [(answer, f.labels) for f, answer in looked]
+    shown_whole = judged(alone, job.baseline.score(WHOLE, student.score), classes)
+    baseline = replace(job.baseline, whole=job.baseline.whole.after(_stood_in(looked)))
     if not job.learn_region and look.region != WHOLE:
         old = baseline.part if baseline.region == look.region else ScoreCounts()
         baseline = replace(baseline, part=old.after(pairs), region=look.region)
@@ -164,11 +168,11 @@ def _download(
         region = learned_region(np.concatenate([f.labels.boxes for f in past]))
         if region != WHOLE:
             part = pairs if look.region == region else None
-            part = part or _answers(student, frames, share, channel, replace(look, region=region), LOWEST)
+            part = part or _stood_in(_answers(student, frames, share, channel, replace(look, region=region), LOWEST))
             baseline = replace(baseline, part=baseline.part.after(part), region=region)
         else:
             baseline = replace(baseline, part=ScoreCounts(), region=WHOLE)
-    return shown, baseline
+    return shown, shown_whole, baseline
 
 
 def _best_score(job: m.Evaluate, baseline: Baseline | None, share: WorkerShare, channel: Channel) -> float | None:
@@ -182,7 +186,7 @@ def _best_score(job: m.Evaluate, baseline: Baseline | None, share: WorkerShare, 
     if job.current.version == job.frozen.version:
         return baseline.score(look.region, student.usual_score)
     frames = (*job.data.held_out, *job.data.kept_out)
-    return best_score(_answers(student, frames, share, channel, look, LOWEST), student.usual_score)
+    return best_score(_stood_in(_answers(student, frames, share, channel, look, LOWEST)), student.usual_score)
 
 
 def _look(job: m.Evaluate, share: WorkerShare, channel: Channel) -> CameraLook | None:
@@ -200,7 +204,7 @@ def _in_shadow(
     look: InferenceConfig | None = None,
 ) -> Accuracy:
     """Accuracy of what another student would have answered at the same instants."""
-    pairs = _answers(student, frames, share, channel, look or InferenceConfig(1.0), None)
+    pairs = _stood_in(_answers(student, frames, share, channel, look or InferenceConfig(1.0), None))
     return accuracy(student.spec.task, pairs, len(student.spec.classes))
 
 
@@ -211,11 +215,11 @@ def _answers(
     channel: Channel,
     look: InferenceConfig,
     score: float | None,
-) -> list[Pair]:
-    """The answers of another student at the same instants. Detection: fresh answers on the same pictures.
+) -> list[tuple[LabelledFrame, Detections]]:
+    """The frames and what another student answered at the same instants. Detection: fresh answers on the same pictures.
     Classification: the same cut-outs as were answered live, named by that student. A stale answer is
-    met with the picture that it was about, so that both stand-ins are equally old."""
-    pairs = []
+    met with the picture that it was about, so that both are equally old."""
+    out: list[tuple[LabelledFrame, Detections]] = []
     for start in range(0, len(frames), _BATCH):
         part = frames[start : start + _BATCH]
         channel.beat()
@@ -228,8 +232,13 @@ def _answers(
                 answers = student.detect([p for _, p in seen], look.resolution, score, look.region, look.shape)
             else:
                 answers = [_named(student, f, p) for f, p in seen]
-        pairs += [(a, f.labels) for a, (f, _) in zip(answers, seen, strict=True)]
-    return pairs
+        out += [(f, a) for a, (f, _) in zip(answers, seen, strict=True)]
+    return out
+
+
+def _stood_in(answers: Sequence[tuple[LabelledFrame, Detections]]) -> list[Pair]:
+    """What would have stood in at each instant, beside the labels: stale answers go on as those of the live student."""
+    return [(stood_in(answer, frame.frame), frame.labels) for frame, answer in answers]
 
 
 def _answered_picture(frame: LabelledFrame) -> Any:

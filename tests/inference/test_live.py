@@ -14,6 +14,7 @@ from edge.core.accuracy import box_iou
 from edge.core.configs import StudentSpec
 from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections, Frame
+from edge.core.ways import Ways, gone_on
 from edge.inference import LiveStudent, ProposalFinder, measure_cost, prepare
 from edge.inference.live import _one_per_object
 from edge.students import Student, build, save_weights
@@ -59,7 +60,31 @@ def test_a_skipped_frame_is_answered_by_the_last_answer() -> None:
     assert stale.detections is fresh.detections
     assert (stale.frame_number, stale.monotonic_s, stale.answered_at_s) == (4, 0.4, 0.1)
     assert live.skip_time(5, 0.5, 1.0).model_version == "v1"
-    assert live.recorded_answer() is fresh.detections
+    assert live.recorded_answer(fresh) == (fresh.detections, None)
+    assert live.recorded_answer(stale) == (fresh.detections, None)
+
+
+def test_the_objects_of_a_stale_answer_go_on_where_their_way_is_known() -> None:
+    told: list[float] = []
+
+    def follow(answer: Detections, at_s: float) -> Ways | None:
+        told.append(at_s)
+        return None if at_s < 0.15 else np.tile(np.array([[0.1, 0.0, 0.0]], np.float32), (len(answer), 1))
+
+    live = LiveStudent(talkative(DETECTOR), "v1", "gate", follow=follow)
+    unknown = live.answer(frame(1))
+    assert live.skip(frame(2)).detections is unknown.detections
+    fresh = live.answer(frame(3))
+    stale = live.skip(frame(7))
+    assert told == [0.1, 0.3]
+    expected = gone_on(fresh.detections, fresh.ways, 0.4)
+    assert np.array_equal(stale.detections.boxes, expected.boxes)
+    assert not np.array_equal(stale.detections.boxes, fresh.detections.boxes)
+    answer, going = live.recorded_answer(stale)
+    assert answer is stale.detections
+    assert going is not None
+    assert going.answer is fresh.detections
+    assert live.recorded_answer(fresh) == (fresh.detections, None), "a fresh answer is where its objects are"
 
 
 def test_resolution_and_score_change_what_is_answered() -> None:
@@ -253,7 +278,9 @@ def test_classification_names_what_moves_and_records_backgrounds_too() -> None:
         student.module.out.bias[2] = 99.0  # type: ignore[union-attr, operator, index]
     later = live.answer(Frame("gate", 31, 7.6, 7.6, street(1, 6.6)))
     assert len(later.detections) == 0
-    assert set(live.recorded_answer().classes) == {2}
+    kept, going = live.recorded_answer(later)
+    assert set(kept.classes) == {2}
+    assert going is None
 
 
 def test_one_answer_per_object() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_older_answers_are_never_better(steps: list[tuple[float, float]]) -> Non
     factors = staleness_factors(seen, [8, 4, 2, 1, 0.5])
     ordered = [factors[r] for r in (8, 4, 2, 1, 0.5)]
     assert all(0 <= b <= a + 1e-6 <= 1 + 1e-6 for a, b in itertools.pairwise(ordered))
+
+
+def test_answers_that_go_on_rightly_age_more_slowly() -> None:
+    still = [moving(n * 0.5, 0.05) for n in range(20)]
+    right = np.array([[0.05, 0.0, 0.0]], np.float32)
+    going = [replace(o, ways=right) for o in still]
+    held, moved = staleness_factors(still, [1]), staleness_factors(going, [1])
+    assert moved[1] == pytest.approx(1.0)
+    assert held[1] < 0.9
 
 
 def test_agreement_is_the_metric_of_the_task() -> None:

@@ -139,6 +139,14 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
     again = of(b, m.Evaluated)[0]
     assert again.baseline.whole.objects > baseline.whole.objects
     assert again.download.value >= evaluated.download.value - 1e-9, "the best score on these very frames"
+    assert again.download_whole == again.download
+    # Where the student looks at a part, the download left alone is still measured at the whole picture.
+    b.said.clear()
+    look = InferenceConfig(5.0, region=(0.0, 0.0, 0.3, 1.0))
+    b.supervisor.send("profiler-0", m.Evaluate(window, download, download, None, 2.0, look, baseline, False))
+    await until(lambda: of(b, m.Evaluated))
+    part = of(b, m.Evaluated)[0]
+    assert part.download_whole == again.download
 
 
 async def test_profiles_exemplars_and_kept_out_frames(

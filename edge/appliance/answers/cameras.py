@@ -44,7 +44,8 @@ class StateOfCamera:
     `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
     trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
     of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
-    left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+    left alone, looking where the student in force does, `download_whole_accuracy`: the same at the whole picture.
+    `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
     kind (empty: the worker has not reported yet).
     """
 
@@ -76,6 +77,7 @@ class StateOfCamera:
     accuracy: Shown[float | None]
     frozen_accuracy: Shown[float | None]
     download_accuracy: Shown[float | None]
+    download_whole_accuracy: Shown[float | None]
     student: Shown[str]
     answers: Shown[int]
     stale_answers: Shown[int]

@@ -48,11 +48,13 @@ class PromiseKept:
 class RowDetails:
     """More of a camera's window; null: not measured, or by an earlier version not kept. `quality`: indicators of the
     labels (golden.quality); `class_counts`: labelled objects by class; `download`: accuracy of the published detector
-    that the student began as; `current_fresh`: that of the student in force, where every answer is fresh."""
+    that the student began as, looking where the student in force does, `download_whole`: the same at the whole picture;
+    `current_fresh`: that of the student in force, where every answer is fresh."""
 
     quality: Shown[Mapping[str, float] | None] = None
     class_counts: Shown[Mapping[str, int] | None] = None
     download: Shown[MeasuredAccuracy | None] = None
+    download_whole: Shown[MeasuredAccuracy | None] = None
     promise: Shown[PromiseKept | None] = None
     current_fresh: Shown[MeasuredAccuracy | None] = None
 

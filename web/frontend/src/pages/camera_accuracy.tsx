@@ -39,13 +39,16 @@ export function AccuracyTab({ camera, past }: { camera: Camera; past: History })
               ...(past.download.some((v) => v !== null)
                 ? [{ label: `${camera.student} as downloaded`, values: past.download.map(hundredths), colour: "--camera-3", dashed: true }]
                 : []),
+              ...(past.whole.some((v, n) => v !== null && v !== past.download[n])
+                ? [{ label: `${camera.student}, at the whole picture`, values: past.whole.map(hundredths), colour: "--camera-4", dashed: true }]
+                : []),
             ]}
           />
         )}
         <p class="hint">
           Measured against the teacher's labels of a random sample of pictures, old answers included. The first model is asked
           about the same pictures, so that the gain by retraining is seen; a download, at the least score that was best on past
-          labels.
+          labels, and looking at the same part of the picture.
         </p>
       </section>
       <Classes camera={camera} latest={past.x.at(-1) ?? null} />

@@ -10,8 +10,10 @@ export interface History {
   realised: (number | null)[];
   /** What the first model would have answered, had it stayed, 0-1. */
   frozen: (number | null)[];
-  /** What the download that it began as would have answered at its best past least score, 0-1. */
+  /** What the download that it began as would have answered at its best past least score, looking where the student in force does, 0-1. */
   download: (number | null)[];
+  /** The same, looking at the whole picture. */
+  whole: (number | null)[];
 }
 
 /** The newest window's figures. */
@@ -23,7 +25,7 @@ export interface Measured {
 
 /** The camera's accuracy per window; `windows` come newest first. */
 export function history(windows: WindowRecord[], camera: string): History {
-  const out: History = { x: [], realised: [], frozen: [], download: [] };
+  const out: History = { x: [], realised: [], frozen: [], download: [], whole: [] };
   for (const window of [...windows].reverse()) {
     const row = window.cameras.find((r) => r.camera === camera);
     if (!row || (row.realised === null && row.frozen === null)) continue;
@@ -31,6 +33,7 @@ export function history(windows: WindowRecord[], camera: string): History {
     out.realised.push(row.realised?.value ?? null);
     out.frozen.push(row.frozen?.value ?? null);
     out.download.push(row.details.download?.value ?? null);
+    out.whole.push(row.details.download_whole?.value ?? null);
   }
   return out;
 }
