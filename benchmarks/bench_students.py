@@ -31,7 +31,7 @@ import torch
 
 from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
 from edge.core.accuracy import Counts, Pair, count
-from edge.core.baseline import Baseline, ScoreCounts
+from edge.core.baseline import RegionRecord
 from edge.core.configs import WHOLE, Region, RetrainingConfig
 from edge.core.labels import LabelledFrame, LabelledWindow
 from edge.core.thresholds import LOWEST, best_score
@@ -170,7 +170,7 @@ def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scrat
     shipped = _shipped(download, camera.frames)
     chains = {"ungated": _Chain(download, False), "gated": _Chain(download, True)}
     memory = ExemplarMemory(scratch / f"{camera.name}-{seed}", EXEMPLARS)
-    baseline, region = Baseline(), WHOLE
+    records, region = {False: RegionRecord(), True: RegionRecord()}, WHOLE
     kept_out: list[LabelledFrame] = []
     for number, window in enumerate(windows):
         past = [i for w in windows[:number] for i in w]
@@ -191,13 +191,13 @@ def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scrat
             break
         frames = [_in_window(camera.frames[i], number) for i in window]
         region_now = learned_region(np.concatenate([f.labels.boxes for f in (*frames, *memory.frames(), *kept_out)]))
-        baseline = replace(baseline, whole=baseline.whole.after(_pairs([plain[i] for i in window], camera, window)))
-        if region_now != WHOLE:
-            seen = _answers(download, [camera.frames[i] for i in window], region_now)
-            baseline = replace(baseline, part=baseline.part.after(_pairs(seen, camera, window)), region=region_now)
-        else:
-            baseline = replace(baseline, part=ScoreCounts(), region=WHOLE)
-        region = next_region(baseline, region)
+        # As in the appliance: a retrained student's record is its own.
+        judge = chains["gated"].student
+        retrained = judge is not download
+        whole = _looked_at(judge, camera, window, WHOLE)
+        part = None if region_now == WHOLE else _looked_at(judge, camera, window, region_now)
+        records[retrained] = records[retrained].after(whole, part, region_now)
+        region = next_region(records[retrained], region)
         run.regions.append(region)
         split = split_interleaved(frames)
         data = LabelledWindow(
@@ -209,6 +209,11 @@ def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scrat
         memory.update(split.train, download.features([_picture(f) for f in split.train]))
         kept_out += split.held_out
     return run
+
+
+def _looked_at(student: PublishedStudent, camera: BenchCamera, window: Sequence[int], region: Region) -> list[Pair]:
+    """The student's answers about a part of a window's pictures, from the lowest score on, beside the labels."""
+    return _pairs(_answers(student, [camera.frames[i] for i in window], region), camera, window)
 
 
 def _in_window(frame: LabelledFrame, window: int) -> LabelledFrame:

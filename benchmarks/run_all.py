@@ -28,6 +28,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_outputs", (), 16),
     ("benchmarks.bench_tracking", (), 25),
     ("benchmarks.bench_tracking_clips", (), 1),
+    ("benchmarks.bench_stale_answers", (), 6),
     ("benchmarks.bench_dashboard", (), 8),
     ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edge.core.baseline import Baseline
+from edge.core.baseline import RegionRecord
 from edge.core.configs import LEAST_SIDE, WHOLE, Region
 
 #: The part of the labels' edges that may lie outside the box, and the margin added around it.
@@ -46,16 +46,20 @@ def learned_region(boxes: NDArray[np.float32] | Sequence[Sequence[float]]) -> Re
     return region if saved >= LEAST_SAVED else WHOLE
 
 
-def next_region(baseline: Baseline, in_force: Region) -> Region:
-    """The region for the next window: `baseline.region` when the download did better on it than on the whole."""
-    if baseline.region == WHOLE or baseline.part.objects <= 0 or baseline.whole.objects <= 0:
+def next_region(record: RegionRecord | None, in_force: Region) -> Region:
+    """The region for the next window: the learned one when the student in force, whose `record` it is, did better on it
+    than on the whole picture. What it sees in the whole depends on how it was trained, so the download's word counts
+    for the download alone; of a student that was not measured yet (None) nothing is known, and nothing changes."""
+    if record is None:
+        return in_force
+    if record.region == WHOLE or record.part.objects <= 0 or record.whole.objects <= 0:
         return WHOLE
-    gain = baseline.part.best_f1 - baseline.whole.best_f1
-    needed = GIVEN_UP_AT if in_force != WHOLE else TAKEN_AT + TAKEN_AT_ONE_OBJECT / baseline.part.objects
+    gain = record.part.best_f1 - record.whole.best_f1
+    needed = GIVEN_UP_AT if in_force != WHOLE else TAKEN_AT + TAKEN_AT_ONE_OBJECT / record.part.objects
     if gain < needed:
         return WHOLE
     # Nearly the same again is the same: each change is another input shape, and another least score.
-    return in_force if in_force != WHOLE and _overlap(baseline.region, in_force) >= SAME_REGION else baseline.region
+    return in_force if in_force != WHOLE and _overlap(record.region, in_force) >= SAME_REGION else record.region
 
 
 def _overlap(one: Region, other: Region) -> float:

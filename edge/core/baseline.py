@@ -1,4 +1,5 @@
-"""The download left alone on a camera: the worth that its answers would have had at each least score, by window.
+"""The download left alone on a camera: the worth that its answers would have had at each least score, by window; and
+that of its retrained students on the whole picture and on a part of it.
 
 It is what every student is compared with, so it gets what a careful user would give it: classes merged, an input in the
 camera's shape, and the least score that was best on past labels.
@@ -64,26 +65,57 @@ class ScoreCounts:
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """The download's record on one camera: looking at the whole picture, and at `region`."""
+class RegionRecord:
+    """How a student did looking at the whole picture, and at `region`."""
 
     whole: ScoreCounts = ScoreCounts()
     part: ScoreCounts = ScoreCounts()
     region: Region = WHOLE
 
-    def score(self, region: Region, usual: float) -> float:
-        """The least score that was best on past labels for a student that looks at `region`."""
-        return (self.whole if region == WHOLE or self.part.objects <= 0 else self.part).best_score(usual)
+    def after(self, whole: Sequence[Pair], part: Sequence[Pair] | None, region: Region) -> RegionRecord:
+        """With the answers (from the lowest score on) of one more window, in which `region` was learned; without `part`
+        nothing is known of a region any more."""
+        counts = ScoreCounts() if part is None else self.part.after(part)
+        return RegionRecord(self.whole.after(whole), counts, WHOLE if part is None else region)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {"whole": self.whole.to_json(), "part": self.part.to_json(), "region": list(self.region)}
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Baseline:
+    def from_json(value: dict[str, Any]) -> RegionRecord:
         """Inverse of `to_json`. Raises InvalidValue for a region of nothing."""
-        return Baseline(
+        return RegionRecord(
             ScoreCounts.from_json(value["whole"]),
             ScoreCounts.from_json(value["part"]),
             check_region("baseline.region", value["region"]),
         )
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What was measured on one camera: of the download left alone, and of the students in force that were retrained
+    (None: none was measured yet)."""
+
+    download: RegionRecord = RegionRecord()
+    student: RegionRecord | None = None
+
+    def score(self, region: Region, usual: float) -> float:
+        """The least score that was best on past labels for the download looking at `region`."""
+        d = self.download
+        return (d.whole if region == WHOLE or d.part.objects <= 0 else d.part).best_score(usual)
+
+    def of(self, retrained: bool) -> RegionRecord | None:
+        """The record of the student that is in force: one that was `retrained`, or the download."""
+        return self.student if retrained else self.download
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the download's as versions before wrote them."""
+        student = {} if self.student is None else {"student": self.student.to_json()}
+        return self.download.to_json() | student
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Baseline:
+        """Inverse of `to_json`. Raises InvalidValue for a region of nothing."""
+        student = value.get("student")
+        return Baseline(RegionRecord.from_json(value), None if student is None else RegionRecord.from_json(student))

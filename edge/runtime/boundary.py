@@ -25,7 +25,6 @@ from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, WindowAccuracy
 from edge.runtime.learning import drift_per_s, with_late_labels
 from scheduler.promotion import roll_back
-from scheduler.regions import next_region
 
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
@@ -257,8 +256,6 @@ class Boundary:
 
     def _learned_baseline(self, camera: CameraRuntime, baseline: Baseline) -> None:
         camera.baseline = baseline
-        if camera.fixed_region() is None:
-            camera.next_region = next_region(baseline, camera.region)
         put = partial(self._r.store.put_settings, audited=False)
         self._r.records.write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edge.core.baseline import Baseline
+from edge.core.baseline import Baseline, RegionRecord
 from edge.core.camera import CameraStatus
 from edge.core.configs import WHOLE, InferenceConfig, Region
 from edge.core.labels import Accuracy, LabelledWindow
@@ -122,11 +122,10 @@ class CameraRuntime:
     announced: bool = False
     #: Windows whose pictures are on disk, as of the last boundary.
     pictured: frozenset[int] = frozenset()
-    #: Of a student that began as a published detector: the measurements of the download, and the part of the picture
-    #: that is looked at, now and from the next window on.
+    #: Of a student that began as a published detector: the measurements of past windows, and the part of the picture
+    #: that is looked at.
     baseline: Baseline | None = None
     region: Region = WHOLE
-    next_region: Region = WHOLE
     #: One result is judged and put in force at a time.
     judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: The least score that was chosen last, and the version that it is for.
@@ -147,10 +146,15 @@ class CameraRuntime:
 
     def take_region(self, region: Region) -> None:
         """Look at `region` from now on: lambda and every point of the profile say so."""
-        self.region = self.next_region = region
+        self.region = region
         self.profile = looking_at(self.profile, region)
         if self.inference is not None:
             self.inference = replace(self.inference, region=region)
+
+    @property
+    def record(self) -> RegionRecord | None:
+        """How the student in force did on the whole picture and on a part of it; None: not known."""
+        return None if self.baseline is None else self.baseline.of(self.version.id != self.frozen.id)
 
     def fixed_region(self) -> Region | None:
         """The region that settings ask for; None where it is learned."""

@@ -75,7 +75,9 @@ class CameraWorkers:
         camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, r.shares.cores))
         camera.baseline = baseline if camera.published else None
         fixed = camera.fixed_region()
-        learned = WHOLE if camera.baseline is None else next_region(camera.baseline, camera.baseline.region)
+        # A record of an older version says nothing of retrained students: what the download's said then, held for them.
+        record = camera.record or (None if camera.baseline is None else camera.baseline.download)
+        learned = WHOLE if record is None else next_region(record, record.region)
         camera.take_region(learned if fixed is None else fixed)
         camera.pictured = pictured_windows(self._data, settings.id)
         r.cameras[settings.id] = camera
@@ -150,9 +152,12 @@ class CameraWorkers:
 
     def look(self, camera: CameraRuntime) -> None:
         """A window ends: look at another part of the picture from here on, where that was learned."""
-        if camera.next_region == camera.region:
+        if camera.baseline is None or camera.fixed_region() is not None:
             return
-        camera.take_region(camera.next_region)
+        region = next_region(camera.record, camera.region)
+        if region == camera.region:
+            return
+        camera.take_region(region)
         if camera.inference is not None:
             self._r.supervisor.send(camera.worker, m.SetInference(camera.inference))
         self._note("region.changed", camera=camera.id, data={"region": list(camera.region)})

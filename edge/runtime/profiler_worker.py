@@ -6,14 +6,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from edge.core.accuracy import Pair, accuracy, realised
-from edge.core.baseline import Baseline, ScoreCounts
+from edge.core.baseline import Baseline, RegionRecord, ScoreCounts
 from edge.core.camera_look import CameraLook
-from edge.core.configs import WHOLE, InferenceConfig, RetrainingConfig
+from edge.core.configs import WHOLE, InferenceConfig, Region, RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy, LabelledFrame
 from edge.core.shadow import stood_in
@@ -107,15 +107,18 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
     live = tuple(f for f in frames if f.frame.answer_version == job.current.version)
     measured: dict[str, Accuracy | None] = {}
     measured["realised"] = realised(data.task, frames, classes) if frames else None
-    download, download_whole, baseline = _download(job, frames, share, channel)
-    wanted: list[tuple[str, m.StudentFile | None, tuple[LabelledFrame, ...]]] = [("frozen", job.frozen, frames)]
+    shadow = _download(job, frames, share, channel)
+    baseline = _with_students_record(job, shadow.baseline, frames, share, channel)
+    wanted: list[tuple[str, m.StudentFile | None, tuple[LabelledFrame, ...]]] = []
+    if shadow.frozen is None:
+        wanted += [("frozen", job.frozen, frames)]
     if job.parent is not None and live:
         wanted += [("current_live", job.current, live), ("parent_live", job.parent, live)]
     for name, student, on in wanted:
         measured[name] = None
         if student is not None and on:
-            shadow = load_student(student.path, share.device).for_inference()
-            measured[name] = _in_shadow(shadow, on, share, channel, job.inference)
+            other = load_student(student.path, share.device).for_inference()
+            measured[name] = _in_shadow(other, on, share, channel, job.inference)
     score = _best_score(job, baseline, share, channel)
     counts = Counter(data.classes[int(c)] for f in frames for c in f.labels.classes)
     return m.Evaluated(
@@ -123,11 +126,11 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
         window=data.window,
         version=job.current.version,
         realised=measured["realised"],
-        frozen=measured["frozen"],
+        frozen=shadow.frozen or measured.get("frozen"),
         current_live=measured.get("current_live"),
         parent_live=measured.get("parent_live"),
-        download=download,
-        download_whole=download_whole,
+        download=shadow.download,
+        download_whole=shadow.whole,
         baseline=baseline,
         score=score,
         look=_look(job, share, channel),
@@ -138,41 +141,77 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
     )
 
 
+class _Shadow(NamedTuple):
+    """The download in shadow: `frozen` at the least score that it was published with, `download` at its best past one,
+    both looking as the student in force does, their stale answers going on as that one's do; `whole` left alone: at the
+    whole picture, its stale answers as they were. None: the student did not begin as a download, or no frames."""
+
+    frozen: Accuracy | None = None
+    download: Accuracy | None = None
+    whole: Accuracy | None = None
+    baseline: Baseline | None = None
+
+
 def _download(
     job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel
-) -> tuple[Accuracy | None, Accuracy | None, Baseline | None]:
-    """The download in shadow at its best past least score: looking as the student in force does, its stale answers
-    going on as that one's do; and left alone, at the whole picture, its stale answers as they were. And this window's
-    findings about it: which least score is best, and whether a part of the picture is worth more than the whole.
-    """
+) -> _Shadow:
+    """The download in shadow, and this window's findings about it: which least score is best, and whether a part of the
+    picture is worth more than the whole."""
     if job.baseline is None or job.frozen is None or not frames:
-        return None, None, job.baseline
+        return _Shadow(baseline=job.baseline)
     student = load_student(job.frozen.path, share.device)
     if not isinstance(student, PublishedStudent):
-        return None, None, None
+        return _Shadow()
     look = job.inference or InferenceConfig(1.0)
     classes = len(student.spec.classes)
     looked = _answers(student, frames, share, channel, look, LOWEST)
     pairs = _stood_in(looked)
+    frozen = judged(pairs, student.score, classes)
     shown = judged(pairs, job.baseline.score(look.region, student.score), classes)
     if look.region != WHOLE:
         looked = _answers(student, frames, share, channel, replace(look, region=WHOLE), LOWEST)
     alone = [(answer, f.labels) for f, answer in looked]
-    shown_whole = judged(alone, job.baseline.score(WHOLE, student.score), classes)
-    baseline = replace(job.baseline, whole=job.baseline.whole.after(_stood_in(looked)))
-    if not job.learn_region and look.region != WHOLE:
-        old = baseline.part if baseline.region == look.region else ScoreCounts()
-        baseline = replace(baseline, part=old.after(pairs), region=look.region)
-    if job.learn_region:
-        past = (*frames, *job.data.exemplars, *job.data.kept_out)
-        region = learned_region(np.concatenate([f.labels.boxes for f in past]))
-        if region != WHOLE:
-            part = pairs if look.region == region else None
-            part = part or _stood_in(_answers(student, frames, share, channel, replace(look, region=region), LOWEST))
-            baseline = replace(baseline, part=baseline.part.after(part), region=region)
-        else:
-            baseline = replace(baseline, part=ScoreCounts(), region=WHOLE)
-    return shown, shown_whole, baseline
+    whole = judged(alone, job.baseline.score(WHOLE, student.score), classes)
+    record = job.baseline.download
+    region = _learned_region(job, frames) if job.learn_region else look.region
+    if not job.learn_region and record.region != region:
+        record = replace(record, part=ScoreCounts())
+    part = None
+    if region != WHOLE:
+        part = pairs if look.region == region else None
+        part = part or _stood_in(_answers(student, frames, share, channel, replace(look, region=region), LOWEST))
+    record = record.after(_stood_in(looked), part, region)
+    return _Shadow(frozen, shown, whole, replace(job.baseline, download=record))
+
+
+def _learned_region(job: m.Evaluate, frames: tuple[LabelledFrame, ...]) -> Region:
+    past = (*frames, *job.data.exemplars, *job.data.kept_out)
+    return learned_region(np.concatenate([f.labels.boxes for f in past]))
+
+
+def _with_students_record(
+    job: m.Evaluate,
+    baseline: Baseline | None,
+    frames: tuple[LabelledFrame, ...],
+    share: WorkerShare,
+    channel: Channel,
+) -> Baseline | None:
+    """With how the student in force, where it was retrained, did on the whole picture and on the region: a retrained
+    one may see in the whole what the download sees in the part alone."""
+    retrained = job.frozen is not None and job.current.version != job.frozen.version
+    if baseline is None or not frames or not job.learn_region or not retrained:
+        return baseline
+    student = load_student(job.current.path, share.device)
+    if not isinstance(student, PublishedStudent):
+        return baseline
+    look = job.inference or InferenceConfig(1.0)
+
+    def at(region: Region) -> list[Pair]:
+        return _stood_in(_answers(student, frames, share, channel, replace(look, region=region), LOWEST))
+
+    region = baseline.download.region
+    record = (baseline.student or RegionRecord()).after(at(WHOLE), None if region == WHOLE else at(region), region)
+    return replace(baseline, student=record)
 
 
 def _best_score(job: m.Evaluate, baseline: Baseline | None, share: WorkerShare, channel: Channel) -> float | None:

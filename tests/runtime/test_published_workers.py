@@ -130,14 +130,16 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
     assert evaluated.download is not None
     assert evaluated.download.frames == len(window.all_sampled)
     baseline = evaluated.baseline
-    assert baseline.whole.objects == sum(len(f.labels) for f in window.all_sampled)
-    assert baseline.region == WHOLE or baseline.part.objects == baseline.whole.objects
+    record = baseline.download
+    assert record.whole.objects == sum(len(f.labels) for f in window.all_sampled)
+    assert record.region == WHOLE or record.part.objects == record.whole.objects
+    assert baseline.student is None, "the download is in force"
     # What was learned is the least score of the next window, and adds up.
     b.said.clear()
     b.supervisor.send("profiler-0", m.Evaluate(window, download, download, None, 2.0, look, baseline, False))
     await until(lambda: of(b, m.Evaluated))
     again = of(b, m.Evaluated)[0]
-    assert again.baseline.whole.objects > baseline.whole.objects
+    assert again.baseline.download.whole.objects > record.whole.objects
     assert again.download.value >= evaluated.download.value - 1e-9, "the best score on these very frames"
     assert again.download_whole == again.download
     # Where the student looks at a part, the download left alone is still measured at the whole picture.
@@ -147,6 +149,16 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
     await until(lambda: of(b, m.Evaluated))
     part = of(b, m.Evaluated)[0]
     assert part.download_whole == again.download
+    # A retrained student in force has a record of its own.
+    b.said.clear()
+    other = m.StudentFile("second", download.path)
+    b.supervisor.send("profiler-0", m.Evaluate(window, download, other, None, 2.0, look, baseline, True))
+    await until(lambda: of(b, m.Evaluated))
+    own = of(b, m.Evaluated)[0].baseline
+    assert own.student is not None
+    assert own.student.region == own.download.region
+    assert own.student.whole.objects == record.whole.objects
+    assert own.student.part.objects == (0 if own.student.region == WHOLE else record.whole.objects)
 
 
 async def test_profiles_exemplars_and_kept_out_frames(

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.baseline import Baseline, ScoreCounts
+from edge.core.baseline import Baseline, RegionRecord, ScoreCounts
 from edge.core.configs import LEAST_SIDE, WHOLE, check_region
 from edge.core.thresholds import SCORES
 from edge.core.vision import Detections
@@ -48,20 +48,41 @@ def test_labels_all_over_the_picture_need_all_of_it() -> None:
     assert learned_region(boxes) == WHOLE
 
 
-def test_a_region_is_taken_when_the_download_did_better_on_it() -> None:
+def test_a_region_is_taken_when_the_student_in_force_did_better_on_it() -> None:
     part = (0.0, 0.2, 0.8, 1.0)
-    baseline = Baseline(counts(0.60), counts(0.60 + TAKEN_AT + 0.01), part)
-    assert next_region(baseline, WHOLE) == part
-    assert next_region(replace(baseline, part=counts(0.60)), WHOLE) == WHOLE
-    assert next_region(replace(baseline, part=counts(0.60)), part) == part, "it stays while it is no worse"
-    assert next_region(replace(baseline, part=counts(0.60 + GIVEN_UP_AT - 0.01)), part) == WHOLE
-    assert next_region(Baseline(), part) == WHOLE, "nothing is known"
+    record = RegionRecord(counts(0.60), counts(0.60 + TAKEN_AT + 0.01), part)
+    assert next_region(record, WHOLE) == part
+    assert next_region(replace(record, part=counts(0.60)), WHOLE) == WHOLE
+    assert next_region(replace(record, part=counts(0.60)), part) == part, "it stays while it is no worse"
+    assert next_region(replace(record, part=counts(0.60 + GIVEN_UP_AT - 0.01)), part) == WHOLE
+    assert next_region(RegionRecord(), part) == WHOLE, "no region was learned"
+
+
+def test_nothing_changes_before_the_student_in_force_was_measured() -> None:
+    part = (0.0, 0.2, 0.8, 1.0)
+    baseline = Baseline(RegionRecord(counts(0.5), counts(0.7), part))
+    assert next_region(baseline.of(retrained=False), WHOLE) == part
+    assert next_region(baseline.of(retrained=True), WHOLE) == WHOLE
+    assert next_region(baseline.of(retrained=True), part) == part
+    measured = replace(baseline, student=RegionRecord(counts(0.8), counts(0.78), part))
+    assert next_region(measured.of(retrained=True), WHOLE) == WHOLE, "it sees in the whole what the download does not"
+    assert next_region(measured.of(retrained=False), WHOLE) == part
 
 
 def test_a_region_that_hardly_moved_stays_where_it_is() -> None:
-    baseline = Baseline(counts(0.5), counts(0.7), (0.0, 0.21, 0.81, 1.0))
-    assert next_region(baseline, (0.0, 0.2, 0.8, 1.0)) == (0.0, 0.2, 0.8, 1.0)
-    assert next_region(baseline, (0.0, 0.5, 0.8, 1.0)) == baseline.region
+    record = RegionRecord(counts(0.5), counts(0.7), (0.0, 0.21, 0.81, 1.0))
+    assert next_region(record, (0.0, 0.2, 0.8, 1.0)) == (0.0, 0.2, 0.8, 1.0)
+    assert next_region(record, (0.0, 0.5, 0.8, 1.0)) == record.region
+
+
+def test_a_record_adds_up_and_forgets_a_region_that_is_none_any_more() -> None:
+    labels = Detections.build([(0.1, 0.1, 0.3, 0.3)], [1.0], [0])
+    pairs = [(labels, labels)] * 3
+    record = RegionRecord().after(pairs, pairs, (0.0, 0.2, 0.8, 1.0)).after(pairs, pairs, (0.0, 0.3, 0.8, 1.0))
+    assert record.region == (0.0, 0.3, 0.8, 1.0)
+    assert record.part.objects == record.whole.objects > 3
+    later = record.after(pairs, None, (0.0, 0.3, 0.8, 1.0))
+    assert (later.region, later.part) == (WHOLE, ScoreCounts())
 
 
 def test_what_past_windows_taught_is_remembered_and_fades() -> None:
@@ -75,4 +96,7 @@ def test_what_past_windows_taught_is_remembered_and_fades() -> None:
     assert later.objects < learned.objects + 1
     assert ScoreCounts.from_json(later.to_json()) == later
     assert ScoreCounts().best_score(0.25) == 0.25
-    assert Baseline.from_json(Baseline(learned, later, (0.0, 0.1, 1.0, 0.9)).to_json()).region == (0.0, 0.1, 1.0, 0.9)
+    record = RegionRecord(learned, later, (0.0, 0.1, 1.0, 0.9))
+    for baseline in (Baseline(record), Baseline(RegionRecord(), record)):
+        assert Baseline.from_json(baseline.to_json()) == baseline
+    assert Baseline.from_json(record.to_json()) == Baseline(record), "as versions before wrote it"
