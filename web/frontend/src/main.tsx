@@ -100,7 +100,7 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
     if (first.current) first.current = false;
     else {
       scrollTo(0, 0);
-      // Who walks along tabs by keyboard stays on them.
+      // A user who walks along tabs by keyboard stays on them.
       if (document.activeElement?.closest("[role=tablist]") == null) main.current?.focus({ preventScroll: true });
     }
   }, [route.page, route.rest[0]]);

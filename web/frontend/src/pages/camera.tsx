@@ -181,7 +181,7 @@ function clipNews(events: JournalEntry[]): JournalEntry["id"] {
   return events.find((e) => JOURNAL_KINDS.clip.has(e.kind))?.id ?? null;
 }
 
-/** What happened to it last: why something changed. */
+/** Its last journal entries: why something changed. */
 function Lately({ events }: { events: JournalEntry[] }) {
   if (events.length === 0) return null;
   return (

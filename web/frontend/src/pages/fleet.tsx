@@ -136,7 +136,7 @@ const FAULTS: Record<string, string> = {
   damaged: "damaged",
   late: "late",
 };
-/** What a box does for another one's camera. Of trials it is not known how far they are. */
+/** The work of a box for another one's camera. Of trials it is not known how far they are. */
 const WORKS = { retraining: "trains", profiles: "tries configurations of", labels: "labels pictures of" } as const;
 const PHASES = {
   asked: "asked for",

@@ -53,7 +53,7 @@ interface Past {
   missed: Map<string, (number | null)[]>;
 }
 
-/** What was answered since the page is open: one point for each answer. */
+/** The history since the page is open: one point for each answer of REST. */
 function usePast(serving: Serving | null, now_s: number): Past {
   const past = useRef<Past>({ utc_s: [], rates: new Map(), p99: new Map(), missed: new Map() });
   const last = useRef<Serving | null>(null);
@@ -88,7 +88,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
   const asked = useAsked<Serving>(serves ? "/serving" : null, null, EVERY_S);
   const [changed, setChanged] = useState<Serving | null>(null);
   const serving = asked.value;
-  // What a change answered is shown until the next answer comes.
+  // The answer to a change is shown until the next answer comes.
   useEffect(() => setChanged(null), [serving]);
   const past = usePast(serving, now_s);
   if (overview === null) return null;
@@ -155,7 +155,7 @@ function HowToStart() {
           Put each model into a folder: a <code>model.yaml</code>, and a folder for each version, as <code>models/plates/1/model.onnx</code>.
         </li>
         <li>
-          Measure it on this box: <code>magpie profile --models models --out plates.json</code>. What is not measured is measured when it is
+          Measure it on this box: <code>magpie profile --models models --out plates.json</code>. A model that is not measured is measured when it is
           first loaded.
         </li>
         <li>Add this section to the site's configuration file, and start the appliance again:</li>

@@ -9,7 +9,7 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Field, FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Admission, ServedModel } from "../parts/served";
-import { SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
+import { SPLIT_POLICIES, useServingPolicies } from "../parts/served";
 import { Table } from "../parts/table";
 import type { Tenant, TenantsAnswer } from "../parts/tenants";
 import { tenantName } from "../parts/tenants";
@@ -50,6 +50,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
   const [pipeline, setPipeline] = useState({ name: applications[0] ?? "", rate: "", slo_ms: "" });
   const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
   const [planned, setPlanned] = useState({ policy: "", split: "" });
+  const policies = useServingPolicies();
   const [tenant, setTenant] = useState("");
   const shared = useAsked<TenantsAnswer>(allowed ? "/tenants" : null).value;
   const tenants = shared?.active ? shared.tenants : [];
@@ -133,7 +134,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
         fits, and what it would cost the others. Nothing is changed.
       </p>
       {!allowed ? (
-        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
+        <p class="quiet">{may(me, "operator") ? "Only users who may see every camera may do this." : whyNot("operator")}</p>
       ) : (
         <form
           class="admission"
@@ -296,7 +297,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
                 problems={problems}
                 value={planned.policy}
                 onChange={(policy) => setPlanned({ ...planned, policy })}
-                options={[AS_NOW, ...Object.entries(SERVING_POLICIES).map(([value, label]) => ({ value, label }))]}
+                options={[AS_NOW, ...policies]}
                 hint="Another policy: what it would bring, beside what is in force now."
               />
               <SelectField

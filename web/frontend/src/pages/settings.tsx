@@ -26,14 +26,14 @@ export interface SectionProps {
   known: Known;
   me: Me;
   now_s: number;
-  /** What stands behind the section in the address. */
+  /** The rest of the address behind the section. */
   rest: string[];
 }
 
 interface Section {
   name: string;
   title: string;
-  /** Who may see it at all. */
+  /** The role that may see it at all. */
   least: Role;
   /** It concerns every camera: not for those who may see some only. */
   everyCamera?: boolean;

@@ -241,7 +241,7 @@ function WebhookRow({ webhook, onRemoved }: { webhook: WebhookAnswer; onRemoved:
             onRemoved();
           }}
         >
-          <p>What waits for it and what was given up is deleted, too. To pause it, switch it off instead.</p>
+          <p>Messages that wait for it or were given up are deleted, too. To pause it, switch it off instead.</p>
         </Confirm>
       )}
     </li>
@@ -302,7 +302,7 @@ function MqttForm({ root, mqtt, secrets, onDone }: { root: Schema; mqtt: MqttAns
             onDone();
           }}
         >
-          <p>What waits for it is deleted, and its settings are forgotten.</p>
+          <p>Messages that wait for it are deleted, and its settings are forgotten.</p>
         </Confirm>
       )}
     </section>

@@ -24,7 +24,7 @@ const GROUPS: Group[] = [
       {
         path: "policy",
         label: "Policy",
-        hint: "Who decides what is retrained, when, and with how much of the device",
+        hint: "Decides which camera is retrained, when, and with how much of the device",
       },
       {
         path: "quiet_hours",

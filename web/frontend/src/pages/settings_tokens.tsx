@@ -174,7 +174,7 @@ function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera
           problems={problems}
           value={draft.name}
           onChange={(name) => form.change("name", name)}
-          hint="What it is for: Prometheus"
+          hint="Its purpose: Prometheus"
           input={{ autocomplete: "off", required: true, maxLength: 100 }}
         />
         <SelectField

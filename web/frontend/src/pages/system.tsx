@@ -211,7 +211,7 @@ function DiskCard({ system }: { system: SystemAnswer }) {
       </p>
       <meter class="disk" min={0} max={disk.total_bytes} value={used} aria-label={`Disk: ${percent(1 - free)} used`} />
       {ours === null ? (
-        <p class="quiet">What Magpie keeps cannot be told now: the database does not answer.</p>
+        <p class="quiet">The space that Magpie uses is not known now: the database does not answer.</p>
       ) : (
         <dl class="pairs">
           <div>

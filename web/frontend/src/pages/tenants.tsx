@@ -29,7 +29,7 @@ export function TenantsPage(props: PageProps) {
   const [form, setForm] = useState<Tenant | "new" | null>(null);
   const [removing, setRemoving] = useState<Tenant | null>(null);
   const [changed, setChanged] = useState<SharingAnswer | null>(null);
-  // What a change answered is shown until the next answer comes.
+  // The answer to a change is shown until the next answer comes.
   useEffect(() => setChanged(null), [sharing.value]);
   const allowed = may(me, "operator") && seesAll(me);
   const again = (): void => {

@@ -81,7 +81,7 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
         <Results explained={explained} cameras={cameras} />
       </Section>
 
-      <Section id="plan" title="Shares over time" about="Who had how much of the device when. Numbers mark where a new plan took over.">
+      <Section id="plan" title="Shares over time" about="The part of the device that each worker had over time. Numbers mark where a new plan took over.">
         <PlanChart
           label={`Shares in window ${number}`}
           timeline={explained.timeline}
@@ -94,7 +94,7 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
         />
       </Section>
 
-      <Section id="expected" title="Expected over time" about="What the plans expected at each moment, as they took over; beside it what was measured over the whole window.">
+      <Section id="expected" title="Expected over time" about="The accuracy that the plans expected at each moment, as they took over; beside it the accuracy measured over the whole window.">
         <Expected explained={explained} cameras={cameras} />
       </Section>
 
