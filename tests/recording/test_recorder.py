@@ -167,7 +167,7 @@ def test_gaps_are_counted(tmp_path: Path) -> None:
             recorder.offer(frame(n, n / 5), ANSWER, "v1", 0.0)
     status = recorder.status()
     assert status.kept + status.lost["gap"] == 10
-    assert status.lost["gap"] >= 3
+    assert status.lost["gap"] >= 2, "of strata of 10 s"
 
 
 def test_old_windows_go_with_everything_beside_their_pictures(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { Banner, Header } from "./header";
-import type { PageProps } from "./pages/index";
 import { PAGES } from "./pages/index";
 import { LoginPage, OwnPasswordPage, SetupPage } from "./pages/login";
+import type { PageProps } from "./pages/page";
 import { Live } from "./parts/live";
 import { LiveContext } from "./parts/live_picture";
 import { Empty, ErrorBox, Loading } from "./parts/states";

@@ -24,7 +24,7 @@ import { HappenedTab } from "./camera_happened";
 import { ModelsTab } from "./camera_models";
 import { SettingsTab } from "./camera_settings";
 import { TruthTab } from "./camera_truth";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const TABS = [
   { id: "accuracy", title: "Accuracy" },

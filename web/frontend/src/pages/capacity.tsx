@@ -11,7 +11,7 @@ import { may, seesAll, whyNot } from "../session";
 import { AskForecast } from "./capacity_ask";
 import { ForecastCard } from "./capacity_forecast";
 import { PastForecasts } from "./capacity_past";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import "../styles/capacity.css";
 
 /** Between two looks: while a forecast is being made, and else. */

@@ -10,7 +10,7 @@ import { TurningMatrix } from "../parts/turning";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { go, href, useRoute } from "../router";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import "../styles/counts.css";
 
 const EVERY_S = 60;

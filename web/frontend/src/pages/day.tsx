@@ -17,7 +17,7 @@ import { go, href, useRoute } from "../router";
 import "../styles/find.css";
 import { CLIP_FAULTS } from "../words";
 import { searchHref } from "./find";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const EVERY_S = 60;
 const NARROW = "(max-width: 700px)";

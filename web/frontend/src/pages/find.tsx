@@ -13,7 +13,7 @@ import { Several } from "../parts/several";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { go, href, useRoute } from "../router";
 import "../styles/find.css";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const PAGE = 40;
 const DAY_S = 86_400;

@@ -14,7 +14,7 @@ import { FleetJobs } from "./fleet_jobs";
 import { BoxOrders, Invite, MoveCamera, mayOrder } from "./fleet_orders";
 import { FleetAudit, FleetSearch } from "./fleet_search";
 import { FleetWall } from "./fleet_wall";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const EVERY_S = 2;
 const STATUS = { open: "There", silent: "Not heard", lost: "Lost" };

@@ -8,10 +8,11 @@ import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
 import { Chart } from "../parts/chart";
 import type { ModelState, ServedModel, Serving } from "../parts/served";
+import { milliseconds, modelColour, rate } from "../parts/served";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { may, seesAll } from "../session";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import { AdmissionCard } from "./serving_admission";
 import { Applications } from "./serving_applications";
 import { Devices, Executors, Interference } from "./serving_devices";
@@ -32,19 +33,6 @@ const STATES: Record<ModelState, [string, Tone]> = {
   measuring: ["Being measured", "info"],
   waiting: ["Waits for its models", "wait"],
 };
-
-export function modelColour(names: string[], name: string): string {
-  return `--camera-${Math.max(0, names.indexOf(name)) % 8}`;
-}
-
-export function rate(value: number): string {
-  return value >= 100 ? String(Math.round(value)) : value.toFixed(1);
-}
-
-export function milliseconds(value: number | null | undefined): string {
-  if (value === null || value === undefined) return "–";
-  return `${value >= 100 ? Math.round(value) : value.toFixed(1)}\u00a0ms`;
-}
 
 interface Past {
   utc_s: number[];

@@ -9,13 +9,12 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Field, FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Admission, ServedModel } from "../parts/served";
-import { SPLIT_POLICIES, useServingPolicies } from "../parts/served";
+import { milliseconds, rate, SPLIT_POLICIES, useServingPolicies } from "../parts/served";
 import { Table } from "../parts/table";
 import type { Tenant, TenantsAnswer } from "../parts/tenants";
 import { tenantName } from "../parts/tenants";
 import { href } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import { milliseconds, rate } from "./serving";
 
 /** Both planners are asked; on large sites that takes a while. */
 const TIMEOUT_MS = 60_000;

@@ -4,8 +4,8 @@ import type { Overview } from "../api";
 import { percent } from "../format";
 import { Badge } from "../parts/badge";
 import type { Executor, Pair, Serving } from "../parts/served";
+import { milliseconds, modelColour } from "../parts/served";
 import { Table } from "../parts/table";
-import { milliseconds, modelColour } from "./serving";
 
 interface Part {
   key: string;

@@ -8,9 +8,8 @@ import type { Schema } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { href, useRoute } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import type { Known } from "../store";
 import "../styles/settings.css";
-import type { PageProps } from "./index";
+import type { PageProps, SectionProps } from "./page";
 import { AuditSection } from "./settings_audit";
 import { CamerasSection } from "./settings_cameras";
 import { OutputsSection } from "./settings_outputs";
@@ -19,16 +18,6 @@ import { RulesSection } from "./settings_rules";
 import { SecretsSection } from "./settings_secrets";
 import { TokensSection } from "./settings_tokens";
 import { UsersSection } from "./settings_users";
-
-export interface SectionProps {
-  /** The schema that the server checks the site's settings with. */
-  root: Schema;
-  known: Known;
-  me: Me;
-  now_s: number;
-  /** The rest of the address behind the section. */
-  rest: string[];
-}
 
 interface Section {
   name: string;

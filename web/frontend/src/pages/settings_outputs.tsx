@@ -15,7 +15,7 @@ import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 const EVERY_S = 5;
 const TEST_MS = 40_000;

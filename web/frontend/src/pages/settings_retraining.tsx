@@ -13,7 +13,7 @@ import { SchemaFields, humanised, patchOf, useForm, valueAt } from "../parts/sch
 import { ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { may, seesAll, whyNot } from "../session";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 const GROUPS: Group[] = [
   {

@@ -16,7 +16,7 @@ import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 type Kind = RuleSettings["kind"];
 

@@ -16,7 +16,7 @@ import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { may, seesAll } from "../session";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 export function TokensSection({ known, me }: SectionProps) {
   if (me.kind === "open") {

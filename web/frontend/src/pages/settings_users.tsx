@@ -19,7 +19,7 @@ import { Table } from "../parts/table";
 import type { Tenant, TenantsAnswer } from "../parts/tenants";
 import { tenantName } from "../parts/tenants";
 import { toast } from "../parts/toasts";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 export function UsersSection({ known, me }: SectionProps) {
   const { value, error, again } = useAsked<UserAnswer[]>("/users");

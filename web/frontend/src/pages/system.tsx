@@ -17,7 +17,7 @@ import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
 import { may, seesAll, whyNot } from "../session";
 import "../styles/system.css";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import { Alarms } from "./system_alarms";
 import { Doctor } from "./system_doctor";
 import { Journal } from "./system_journal";

@@ -13,9 +13,9 @@ import { Chart } from "../parts/chart";
 import type { Decision, Estimate, Explained, Option, UsedShare, WindowCamera, WindowJob } from "../parts/explained";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import { Gain, outcomeBadge } from "../parts/window_outcome";
 import { href } from "../router";
-import type { PageProps } from "./index";
-import { Gain, outcomeBadge } from "./windows";
+import type { PageProps } from "./page";
 import { PlanChart, cameraName, colourOf, partName } from "./windows_plan";
 import { WhatIfCard } from "./windows_what_if";
 

@@ -52,3 +52,16 @@ export function useServingPolicies(): Option[] {
   const names = root === null ? [] : (schemaAt(root, "ServingPlanning", "policy").schema.enum ?? []);
   return names.map(String).map((value) => ({ value, label: SERVING_POLICIES[value] ?? value }));
 }
+
+export function modelColour(names: string[], name: string): string {
+  return `--camera-${Math.max(0, names.indexOf(name)) % 8}`;
+}
+
+export function rate(value: number): string {
+  return value >= 100 ? String(Math.round(value)) : value.toFixed(1);
+}
+
+export function milliseconds(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  return `${value >= 100 ? Math.round(value) : value.toFixed(1)}\u00a0ms`;
+}
