@@ -17,7 +17,6 @@ class SampledFrame:
     """A frame that the recorder kept, with what the student had answered at that instant (stale answers included).
 
     `path` is a JPEG file. `answer` uses the camera's class list; `answer_age_s` is how old the answer was.
-    `frozen_answer` is what the frozen student (run in shadow) says of the same picture, where that is asked for.
     `going`: what a stale `answer` was made of, where its objects were moved on since.
     """
 
@@ -29,7 +28,6 @@ class SampledFrame:
     answer: Detections
     answer_version: str
     answer_age_s: float = 0.0
-    frozen_answer: Detections | None = None
     going: Going | None = None
 
     @property
@@ -51,13 +49,12 @@ class SampledFrame:
             "answer": self.answer.to_json(),
             "answer_version": self.answer_version,
             "answer_age_s": self.answer_age_s,
-            "frozen_answer": None if self.frozen_answer is None else self.frozen_answer.to_json(),
             "going": None if self.going is None else self.going.to_json(),
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> SampledFrame:
-        frozen, going = value.get("frozen_answer"), value.get("going")
+        going = value.get("going")
         return SampledFrame(
             value["camera"],
             value["window"],
@@ -67,7 +64,6 @@ class SampledFrame:
             Detections.from_json(value["answer"]),
             value["answer_version"],
             value["answer_age_s"],
-            None if frozen is None else Detections.from_json(frozen),
             None if going is None else Going.from_json(going),
         )
 

@@ -134,7 +134,7 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
     assert record.whole.objects == sum(len(f.labels) for f in window.all_sampled)
     assert record.region == WHOLE or record.part.objects == record.whole.objects
     assert baseline.student is None, "the download is in force"
-    # What was learned is the least score of the next window, and adds up.
+    # The learned least score is that of the next window, and adds up.
     b.said.clear()
     b.supervisor.send("profiler-0", m.Evaluate(window, download, download, None, 2.0, look, baseline, False))
     await until(lambda: of(b, m.Evaluated))

@@ -3,9 +3,9 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { Banner, Header } from "./header";
-import type { PageProps } from "./pages/index";
 import { PAGES } from "./pages/index";
 import { LoginPage, OwnPasswordPage, SetupPage } from "./pages/login";
+import type { PageProps } from "./pages/page";
 import { Live } from "./parts/live";
 import { LiveContext } from "./parts/live_picture";
 import { Empty, ErrorBox, Loading } from "./parts/states";
@@ -100,7 +100,7 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
     if (first.current) first.current = false;
     else {
       scrollTo(0, 0);
-      // Who walks along tabs by keyboard stays on them.
+      // A user who walks along tabs by keyboard stays on them.
       if (document.activeElement?.closest("[role=tablist]") == null) main.current?.focus({ preventScroll: true });
     }
   }, [route.page, route.rest[0]]);
