@@ -15,10 +15,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,8 +99,8 @@ def _token_file(folder: Path) -> Path:
     return folder / "agent.token"
 
 
-def furnish(box: Box) -> Person:
-    """An administrator's settings: names, zones, people, rules, outputs."""
+def furnish(box: Box, hook: str) -> Person:
+    """An administrator's settings: names, zones, people, rules, outputs; alarms go to the address `hook`."""
     admin = box.set_up()
     rest = admin.rest
     until(lambda: live(admin), "every camera answers", 120.0)
@@ -115,7 +117,7 @@ def furnish(box: Box) -> Person:
     ):  # fmt: skip
         good(rest.post("/rules", json=rule))
     good(rest.put("/secrets/pager", json={"value": "shown-to-nobody"}))
-    good(rest.post("/outputs/webhooks", json={"id": "pager", "url": "http://127.0.0.1:9/alarms", "kinds": ["alarm"]}))
+    good(rest.post("/outputs/webhooks", json={"id": "pager", "url": hook, "kinds": ["alarm"]}))
     return admin
 
 
@@ -135,6 +137,29 @@ def share(admin: Person) -> None:
         good(admin.rest.post("/tenants", json=tenant))
     cameras = {"name": "Streets", "entitlement": 6, "objective": {"metric": "accuracy", "goal": 0.3}}
     good(admin.rest.patch("/tenants/default-cameras", json=cameras))
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    """Takes what webhooks send."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def pager() -> Iterator[str]:
+    """The address of a receiver of webhooks."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/alarms"
+        server.shutdown()
+        thread.join()
 
 
 @contextmanager
@@ -282,7 +307,7 @@ def main() -> int:
         )  # fmt: skip
         write_past(folder / "data", COUNTS, places(LINE, FAR, NEAR), time.time())
         box = parts.enter_context(Box(in_fleet(site, folder), folder))
-        admin = furnish(box)
+        admin = furnish(box, parts.enter_context(pager()))
         parts.enter_context(load(admin))
         share(admin)
         photographer = Photographer(box, admin, args.out, args.every_look)

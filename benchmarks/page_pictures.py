@@ -36,7 +36,7 @@ class PagePicture:
 
 PICTURES: Final = (
     PagePicture("wall", "#/wall", dark=True),
-    PagePicture("camera", "#/camera/junction", dark=True),
+    PagePicture("camera", "#/camera/overpass", dark=True),
     PagePicture("find", "#/find"),
     PagePicture("day", "#/day/overpass", dark=True),
     PagePicture("counts", "#/counts/overpass", dark=True),

@@ -3,7 +3,7 @@
 import type { ConfigAnswer } from "./answers";
 import type { Camera, JournalEntry } from "./api";
 import type { Version } from "./format";
-import { bytes, config, duration, percent, shortVersion } from "./format";
+import { bytes, config, counted, duration, percent, shortVersion } from "./format";
 import { FORGOTTEN } from "./parts/tenants";
 
 export type Tone = "good" | "bad" | "plain";
@@ -41,10 +41,8 @@ function names(value: unknown): string {
   return Array.isArray(value) ? value.map(text).join(", ") : text(value);
 }
 
-/** "1 request", "3 requests". */
 function many(value: unknown, one: string): string {
-  const n = number(value) ?? 0;
-  return `${n.toLocaleString()} ${n === 1 ? one : `${one}s`}`;
+  return counted(number(value) ?? 0, one);
 }
 
 function by(data: Data): string {
@@ -252,7 +250,7 @@ function deleted(data: Data): Told {
   const parts = Object.entries(DELETED).flatMap(([key, [one, several]]) => {
     const n = number(data[key]) ?? 0;
     if (n === 0) return [];
-    return [`${n.toLocaleString()} ${n === 1 ? one : several}`];
+    return [counted(n, one, several)];
   });
   const freed = number(data["bytes_freed"]) ?? 0;
   const failures = names(data["failures"]);

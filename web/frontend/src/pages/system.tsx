@@ -57,7 +57,7 @@ export function SystemPage({ known, me, now_s }: PageProps) {
 
 function Overview({ me, cameras, now_s }: { me: Me; cameras: Camera[]; now_s: number }) {
   const { value, error, again } = useAsked<SystemAnswer>("/system", null, EVERY_S);
-  if (value === null) return error === null ? <Loading what="Asking the appliance" /> : <ErrorBox what="The system could not be asked" error={error} onRetry={again} />;
+  if (value === null) return error === null ? <Loading what="Asking the appliance" /> : <ErrorBox what="The state of the system could not be loaded" error={error} onRetry={again} />;
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   return (
     <div class="system-cards">
