@@ -49,7 +49,7 @@ def write_past(data: Path, camera: str, where: Places, now: float) -> None:
     rng = random.Random(11)
     midnight = day_bounds(datetime.fromtimestamp(now).date(), None)[0]
     first, hour = int(midnight) - DAYS * 86_400, int(now) // HOUR_S * HOUR_S
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Store(None, data) as store:
         lost = {int(midnight + at) // HOUR_S * HOUR_S: seconds for at, seconds, *_ in OUTAGES}
         fill(store, t.counts, _counts(camera, where, first, hour, rng))

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import io
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -296,6 +297,7 @@ def main() -> int:
     )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     with ExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="magpie-pictures-")))
         models = make_models(folder / "models", {"game": small_game(slo_ms=400, rate=2)})

@@ -70,7 +70,7 @@ export function useKeysWhile(drawing: boolean, onKey: (event: KeyboardEvent) => 
 
 /** The drawing over the picture. */
 export interface Surface {
-  svg: RefObject<SVGSVGElement>;
+  svg: RefObject<SVGSVGElement | null>;
   /** Its height, WIDE being its width. */
   high: number;
   /** A pixel of the screen: corners are grasped however small the picture is shown. */
