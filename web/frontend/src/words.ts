@@ -289,3 +289,25 @@ export function lookWords(camera: Camera): string {
   const shape = l.shape === "model" ? ", in the shape that the model was published with" : "";
   return `${regionWords(l.region)}, ${Number(l.frame_rate.toFixed(1))} times a second${shape}`;
 }
+
+/** What cameras lose, for one and for many. */
+const CAMERA_LOSSES: Record<string, [string, string]> = {
+  frames_damaged: ["damaged frame", "damaged frames"],
+  frames_replaced: ["frame passed over for a newer one", "frames passed over for newer ones"],
+  packets_dropped: ["packet skipped", "packets skipped"],
+  stalls: ["stall", "stalls"],
+  reconnects: ["new connection", "new connections"],
+  frames_without_answer: ["frame without an answer", "frames without an answer"],
+  samples_lost: ["sampled frame not kept", "sampled frames not kept"],
+  frames_lost_in_swaps: ["frame lost while a new model took over", "frames lost while a new model took over"],
+  answers_not_tracked: ["answer whose objects were not followed", "answers whose objects were not followed"],
+  answers_not_fed: ["answer that no application got", "answers that no application got"],
+  clip_packets_lost: ["packet not kept for clips", "packets not kept for clips"],
+};
+
+/** "260 frames without an answer, 2 packets skipped"; "nothing". */
+export function lossWords(losses: Readonly<Record<string, number>>): string {
+  const some = Object.entries(losses).filter(([, n]) => n > 0);
+  const words = some.map(([name, n]) => counted(n, ...(CAMERA_LOSSES[name] ?? ([name, name] as const))));
+  return words.join(", ") || "nothing";
+}
