@@ -1,4 +1,4 @@
-"""The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 5]`.
+"""The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 4]`.
 
 A real appliance in a real browser: four drawn street cameras, three served models and an application under load that
 tenants share the box for, users, rules and alarms, a few retraining windows, which takes some minutes, and a second box
@@ -71,13 +71,12 @@ JOBS: Final = (("self-test", "archive", 1, 1), ("night-check", "night", 3, 1800)
 
 
 def reduced(png: bytes, most: int = MOST_BYTES) -> bytes:
-    """The picture with a palette, of as many colours as fit into `most` bytes."""
+    """The picture with a palette, of as many colours as fit into `most` bytes. Rare colours stay: lines have them."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     out = png
     for colours in (256, 128, 64, 32, 16):
         kept = io.BytesIO()
-        method, dither = Image.Quantize.MEDIANCUT, Image.Dither.NONE
-        picture.quantize(colours, method, kmeans=1, dither=dither).save(kept, "PNG", optimize=True)
+        picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(kept, "PNG", optimize=True)
         out = kept.getvalue()
         if len(out) <= most:
             break
@@ -197,10 +196,14 @@ def measured(admin: Person, windows: int) -> int:
     return found
 
 
-def ask_for_more(admin: Person) -> None:
-    """Clips, and forecasts of one more camera and of windows half as long."""
+def keep_clips(admin: Person) -> None:
+    """A clip of now, of two cameras."""
     for camera in ("overpass", "residential"):
         good(admin.rest.post("/clips", json={"camera": camera}))
+
+
+def forecast(admin: Person) -> None:
+    """Forecasts of windows half as long and of one more camera, where there are enough windows."""
     for change in ("window", "camera"):
         answer = admin.rest.post("/capacity", json={"kind": change})
         if answer.is_error:
@@ -256,27 +259,36 @@ class Photographer:
 
     async def _all(self, pictures: Collection[PagePicture], window: int) -> None:
         async with chromium() as browser:
-            for picture in pictures:
-                for look in EVERY_LOOK if self.every else picture.looks:
-                    await self._take(browser, picture, look, window)
+            for login in (True, False):
+                some = [p for p in pictures if p.login == login]
+                for width in (SCREEN, TELEPHONE) if some else ():
+                    await self._at_width(browser, some, login, width, window)
 
-    async def _take(self, browser: Browser, picture: PagePicture, look: Look, window: int) -> None:
-        width, scheme = look
-        context = await browser.new_context(
-            viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        if picture.login:
+    async def _at_width(
+        self, browser: Browser, pictures: Collection[PagePicture], login: bool, width: int, window: int
+    ) -> None:
+        """One browser window goes from page to page: on a busy machine each new one costs seconds."""
+        size = {"width": width, "height": HEIGHTS[width]}
+        context = await browser.new_context(viewport=size, reduced_motion="reduce")  # type: ignore[arg-type]
+        if login:
             await context.add_cookies([{**self.admin.cookie, "url": self.box.url}])  # type: ignore[list-item]
         page = await context.new_page()
-        await page.goto(f"{self.box.url}/{picture.route.format(window=window)}")
-        await page.wait_for_function(SETTLED, timeout=120_000)
-        await page.wait_for_timeout(2500)  # live pictures and rates come in
-        full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
-        await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
-        await page.wait_for_timeout(800)
-        png = reduced(await page.screenshot())
-        (self.out / picture.file(look)).write_bytes(png)
-        print(f"{picture.file(look)} {len(png) // 1000} kB, page {full} px long", flush=True)
+        page.set_default_timeout(120_000)
+        for picture in pictures:
+            await page.set_viewport_size(size)  # type: ignore[arg-type]
+            await page.emulate_media(color_scheme="light")
+            await page.goto(f"{self.box.url}/{picture.route.format(window=window)}")
+            await page.wait_for_function(SETTLED)
+            await page.wait_for_timeout(2500)  # live pictures and rates come in
+            full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
+            await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
+            for look in EVERY_LOOK if self.every else picture.looks:
+                if look[0] == width:
+                    await page.emulate_media(color_scheme=look[1])
+                    await page.wait_for_timeout(800)
+                    png = reduced(await page.screenshot())
+                    (self.out / picture.file(look)).write_bytes(png)
+                    print(f"{picture.file(look)} {len(png) // 1000} kB, page {full} px long", flush=True)
         await context.close()
 
 
@@ -288,7 +300,7 @@ def chosen(pattern: str, fleet: bool) -> tuple[PagePicture, ...]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=REPO / "docs" / "images")
-    parser.add_argument("--windows", type=int, default=5, help="retraining windows to wait for")
+    parser.add_argument("--windows", type=int, default=4, help="retraining windows before tenants share the box; two more come after")
     parser.add_argument("--window-seconds", type=float, default=60.0)
     parser.add_argument("--only", default="", help="pages whose name has this pattern")
     parser.add_argument("--every-look", action="store_true", help="each page at both widths, in light and dark")
@@ -311,12 +323,15 @@ def main() -> int:
         box = parts.enter_context(Box(in_fleet(site, folder), folder))
         admin = furnish(box, parts.enter_context(pager()))
         parts.enter_context(load(admin))
-        share(admin)
         photographer = Photographer(box, admin, args.out, args.every_look)
         began = time.monotonic()
-        window = measured(admin, args.windows)
+        # A forecast needs windows that had the same share: tenants move it.
+        measured(admin, args.windows)
+        forecast(admin)
+        share(admin)
+        keep_clips(admin)
+        window = measured(admin, args.windows + 2)
         print(f"{window} windows in {time.monotonic() - began:.0f} s; {box.url}", flush=True)
-        ask_for_more(admin)
         photographer.take_all(chosen(args.only, fleet=False), window)
         if chosen(args.only, fleet=True) or args.again:
             parts.enter_context(fleet(box, admin, cameras[len(NAMES) :], port, folder))

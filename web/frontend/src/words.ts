@@ -287,7 +287,8 @@ export function lookWords(camera: Camera): string {
   const l = camera.lambda;
   if (l === null) return "–";
   const shape = l.shape === "model" ? ", in the shape that the model was published with" : "";
-  return `${regionWords(l.region)}, ${Number(l.frame_rate.toFixed(1))} times a second${shape}`;
+  const rate = Number(l.frame_rate.toFixed(1));
+  return `${regionWords(l.region)}, ${rate === 1 ? "once" : `${rate} times`} a second${shape}`;
 }
 
 /** What cameras lose, for one and for many. */
