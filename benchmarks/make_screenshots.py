@@ -278,8 +278,10 @@ class Photographer:
             await page.set_viewport_size(size)  # type: ignore[arg-type]
             await page.emulate_media(color_scheme="light")
             await page.goto(f"{self.box.url}/{picture.route.format(window=window)}")
+            await page.wait_for_timeout(500)  # until then the page before is shown
             await page.wait_for_function(SETTLED)
             await page.wait_for_timeout(2500)  # live pictures and rates come in
+            await page.wait_for_function(SETTLED)
             full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
             await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
             for look in EVERY_LOOK if self.every else picture.looks:
