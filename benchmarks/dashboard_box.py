@@ -123,6 +123,11 @@ class Box:
         self.stop()
 
     @property
+    def file(self) -> Path:
+        """The site file."""
+        return self._file
+
+    @property
     def pid(self) -> int:
         """The control process. Raises RuntimeError while it is stopped."""
         if self._process is None:

@@ -1,8 +1,9 @@
-"""The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 5]`.
+"""The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 4]`.
 
 A real appliance in a real browser: four drawn street cameras, three served models and an application under load that
-tenants share the box for, users, rules and alarms, and a few retraining windows, which takes some minutes. Every page
-at 1440 pixels, some in the dark, each at 390.
+tenants share the box for, users, rules and alarms, a few retraining windows, which takes some minutes, and a second box
+at the end. One camera has a made-up past (benchmarks/made_up_past.py). The pages and their looks are in
+benchmarks/page_pictures.py.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import argparse
 import asyncio
 import io
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from PIL import Image
 from playwright.async_api import Browser
@@ -37,81 +41,83 @@ from benchmarks.dashboard_box import (
     make_site,
     until,
 )
+from benchmarks.fleet_boxes import Lines, RealBox, said
 from benchmarks.headless_browser import chromium
+from benchmarks.made_up_past import places, write_past
 from benchmarks.make_applications import small_game
+from benchmarks.page_pictures import EVERY_LOOK, PICTURES, SCREEN, TELEPHONE, Look, PagePicture
+from benchmarks.waiting import free_port
+from edge.settings import SiteSettings
 
-MOST_BYTES = 200_000
-HEIGHTS = {1440: 900, 390: 844}
+MOST_BYTES = 160_000
+HEIGHTS = {SCREEN: 900, TELEPHONE: 844}
 #: Longer pages are cut there.
-LONGEST = {1440: 1500, 390: 1900}
+LONGEST = {SCREEN: 1500, TELEPHONE: 1900}
 NAMES = {"overpass": "Overpass", "junction": "Junction", "residential": "Residential", "boulevard": "Boulevard"}
 SETTLED = """() => document.querySelector('h1') !== null && document.querySelector(".state-loading") === null"""
-
-
-@dataclass(frozen=True)
-class Shot:
-    """One page: the file's name, the route, who looks, and whether it is also taken in the dark."""
-
-    name: str
-    route: str
-    dark: bool = False
-    login: bool = True
-
-
-def shots(window: int) -> tuple[Shot, ...]:
-    return (
-        Shot("wall", "#/wall", dark=True),
-        Shot("camera", "#/camera/junction", dark=True),
-        Shot("windows", "#/windows"),
-        Shot("window", f"#/windows/{window}", dark=True),
-        Shot("capacity", "#/capacity"),
-        Shot("serving", "#/serving", dark=True),
-        Shot("tenants", "#/tenants", dark=True),
-        Shot("tenant", "#/tenants/entrance"),
-        Shot("system", "#/system"),
-        Shot("settings-cameras", "#/settings/cameras"),
-        Shot("settings-retraining", "#/settings/retraining"),
-        Shot("settings-rules", "#/settings/rules"),
-        Shot("settings-users", "#/settings/users"),
-        Shot("settings-outputs", "#/settings/outputs"),
-        Shot("settings-secrets", "#/settings/secrets"),
-        Shot("settings-audit", "#/settings/audit"),
-        Shot("login", "#/login", dark=True, login=False),
-    )
+#: The camera that counts, its line and its zones.
+COUNTS, LINE, FAR, NEAR = "overpass", "bridge", "far", "near"
+PLACES: Final[Mapping[str, Any]] = {
+    "lines": [{"name": LINE, "start": [0.95, 0.6], "end": [0.05, 0.6], "classes": []}],
+    "zones": [
+        {"name": FAR, "polygon": [[0.25, 0.3], [0.75, 0.3], [0.9, 0.58], [0.1, 0.58]], "classes": []},
+        {"name": NEAR, "polygon": [[0.08, 0.62], [0.92, 0.62], [0.98, 0.96], [0.02, 0.96]], "classes": []},
+    ],
+}
+ROAD: Final = {"name": "road", "polygon": [[0.05, 0.45], [0.95, 0.45], [0.95, 0.95], [0.05, 0.95]], "classes": []}
+#: The agents' addresses, and the jobs of the fleet: two that run or wait, and one that is over soon.
+FIRST_HOST, SECOND_HOST = "127.0.0.11", "127.0.0.12"
+JOBS: Final = (("self-test", "archive", 1, 1), ("night-check", "night", 3, 1800), ("old-clips", "archive", 2, 1800))
 
 
 def reduced(png: bytes, most: int = MOST_BYTES) -> bytes:
-    """The picture with a palette, of as many colours as fit into `most` bytes."""
+    """The picture with a palette, of as many colours as fit into `most` bytes. Rare colours stay: lines have them."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     out = png
     for colours in (256, 128, 64, 32, 16):
         kept = io.BytesIO()
-        method, dither = Image.Quantize.MEDIANCUT, Image.Dither.NONE
-        picture.quantize(colours, method, kmeans=1, dither=dither).save(kept, "PNG", optimize=True)
+        picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(kept, "PNG", optimize=True)
         out = kept.getvalue()
         if len(out) <= most:
             break
     return out
 
 
-def furnish(box: Box) -> Person:
-    """An administrator's settings: names, zones, people, rules, outputs."""
+def in_fleet(site: SiteSettings, folder: Path) -> SiteSettings:
+    """The site of a box that may found a fleet. Its agent's token comes later, into a file."""
+    port = free_port(FIRST_HOST)
+    fleet = {
+        "name": "hall", "host": FIRST_HOST, "port": port, "address": f"https://{FIRST_HOST}:{port}",
+        "token": f"file:{_token_file(folder)}", "engine": {"amounts": {"cpu": 2}},
+        "jobs": {"tenants": [{"name": "night", "weight": 2}, {"name": "archive"}]},
+    }  # fmt: skip
+    web = site.web.model_dump(mode="json") | {"port": free_port()}
+    return SiteSettings.model_validate(site.model_dump(mode="json") | {"fleet": fleet, "web": web})
+
+
+def _token_file(folder: Path) -> Path:
+    return folder / "agent.token"
+
+
+def furnish(box: Box, hook: str) -> Person:
+    """An administrator's settings: names, zones, people, rules, outputs; alarms go to the address `hook`."""
     admin = box.set_up()
     rest = admin.rest
     until(lambda: live(admin), "every camera answers", 120.0)
     for camera, name in NAMES.items():
-        zone = {"name": "road", "polygon": [[0.05, 0.45], [0.95, 0.45], [0.95, 0.95], [0.05, 0.95]], "classes": []}
-        good(rest.patch(f"/cameras/{camera}", json={"name": name, "zones": [zone]}))
+        drawn = PLACES if camera == COUNTS else {"zones": [ROAD]}
+        good(rest.patch(f"/cameras/{camera}", json={"name": name, **drawn}))
     box.add_person(admin, OPERATOR, "operator")
     box.add_person(admin, GUARD, "viewer", ["overpass"])
     good(rest.post("/tokens", json={"name": "grafana", "role": "viewer"}))
     for rule in (
-        {"id": "buses", "name": "Bus on the road", "kind": "object", "classes": ["bus"], "min_interval_s": 60},
+        {"id": "buses", "name": "Bus on the road", "kind": "object", "classes": ["bus"], "min_interval_s": 60,
+         "clip": True},
         {"id": "unsure", "name": "Accuracy under 20 %", "kind": "accuracy", "below": 0.2, "severity": "warning"},
-    ):
+    ):  # fmt: skip
         good(rest.post("/rules", json=rule))
     good(rest.put("/secrets/pager", json={"value": "shown-to-nobody"}))
-    good(rest.post("/outputs/webhooks", json={"id": "pager", "url": "http://127.0.0.1:9/alarms", "kinds": ["alarm"]}))
+    good(rest.post("/outputs/webhooks", json={"id": "pager", "url": hook, "kinds": ["alarm"]}))
     return admin
 
 
@@ -131,6 +137,29 @@ def share(admin: Person) -> None:
         good(admin.rest.post("/tenants", json=tenant))
     cameras = {"name": "Streets", "entitlement": 6, "objective": {"metric": "accuracy", "goal": 0.3}}
     good(admin.rest.patch("/tenants/default-cameras", json=cameras))
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    """Takes what webhooks send."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def pager() -> Iterator[str]:
+    """The address of a receiver of webhooks."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/alarms"
+        server.shutdown()
+        thread.join()
 
 
 @contextmanager
@@ -163,69 +192,155 @@ def measured(admin: Person, windows: int) -> int:
         ]
         return max(done) if len(done) >= windows else None
 
-    found: int = until(last, f"{windows} windows are measured", 150.0 * windows)
+    found: int = until(last, f"{windows} windows are measured", 180.0 * windows)
     return found
 
 
-async def take(browser: Browser, box: Box, admin: Person, shot: Shot, width: int, scheme: Any, out: Path) -> None:
-    context = await browser.new_context(
-        viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=scheme, reduced_motion="reduce"
-    )
-    if shot.login:
-        await context.add_cookies([{**admin.cookie, "url": box.url}])  # type: ignore[list-item]
-    page = await context.new_page()
-    await page.goto(f"{box.url}/{shot.route}")
-    await page.wait_for_function(SETTLED, timeout=120_000)
-    await page.wait_for_timeout(2500)  # live pictures and rates come in
-    full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
-    await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
-    await page.wait_for_timeout(800)
-    png = reduced(await page.screenshot())
-    name = shot.name + ("-dark" if scheme == "dark" else "") + ("-390" if width == 390 else "")
-    (out / f"{name}.png").write_bytes(png)
-    print(f"{name}.png {len(png) // 1000} kB, page {full} px long", flush=True)
-    await context.close()
+def keep_clips(admin: Person) -> None:
+    """A clip of now, of two cameras."""
+    for camera in ("overpass", "residential"):
+        good(admin.rest.post("/clips", json={"camera": camera}))
 
 
-async def take_all(box: Box, admin: Person, window: int, out: Path, only: str) -> None:
-    async with chromium() as browser:
-        for shot in shots(window):
-            if not re.search(only, shot.name):
-                continue
-            await take(browser, box, admin, shot, 1440, "light", out)
-            await take(browser, box, admin, shot, 390, "light", out)
-            if shot.dark:
-                await take(browser, box, admin, shot, 1440, "dark", out)
+def forecast(admin: Person) -> None:
+    """Forecasts of windows half as long and of one more camera, where there are enough windows."""
+    for change in ("window", "camera"):
+        answer = admin.rest.post("/capacity", json={"kind": change})
+        if answer.is_error:
+            print(f"no forecast ({change}): {answer.text}", flush=True)
+            continue
+        until(lambda: good(admin.rest.get("/capacity"))["working"] is None, "the forecast is made", 240.0)
+
+
+@contextmanager
+def fleet(box: Box, admin: Person, cameras: Sequence[Mapping[str, Any]], port: int, folder: Path) -> Iterator[None]:
+    """The box founds a fleet, which a second box with `cameras` joins; the fleet has jobs."""
+    token = good(admin.rest.post("/tokens", json={"name": "agent", "role": "admin"}))["token"]
+    _token_file(folder).write_text(token, encoding="utf-8")
+    rtsp = f"rtsp://127.0.0.1:{port}"
+    second = RealBox(folder, "gate", SECOND_HOST, [dict(c) for c in cameras], rtsp, {"task": "detection"})
+    assert box.site.fleet is not None
+    with Lines([second]):
+        try:
+            said("fleet", "start", str(box.file))
+            second.start()
+            until(lambda: good(admin.rest.get("/fleet"))["mandate"], "the box decides", 60.0)
+            code = said("fleet", "invite", str(box.file)).splitlines()[-1]
+            said("fleet", "join", second.site, box.site.fleet.address, "--code", code)
+            for name, tenant, tasks, seconds in JOBS:
+                work = {"program": "wait", "arguments": {"seconds": seconds}}
+                job = {"id": name, "demand": {"cpu": 1}, "duration_s": seconds, "tasks": tasks, "tenant": tenant}
+                good(admin.rest.post("/fleet/jobs", json=job | {"work": work}))
+            until(lambda: _whole(admin, len(NAMES) + len(cameras)), f"a whole fleet\n{second.log()[-2000:]}", 180.0)
+            yield
+        finally:
+            second.stop()
+
+
+def _whole(admin: Person, cameras: int) -> bool:
+    """Every camera is on the wall and live, and of the jobs one is over and one runs."""
+    wall = good(admin.rest.get("/fleet/wall"))["cameras"]
+    phases = {job["phase"] for job in good(admin.rest.get("/fleet/jobs"))["jobs"]}
+    return [c["state"] for c in wall] == cameras * ["live"] and {"ended", "running"} <= phases
+
+
+@dataclass(frozen=True)
+class Photographer:
+    """Takes pictures of a box's pages as `admin`, into the folder `out`. `every`: in every look."""
+
+    box: Box
+    admin: Person
+    out: Path
+    every: bool
+
+    def take_all(self, pictures: Collection[PagePicture], window: int) -> None:
+        """Take these, of the window with this number."""
+        asyncio.run(self._all(pictures, window))
+
+    async def _all(self, pictures: Collection[PagePicture], window: int) -> None:
+        async with chromium() as browser:
+            for login in (True, False):
+                some = [p for p in pictures if p.login == login]
+                for width in (SCREEN, TELEPHONE) if some else ():
+                    await self._at_width(browser, some, login, width, window)
+
+    async def _at_width(
+        self, browser: Browser, pictures: Collection[PagePicture], login: bool, width: int, window: int
+    ) -> None:
+        """One browser window goes from page to page: on a busy machine each new one costs seconds."""
+        size = {"width": width, "height": HEIGHTS[width]}
+        context = await browser.new_context(viewport=size, reduced_motion="reduce")  # type: ignore[arg-type]
+        if login:
+            await context.add_cookies([{**self.admin.cookie, "url": self.box.url}])  # type: ignore[list-item]
+        page = await context.new_page()
+        page.set_default_timeout(120_000)
+        for picture in pictures:
+            await page.set_viewport_size(size)  # type: ignore[arg-type]
+            await page.emulate_media(color_scheme="light")
+            await page.goto(f"{self.box.url}/{picture.route.format(window=window)}")
+            await page.wait_for_timeout(500)  # until then the page before is shown
+            await page.wait_for_function(SETTLED)
+            await page.wait_for_timeout(2500)  # live pictures and rates come in
+            await page.wait_for_function(SETTLED)
+            full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
+            await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
+            for look in EVERY_LOOK if self.every else picture.looks:
+                if look[0] == width:
+                    await page.emulate_media(color_scheme=look[1])
+                    await page.wait_for_timeout(800)
+                    png = reduced(await page.screenshot())
+                    (self.out / picture.file(look)).write_bytes(png)
+                    print(f"{picture.file(look)} {len(png) // 1000} kB, page {full} px long", flush=True)
+        await context.close()
+
+
+def chosen(pattern: str, fleet: bool) -> tuple[PagePicture, ...]:
+    """The pictures whose name has this pattern, of the fleet's pages or of the others."""
+    return tuple(p for p in PICTURES if p.fleet == fleet and re.search(pattern, p.name))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=REPO / "docs" / "images")
-    parser.add_argument("--windows", type=int, default=5, help="retraining windows to wait for")
-    parser.add_argument("--window-seconds", type=float, default=45.0)
+    parser.add_argument("--windows", type=int, default=4, help="retraining windows before tenants share the box; two more come after")
+    parser.add_argument("--window-seconds", type=float, default=60.0)
     parser.add_argument("--only", default="", help="pages whose name has this pattern")
-    parser.add_argument("--again", action="store_true", help="take the set again on Enter, until end of input")
+    parser.add_argument("--every-look", action="store_true", help="each page at both widths, in light and dark")
+    parser.add_argument(
+        "--again", action="store_true", help="take pages again whose name has the pattern on the next line of input"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="magpie-pictures-") as text:
-        folder = Path(text)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    with ExitStack() as parts:
+        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="magpie-pictures-")))
         models = make_models(folder / "models", {"game": small_game(slo_ms=400, rate=2)})
-        with drawn_cameras(4, folder, day_s=1500.0) as (cameras, port):
-            site = make_site(
-                cameras, port, folder / "data", models, args.window_seconds, label_budget=24, golden_share=0.12,
-                space={"epochs": [3, 6, 10], "layers": ["last_stage", "all"], "data_fractions": [1.0],
-                       "batch_sizes": [8]},
-            )  # fmt: skip
-            with Box(site, folder) as box:
-                admin = furnish(box)
-                with load(admin):
-                    share(admin)
-                    began = time.monotonic()
-                    window = measured(admin, args.windows)
-                    print(f"{window} windows in {time.monotonic() - began:.0f} s; {box.url}", flush=True)
-                    asyncio.run(take_all(box, admin, window, args.out, args.only))
-                    while args.again and sys.stdin.readline():
-                        asyncio.run(take_all(box, admin, measured(admin, 1), args.out, args.only))
+        cameras, port = parts.enter_context(drawn_cameras(len(NAMES) + 1, folder, day_s=1500.0))
+        site = make_site(
+            cameras[: len(NAMES)], port, folder / "data", models, args.window_seconds, label_budget=24,
+            golden_share=0.12,
+            space={"epochs": [3, 6, 10], "layers": ["last_stage", "all"], "data_fractions": [1.0], "batch_sizes": [8]},
+        )  # fmt: skip
+        write_past(folder / "data", COUNTS, places(LINE, FAR, NEAR), time.time())
+        box = parts.enter_context(Box(in_fleet(site, folder), folder))
+        admin = furnish(box, parts.enter_context(pager()))
+        parts.enter_context(load(admin))
+        photographer = Photographer(box, admin, args.out, args.every_look)
+        began = time.monotonic()
+        # A forecast needs windows that had the same share: tenants move it.
+        measured(admin, args.windows)
+        forecast(admin)
+        share(admin)
+        keep_clips(admin)
+        window = measured(admin, args.windows + 2)
+        print(f"{window} windows in {time.monotonic() - began:.0f} s; {box.url}", flush=True)
+        photographer.take_all(chosen(args.only, fleet=False), window)
+        if chosen(args.only, fleet=True) or args.again:
+            parts.enter_context(fleet(box, admin, cameras[len(NAMES) :], port, folder))
+        photographer.take_all(chosen(args.only, fleet=True), window)
+        while args.again and (line := sys.stdin.readline()):
+            window = measured(admin, 1)
+            photographer.take_all((*chosen(line.strip(), fleet=False), *chosen(line.strip(), fleet=True)), window)
     return 0
 
 

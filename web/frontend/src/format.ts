@@ -70,7 +70,13 @@ export function ago(seconds: number): string {
   if (whole < 60) return `${whole}\u00a0s ago`;
   if (whole < 3600) return `${Math.floor(whole / 60)}\u00a0min ago`;
   if (whole < 86400) return `${Math.floor(whole / 3600)}\u00a0h ago`;
-  return `${Math.floor(whole / 86400)}\u00a0days ago`;
+  const days = Math.floor(whole / 86400);
+  return `${days}\u00a0${days === 1 ? "day" : "days"} ago`;
+}
+
+/** "1 camera", "3 cameras". */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${count.toLocaleString()} ${count === 1 ? one : several}`;
 }
 
 /** A size on disk: "1.4 GB". */
@@ -88,7 +94,8 @@ export function bytes(count: number): string {
 /** A length of time: "1 h 05 min", "42 s". */
 export function duration(seconds: number): string {
   if (seconds < 10) return `${seconds.toFixed(1)}\u00a0s`;
-  if (seconds < 120) return `${Math.round(seconds)}\u00a0s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}\u00a0min ${String(Math.round(seconds % 60)).padStart(2, "0")}\u00a0s`;
-  return `${Math.floor(seconds / 3600)}\u00a0h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")}\u00a0min`;
+  const whole = Math.round(seconds);
+  if (whole < 120) return `${whole}\u00a0s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}\u00a0min ${String(whole % 60).padStart(2, "0")}\u00a0s`;
+  return `${Math.floor(whole / 3600)}\u00a0h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")}\u00a0min`;
 }

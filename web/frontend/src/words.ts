@@ -3,7 +3,7 @@
 import type { ConfigAnswer } from "./answers";
 import type { Camera, JournalEntry } from "./api";
 import type { Version } from "./format";
-import { bytes, config, duration, percent, shortVersion } from "./format";
+import { bytes, config, counted, duration, percent, shortVersion } from "./format";
 import { FORGOTTEN } from "./parts/tenants";
 
 export type Tone = "good" | "bad" | "plain";
@@ -41,10 +41,8 @@ function names(value: unknown): string {
   return Array.isArray(value) ? value.map(text).join(", ") : text(value);
 }
 
-/** "1 request", "3 requests". */
 function many(value: unknown, one: string): string {
-  const n = number(value) ?? 0;
-  return `${n.toLocaleString()} ${n === 1 ? one : `${one}s`}`;
+  return counted(number(value) ?? 0, one);
 }
 
 function by(data: Data): string {
@@ -252,7 +250,7 @@ function deleted(data: Data): Told {
   const parts = Object.entries(DELETED).flatMap(([key, [one, several]]) => {
     const n = number(data[key]) ?? 0;
     if (n === 0) return [];
-    return [`${n.toLocaleString()} ${n === 1 ? one : several}`];
+    return [counted(n, one, several)];
   });
   const freed = number(data["bytes_freed"]) ?? 0;
   const failures = names(data["failures"]);
@@ -289,5 +287,28 @@ export function lookWords(camera: Camera): string {
   const l = camera.lambda;
   if (l === null) return "–";
   const shape = l.shape === "model" ? ", in the shape that the model was published with" : "";
-  return `${regionWords(l.region)}, ${Number(l.frame_rate.toFixed(1))} times a second${shape}`;
+  const rate = Number(l.frame_rate.toFixed(1));
+  return `${regionWords(l.region)}, ${rate === 1 ? "once" : `${rate} times`} a second${shape}`;
+}
+
+/** What cameras lose, for one and for many. */
+const CAMERA_LOSSES: Record<string, [string, string]> = {
+  frames_damaged: ["damaged frame", "damaged frames"],
+  frames_replaced: ["frame passed over for a newer one", "frames passed over for newer ones"],
+  packets_dropped: ["packet skipped", "packets skipped"],
+  stalls: ["stall", "stalls"],
+  reconnects: ["new connection", "new connections"],
+  frames_without_answer: ["frame without an answer", "frames without an answer"],
+  samples_lost: ["sampled frame not kept", "sampled frames not kept"],
+  frames_lost_in_swaps: ["frame lost while a new model took over", "frames lost while a new model took over"],
+  answers_not_tracked: ["answer whose objects were not followed", "answers whose objects were not followed"],
+  answers_not_fed: ["answer that no application got", "answers that no application got"],
+  clip_packets_lost: ["packet not kept for clips", "packets not kept for clips"],
+};
+
+/** "260 frames without an answer, 2 packets skipped"; "nothing". */
+export function lossWords(losses: Readonly<Record<string, number>>): string {
+  const some = Object.entries(losses).filter(([, n]) => n > 0);
+  const words = some.map(([name, n]) => counted(n, ...(CAMERA_LOSSES[name] ?? ([name, name] as const))));
+  return words.join(", ") || "nothing";
 }

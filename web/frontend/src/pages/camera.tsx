@@ -15,7 +15,7 @@ import { LivePicture, stateOf } from "../parts/live_picture";
 import { Empty } from "../parts/states";
 import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
-import { lookWords, tell } from "../words";
+import { lookWords, lossWords, tell } from "../words";
 import "../styles/camera.css";
 import "../styles/truth.css";
 import { AccuracyTab } from "./camera_accuracy";
@@ -56,7 +56,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
   if (camera === undefined) {
     return (
       <Empty title="There is no such camera" level={1} action={<a href={href("wall")}>To all cameras</a>}>
-        It was removed, or your account is not to see it.
+        It was removed, or your account may not see it.
       </Empty>
     );
   }
@@ -71,7 +71,6 @@ export function CameraPage({ known, me, now_s }: PageProps) {
   const neighbours = known.overview?.cameras ?? [];
   const previous = neighbours[index - 1];
   const next = neighbours[index + 1];
-  const lost = Object.entries(camera.losses).filter(([, n]) => n > 0);
   const open = (known.alarms ?? []).filter((a) => a.camera === id);
   return (
     <>
@@ -152,11 +151,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
               </>
             )}
             <dt>Lost</dt>
-            <dd>
-              {lost.length === 0
-                ? "nothing"
-                : lost.map(([name, n]) => `${name.replaceAll("_", " ")} ${n.toLocaleString()}`).join(", ")}
-            </dd>
+            <dd>{lossWords(camera.losses)}</dd>
           </dl>
           <Lately events={known.events.filter((e) => e.camera === id).slice(0, 5)} />
         </div>

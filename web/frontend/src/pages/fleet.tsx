@@ -1,7 +1,7 @@
 /** The boxes of the fleet, the one that decides, and who answers which camera. */
 
 import type { FleetAnswer, FleetBoxAnswer, FleetCameraAnswer } from "../answers";
-import { moment, percent } from "../format";
+import { counted, moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
@@ -155,14 +155,14 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
       {!told.lend && !told.borrow && <p class="quiet">This box neither lends nor borrows: fleet.lending in the site file.</p>}
       {told.lend && (
         <p>
-          This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {told.lent} retrainings and
-          the trials of {told.lent_profiles} cameras for others, and labelled {told.lent_labels} of their pictures:{" "}
+          This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {counted(told.lent, "retraining")} and
+          the trials of {counted(told.lent_profiles, "camera")} for others, and labelled {told.lent_labels} of their pictures:{" "}
           {told.lent_device_s.toFixed(0)} s of its device.
         </p>
       )}
       {told.borrow && (
         <p>
-          Others did {told.borrowed} retrainings and the trials of {told.borrowed_profiles} cameras for this box, and labelled{" "}
+          Others did {counted(told.borrowed, "retraining")} and the trials of {counted(told.borrowed_profiles, "camera")} for this box, and labelled{" "}
           {told.borrowed_labels} of its pictures: {told.borrowed_device_s.toFixed(0)} s of its device.
           {faults.length > 0 && ` Did not come back: ${faults.map(([fault, count]) => `${count} ${FAULTS[fault] ?? fault}`).join(", ")}.`}
         </p>
@@ -197,7 +197,7 @@ function Refused({ fleet }: { fleet: FleetAnswer }) {
         <ul>
           {kinds.map(([kind, count]) => (
             <li key={kind}>
-              Refused {count} times: {REFUSED[kind] ?? kind}
+              Refused {counted(count, "time")}: {REFUSED[kind] ?? kind}
             </li>
           ))}
         </ul>

@@ -1,7 +1,7 @@
 /** The jobs of the fleet: what runs where, what waits and why, and the tenants' fair shares. */
 
 import type { FleetJobAnswer, FleetJobsAnswer, FleetTenantAnswer } from "../answers";
-import { moment } from "../format";
+import { counted, moment } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
@@ -21,7 +21,7 @@ function What({ job }: { job: FleetJobAnswer }) {
       {job.why !== null && <span>{job.why.words}</span>}
       {failed.map((t) => (
         <span key={t.task} class="under">
-          Task {t.task} failed {t.failures} times and is tried again: {t.why}
+          Task {t.task} failed {counted(t.failures, "time")} and is tried again: {t.why}
         </span>
       ))}
       {job.over_utc_s !== null && <span class="quiet under">{moment(job.over_utc_s)}</span>}
@@ -100,7 +100,7 @@ export function FleetJobs() {
           {told.damaged && <p role="status">The jobs that {told.head} kept before could not be read, and were put aside.</p>}
           {told.elsewhere.map((e) => (
             <p key={e.box} role="status">
-              {e.box} keeps {e.open} open jobs since it was the head. They do not run until it is the head again.
+              {e.box} keeps {counted(e.open, "open job")} since it was the head. Nothing of that runs until it is the head again.
             </p>
           ))}
           <Jobs told={told} />

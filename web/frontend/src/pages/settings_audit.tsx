@@ -22,7 +22,7 @@ export function AuditSection() {
         </button>
       </div>
       <p class="quiet lead">Every change of settings, models and rights: who made it, when, and from where. Secrets are never in it.</p>
-      {found.error !== null && <ErrorBox what="The audit log could not be asked" error={found.error} onRetry={found.again} />}
+      {found.error !== null && <ErrorBox what="The audit log could not be loaded" error={found.error} onRetry={found.again} />}
       {found.rows === null && found.error === null && <Loading />}
       {found.rows?.length === 0 && <Empty title="Nothing was changed yet" />}
       {found.rows !== null && found.rows.length > 0 && (

@@ -22,7 +22,7 @@ export function CamerasSection(props: SectionProps) {
   const { value, error, again } = useAsked<CameraRecord[]>("/cameras", live.length);
   const [removing, setRemoving] = useState<CameraRecord | null>(null);
   const [busy, setBusy] = useState("");
-  if (value === null) return error === null ? <Loading /> : <ErrorBox what="The cameras could not be asked" error={error} onRetry={again} />;
+  if (value === null) return error === null ? <Loading /> : <ErrorBox what="The cameras could not be loaded" error={error} onRetry={again} />;
   const back = (): void => {
     again();
     go(href("settings", "cameras"));

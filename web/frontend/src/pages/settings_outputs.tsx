@@ -101,7 +101,7 @@ export function OutputsSection({ root, known, rest }: SectionProps) {
   const secrets = useAsked<SecretAnswer[]>("/secrets").value?.map((s) => `secret:${s.name}`) ?? [];
   const cameras = known.overview?.cameras ?? [];
   const { value, error, again } = found;
-  if (value === null) return error === null ? <Loading /> : <ErrorBox what="The outputs could not be asked" error={error} onRetry={again} />;
+  if (value === null) return error === null ? <Loading /> : <ErrorBox what="The outputs could not be loaded" error={error} onRetry={again} />;
   const back = (): void => {
     again();
     go(href("settings", "outputs"));
@@ -361,7 +361,7 @@ function DeadLetters({ count }: { count: number }) {
         <h2 id="dead-title">Given up</h2>
       </div>
       <p class="quiet lead">Messages that a receiver refused, or did not take in all its tries.</p>
-      {found.error !== null && <ErrorBox what="They could not be asked" error={found.error} onRetry={found.again} />}
+      {found.error !== null && <ErrorBox what="These messages could not be loaded" error={found.error} onRetry={found.again} />}
       {found.rows === null && found.error === null && <Loading />}
       {found.rows?.length === 0 && <p>None.</p>}
       {found.rows !== null && found.rows.length > 0 && (

@@ -4,11 +4,13 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { MaskSettings } from "../answers";
-import type { Camera, CameraRecord, Problem } from "../api";
+import type { Camera, CameraRecord } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { useCheck } from "../parts/form";
 import type { Line } from "../parts/line_editor";
 import { LineEditor } from "../parts/line_editor";
+import type { EditorProps } from "../parts/place_editor";
+import { capital } from "../parts/place_editor";
 import { usePicture } from "../parts/picture";
 import { SaveBar } from "../parts/save_bar";
 import { toast } from "../parts/toasts";
@@ -40,7 +42,7 @@ export function ZonesForm(props: Props) {
           <a href={href("settings", "cameras")}>All cameras</a>
         </>
       }
-      editor={(given, zones) => <ZoneEditor {...given} zones={zones} />}
+      editor={(given, zones) => <ZoneEditor {...given} places={zones} />}
     />
   );
 }
@@ -59,7 +61,7 @@ export function LinesForm(props: Props) {
           <a href={href("settings", "cameras", props.camera.id)}>Settings</a>
         </>
       }
-      editor={(given, lines) => <LineEditor {...given} lines={lines} />}
+      editor={(given, lines) => <LineEditor {...given} places={lines} />}
     />
   );
 }
@@ -81,21 +83,14 @@ export function MasksForm(props: Props) {
         </>
       }
       editor={({ onChange, ...given }, masks) => (
-        <ZoneEditor {...given} noun="mask" zones={masks.map((m) => ({ ...m, classes: [] }))} onChange={(changed) => onChange(plain(changed))} />
+        <ZoneEditor {...given} noun="mask" places={masks.map((m) => ({ ...m, classes: [] }))} onChange={(changed) => onChange(plain(changed))} />
       )}
     />
   );
 }
 
-/** The properties that both editors take beside their places. */
-interface Given<Place> {
-  picture: string | null;
-  ratio: number;
-  classes: string[];
-  problems: Problem[];
-  disabled: boolean;
-  onChange: (places: Place[]) => void;
-}
+/** The properties of an editor beside its places. */
+type Given<P> = Omit<EditorProps<P>, "places">;
 
 interface PlacesProps<Place> extends Props {
   /** The field of the camera's settings. */
@@ -121,7 +116,7 @@ function PlacesForm<Place>({ camera, state, changeable, onSaved, field, role = "
     (p, n, all) => all.findIndex((o) => o.path === p.path && o.allowed === p.allowed) === n,
   );
   const name = cameraTitle(camera);
-  const title = { zones: "Zones", lines: "Lines", masks: "Masks" }[field];
+  const title = capital(field);
   const ratio = state !== undefined && state.width > 0 && state.height > 0 ? state.width / state.height : 16 / 9;
 
   const save = async (event: Event): Promise<void> => {

@@ -122,7 +122,7 @@ export function RulesSection(props: SectionProps) {
   const cameras = useAsked<CameraRecord[]>("/cameras");
   const changeable = may(me, "operator") && seesAll(me);
   const [deleting, setDeleting] = useState<RuleSettings | null>(null);
-  if (rules.value === null) return rules.error === null ? <Loading /> : <ErrorBox what="The rules could not be asked" error={rules.error} onRetry={rules.again} />;
+  if (rules.value === null) return rules.error === null ? <Loading /> : <ErrorBox what="The rules could not be loaded" error={rules.error} onRetry={rules.again} />;
   const editing = rest[0] === undefined ? undefined : rules.value.find((r) => r.id === rest[0]);
   const back = (): void => {
     rules.again();

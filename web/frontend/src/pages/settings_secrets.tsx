@@ -28,7 +28,7 @@ export function SecretsSection() {
         Passwords of cameras and of other systems. A secret is referred to as <code>secret:NAME</code> where a password is asked for. It can be
         replaced and deleted, and nobody can read it again.
       </p>
-      {error !== null && <ErrorBox what="The secrets could not be asked" error={error} onRetry={again} />}
+      {error !== null && <ErrorBox what="The secrets could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
       {value?.length === 0 && <Empty title="No secret yet">The password of a camera is the usual first one.</Empty>}
       {value !== null && value.length > 0 && (

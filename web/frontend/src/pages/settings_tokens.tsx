@@ -52,7 +52,7 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
         For programs: Prometheus, Home Assistant, scripts. A program sends it as <code>Authorization: Bearer TOKEN</code>.
         {may(me, "admin") && seesAll(me) && " An administrator sees everybody's."}
       </p>
-      {error !== null && <ErrorBox what="The tokens could not be asked" error={error} onRetry={again} />}
+      {error !== null && <ErrorBox what="The tokens could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
       {value?.length === 0 && <Empty title="No token yet" />}
       {value !== null && value.length > 0 && (
@@ -249,7 +249,7 @@ function Sessions({ me }: { me: Me }) {
         <h2 id="sessions-title">Sessions</h2>
       </div>
       <p class="quiet lead">Browsers that are logged in. End those that you do not know, and change your password.</p>
-      {error !== null && <ErrorBox what="The sessions could not be asked" error={error} onRetry={again} />}
+      {error !== null && <ErrorBox what="The sessions could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
       {value !== null && (
         <Table

@@ -38,7 +38,7 @@ export function UsersSection({ known, me }: SectionProps) {
           </button>
         )}
       </div>
-      {error !== null && <ErrorBox what="The users could not be asked" error={error} onRetry={again} />}
+      {error !== null && <ErrorBox what="The users could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
       {value !== null && (
         <Table

@@ -57,7 +57,7 @@ export function SystemPage({ known, me, now_s }: PageProps) {
 
 function Overview({ me, cameras, now_s }: { me: Me; cameras: Camera[]; now_s: number }) {
   const { value, error, again } = useAsked<SystemAnswer>("/system", null, EVERY_S);
-  if (value === null) return error === null ? <Loading what="Asking the appliance" /> : <ErrorBox what="The system could not be asked" error={error} onRetry={again} />;
+  if (value === null) return error === null ? <Loading what="Asking the appliance" /> : <ErrorBox what="The state of the system could not be loaded" error={error} onRetry={again} />;
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   return (
     <div class="system-cards">
@@ -257,26 +257,41 @@ function LossesCard({ system, named }: { system: SystemAnswer; named: (id: strin
       title="Losses"
       badge={some.length === 0 ? <Badge tone="good">Nothing was lost</Badge> : <Badge tone="info">{some.length} counted</Badge>}
     >
-      <p class="quiet">Everything that was lost or passed over, counted since the appliance started ({moment(system.started_utc_s)}) or since the camera's worker did.</p>
-      {shown.length > 0 && (
-        <ul class="losses-list">
-          {shown.map((l) => (
-            <li key={`${l.code} ${l.camera} ${l.subject}`} class={l.count > 0 ? "" : "quiet"}>
-              <b class="count">{l.count.toLocaleString()}</b>
-              <span>
-                {l.camera !== null && <b>{named(l.camera)}: </b>}
-                {l.subject && <b>{l.subject}: </b>}
-                {l.words}
-                {l.since === "worker" && <span class="quiet"> (since its worker started)</span>}
-              </span>
-            </li>
-          ))}
-        </ul>
-      )}
+      <p class="quiet">Everything that was lost or passed over since the appliance started ({moment(system.started_utc_s)}), or since the worker that counts it did.</p>
+      {[...new Set(shown.map((l) => l.camera))].map((camera) => (
+        <LossesOf key={camera ?? ""} name={camera === null ? null : named(camera)} losses={shown.filter((l) => l.camera === camera)} />
+      ))}
       <button type="button" class="link" aria-expanded={all} onClick={() => setAll(!all)}>
         {all ? "Only what was lost" : `All ${system.losses.length} counters`}
       </button>
     </Card>
+  );
+}
+
+/** Of one camera, or of the whole box. */
+function LossesOf({ name, losses }: { name: string | null; losses: SystemAnswer["losses"] }) {
+  const worker = losses.every((l) => l.since === "worker");
+  return (
+    <>
+      {name !== null && (
+        <h3>
+          {name}
+          {worker && <span class="quiet">, since its worker started</span>}
+        </h3>
+      )}
+      <ul class="losses-list">
+        {losses.map((l) => (
+          <li key={`${l.code} ${l.subject}`} class={l.count > 0 ? "" : "quiet"}>
+            <b class="count">{l.count.toLocaleString()}</b>
+            <span>
+              {l.subject && <b>{l.subject}: </b>}
+              {l.words}
+              {l.since === "worker" && !(worker && name !== null) && <span class="quiet"> (since its worker started)</span>}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 

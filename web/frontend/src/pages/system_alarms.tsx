@@ -84,8 +84,8 @@ export function Alarms({ me, cameras, active, now_s }: Props) {
         </div>
       </div>
       {!operator && <p class="quiet">Acknowledging: {whyNot("operator")}</p>}
-      {found.error !== null && <ErrorBox what="The alarms could not be asked" error={found.error} onRetry={found.again} />}
-      {found.rows === null && found.error === null && <Loading what="Asking for alarms" />}
+      {found.error !== null && <ErrorBox what="The alarms could not be loaded" error={found.error} onRetry={found.again} />}
+      {found.rows === null && found.error === null && <Loading what="Loading the alarms" />}
       {found.rows?.length === 0 && (
         <Empty title={which === "active" ? "No alarm goes on" : "No alarm yet"} action={<a href={href("settings", "rules")}>To the rules</a>}>
           Rules say when there is one: an object in a zone, a camera that is lost, accuracy that is too low, a full disk.

@@ -83,8 +83,8 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
           Kind: allowed: small letters, digits, dots and underscores, as model.promoted
         </p>
       )}
-      {found.error !== null && <ErrorBox what="The journal could not be asked" error={found.error} onRetry={found.again} />}
-      {found.rows === null && found.error === null && <Loading what="Asking for the journal" />}
+      {found.error !== null && <ErrorBox what="The journal could not be loaded" error={found.error} onRetry={found.again} />}
+      {found.rows === null && found.error === null && <Loading what="Loading the journal" />}
       {found.rows?.length === 0 && <Empty title="No such entry">Other filters may find some.</Empty>}
       {found.rows !== null && found.rows.length > 0 && (
         <ol class="journal" aria-label="Journal, newest first">

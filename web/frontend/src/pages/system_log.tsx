@@ -83,8 +83,8 @@ export function Log() {
           </label>
         </div>
       </div>
-      {error !== null && <ErrorBox what="The log could not be asked" error={error} onRetry={() => setTries(tries + 1)} />}
-      {entries === null && error === null && <Loading what="Asking for the log" />}
+      {error !== null && <ErrorBox what="The log could not be loaded" error={error} onRetry={() => setTries(tries + 1)} />}
+      {entries === null && error === null && <Loading what="Loading the log" />}
       {entries?.length === 0 && <Empty title="No such record">{text || level !== "DEBUG" ? "A lower level or another text may find some." : "Nothing was logged yet."}{logged}</Empty>}
       {entries !== null && entries.length > 0 && (
         <ol class="log" tabIndex={0} aria-label="Log records, newest first">

@@ -9,8 +9,8 @@ export type Forecast = ForecastAnswer;
 
 /** The possible questions, in words, with their bodies. `camera`: which one may be named. */
 export const CHANGES: { name: string; title: string; body: { kind: Forecast["change"]["kind"]; factor?: number }; camera?: string }[] = [
-  { name: "camera", title: "One more camera", body: { kind: "camera" }, camera: "Like" },
-  { name: "frame_rate", title: "Twice the frame rate", body: { kind: "frame_rate", factor: 2 }, camera: "Of" },
+  { name: "camera", title: "One more camera", body: { kind: "camera" }, camera: "A camera like" },
+  { name: "frame_rate", title: "Twice the frame rate", body: { kind: "frame_rate", factor: 2 }, camera: "Of camera" },
   { name: "window", title: "Windows half as long", body: { kind: "window" } },
   { name: "half", title: "Half the device", body: { kind: "device", factor: 0.5 } },
   { name: "twice", title: "Twice the device", body: { kind: "device", factor: 2 } },

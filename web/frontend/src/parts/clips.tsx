@@ -81,8 +81,8 @@ export function ClipList({ me, cameras, now_s, camera, when }: ListProps) {
         <h2 id="clips-title">Clips</h2>
       </div>
       {camera && (operator ? <MakeClip camera={camera} onMade={found.again} /> : <p class="quiet">Keeping a clip: {whyNot("operator")}</p>)}
-      {found.error !== null && <ErrorBox what="The clips could not be asked" error={found.error} onRetry={found.again} />}
-      {found.rows === null && found.error === null && <Loading what="Asking for clips" />}
+      {found.error !== null && <ErrorBox what="The clips could not be loaded" error={found.error} onRetry={found.again} />}
+      {found.rows === null && found.error === null && <Loading what="Loading the clips" />}
       {found.rows?.length === 0 && (
         <Empty title="No clip yet">
           A rule with <em>Keep a clip</em> makes one of each of its alarms; one can be asked for on a camera's page, too.

@@ -1,120 +1,68 @@
-/** Drawing counting lines on a camera's picture: two clicks, or numbers; ends are dragged or moved by arrow keys. */
+/** Drawing counting lines on a camera's picture: two clicks, or a level line; ends are dragged or moved by arrow keys. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { TargetedPointerEvent } from "preact";
+import { useState } from "preact/hooks";
 
-import type { Problem } from "../api";
-import { Icon } from "./icon";
+import type { EditorProps, Place, Surface } from "./place_editor";
+import { Corner, PlaceCards, PlacePicture, WIDE, changed, freeName, stepped, useKeysWhile, useSurface } from "./place_editor";
 import type { Point } from "./polygon";
-import { placed } from "./polygon";
-import { Choices } from "./schema_form";
 
-export interface Line {
-  name: string;
+export interface Line extends Place {
   start: Point;
   end: Point;
-  classes: string[];
 }
 
-interface Props {
-  /** Address of a picture of the camera; null: none is to be had. */
-  picture: string | null;
-  /** Width over height of the picture. */
-  ratio: number;
-  lines: Line[];
-  classes: string[];
-  problems: Problem[];
-  disabled?: boolean;
-  onChange: (lines: Line[]) => void;
-}
-
-const WIDE = 1000;
-const STEP = 0.005;
-const BIG_STEP = 0.05;
 const SHORTEST = 0.02;
 const ENDS = ["start", "end"] as const;
 type End = (typeof ENDS)[number];
-
-function freeName(lines: Line[]): string {
-  let n = 1;
-  while (lines.some((x) => x.name === `line-${n}`)) n += 1;
-  return `line-${n}`;
-}
 
 function tooShort(a: Point, b: Point): boolean {
   return Math.hypot(a[0] - b[0], a[1] - b[1]) < SHORTEST;
 }
 
-export function LineEditor({ picture, ratio, lines, classes, problems, disabled = false, onChange }: Props) {
+export function LineEditor({ picture, ratio, places, classes, problems, disabled = false, onChange }: EditorProps<Line>) {
   const [chosen, setChosen] = useState(0);
   const [first, setFirst] = useState<Point | null>(null);
   const [drawing, setDrawing] = useState(false);
   const [pointer, setPointer] = useState<Point | null>(null);
   const [dragged, setDragged] = useState<End | null>(null);
   const [said, setSaid] = useState("");
-  const [broken, setBroken] = useState(false);
-  const svg = useRef<SVGSVGElement>(null);
-  const [unit, setUnit] = useState(1);
-  const high = WIDE / ratio;
-  const at = Math.min(chosen, lines.length - 1);
-  const line = lines[at];
-
-  useEffect(() => setBroken(false), [picture]);
-  useEffect(() => {
-    if (svg.current === null) return undefined;
-    const observer = new ResizeObserver(([entry]) => {
-      if (entry !== undefined && entry.contentRect.width > 0) setUnit(WIDE / entry.contentRect.width);
-    });
-    observer.observe(svg.current);
-    return () => observer.disconnect();
-  }, []);
+  const surface = useSurface(ratio);
+  const at = Math.min(chosen, places.length - 1);
+  const line = places[at];
 
   const stop = (): void => {
     setDrawing(false);
     setFirst(null);
     setPointer(null);
+    setSaid("");
   };
-  const change = (n: number, part: Partial<Line>): void => onChange(lines.map((x, k) => (k === n ? { ...x, ...part } : x)));
   const moveEnd = (end: End, p: Point): void => {
     if (line === undefined) return;
     const short = tooShort(p, end === "start" ? line.end : line.start);
     setSaid(short ? "A line is longer than that." : "");
-    if (!short) change(at, { [end]: p });
+    if (!short) onChange(changed(places, at, { [end]: p }));
   };
   const add = (start: Point, end: Point): void => {
-    onChange([...lines, { name: freeName(lines), start, end, classes: [] }]);
-    setChosen(lines.length);
-    setSaid("");
+    onChange([...places, { name: freeName(places, "line"), start, end, classes: [] }]);
+    setChosen(places.length);
     stop();
   };
-  const where = (event: MouseEvent): Point => {
-    const box = svg.current?.getBoundingClientRect();
-    if (box === undefined || box.width === 0) return [0, 0];
-    return placed((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
-  };
-  const press = (event: PointerEvent): void => {
+  const press = (event: TargetedPointerEvent<SVGSVGElement>): void => {
     if (!drawing || disabled || event.button !== 0) return;
     event.preventDefault();
-    const p = where(event);
+    const p = surface.where(event);
     if (first === null) setFirst(p);
     else if (tooShort(first, p)) setSaid("A line is longer than that: click its other end.");
     else add(first, p);
   };
   const nudge = (event: KeyboardEvent, end: End): void => {
-    const step = event.shiftKey ? BIG_STEP : STEP;
-    const by = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] }[event.key];
-    if (by === undefined || line === undefined || disabled) return;
-    event.preventDefault();
-    moveEnd(end, placed(line[end][0] + (by[0] ?? 0), line[end][1] + (by[1] ?? 0)));
+    const to = line === undefined || disabled ? null : stepped(event, line[end]);
+    if (to !== null) moveEnd(end, to);
   };
-  useEffect(() => {
-    if (!drawing) return undefined;
-    const key = (event: KeyboardEvent): void => {
-      if (event.key === "Escape") stop();
-    };
-    addEventListener("keydown", key);
-    return () => removeEventListener("keydown", key);
+  useKeysWhile(drawing, (event) => {
+    if (event.key === "Escape") stop();
   });
-  const mine = (path: string): Problem[] => problems.filter((p) => p.path === path || p.path.startsWith(`${path}.`));
 
   return (
     <div class="zone-editor">
@@ -135,134 +83,79 @@ export function LineEditor({ picture, ratio, lines, classes, problems, disabled 
             </>
           )}
         </div>
-        <div class={drawing ? "zone-picture drawing" : "zone-picture"}>
-          {picture !== null && !broken ? (
-            <img src={picture} alt="" onError={() => setBroken(true)} draggable={false} width={WIDE} height={Math.round(high)} />
-          ) : (
-            <div class="zone-blank" style={{ aspectRatio: String(ratio) }}>
-              <p>No picture of this camera now. Lines can be set all the same.</p>
-            </div>
-          )}
-          <svg
-            ref={svg}
-            viewBox={`0 0 ${WIDE} ${high}`}
-            role="group"
-            aria-label="Lines on the picture"
-            onPointerDown={press}
-            onPointerMove={(event) => {
-              if (drawing) setPointer(where(event));
-              else if (dragged !== null) moveEnd(dragged, where(event));
-            }}
-            onPointerUp={() => setDragged(null)}
-            onPointerCancel={() => setDragged(null)}
-          >
-            {lines.map((x, n) => (
-              <DrawnLine key={n} line={x} high={high} unit={unit} chosen={n === at && !drawing} onChoose={() => !drawing && setChosen(n)} />
+        <PlacePicture
+          picture={picture}
+          ratio={ratio}
+          noun="line"
+          surface={surface}
+          drawing={drawing}
+          onPointerDown={press}
+          onPointerMove={(event) => {
+            if (drawing) setPointer(surface.where(event));
+            else if (dragged !== null) moveEnd(dragged, surface.where(event));
+          }}
+          onPointerUp={() => setDragged(null)}
+          onPointerCancel={() => setDragged(null)}
+        >
+          {places.map((x, n) => (
+            <DrawnLine key={n} line={x} surface={surface} chosen={n === at && !drawing} onChoose={() => !drawing && setChosen(n)} />
+          ))}
+          {!drawing &&
+            !disabled &&
+            line !== undefined &&
+            ENDS.map((end) => (
+              <Corner
+                key={end}
+                at={line[end]}
+                surface={surface}
+                label={`The ${end} of ${line.name}. Arrow keys move it.`}
+                onKeyDown={(event) => nudge(event, end)}
+                onGrasp={() => setDragged(end)}
+              />
             ))}
-            {!drawing &&
-              !disabled &&
-              line !== undefined &&
-              ENDS.map((end) => (
-                <circle
-                  key={end}
-                  class="corner"
-                  cx={line[end][0] * WIDE}
-                  cy={line[end][1] * high}
-                  r={10 * unit}
-                  tabindex={0}
-                  role="button"
-                  aria-label={`The ${end} of ${line.name}. Arrow keys move it.`}
-                  onKeyDown={(event) => nudge(event, end)}
-                  onPointerDown={(event) => {
-                    event.stopPropagation();
-                    svg.current?.setPointerCapture(event.pointerId);
-                    setDragged(end);
-                  }}
-                />
-              ))}
-            {drawing && first !== null && pointer !== null && (
-              <polyline class="open" points={`${first[0] * WIDE},${first[1] * high} ${pointer[0] * WIDE},${pointer[1] * high}`} />
-            )}
-          </svg>
-        </div>
+          {drawing && first !== null && pointer !== null && (
+            <polyline class="open" points={`${first[0] * WIDE},${first[1] * surface.high} ${pointer[0] * WIDE},${pointer[1] * surface.high}`} />
+          )}
+        </PlacePicture>
         <p class={said ? "problem zone-said" : "quiet zone-said"} role="status">
-          {said ||
-            (drawing
-              ? first === null
-                ? "Click where the line begins. Escape cancels."
-                : "Click where it ends."
-              : "An object crosses when the middle of its lower edge does. The arrow shows the forward direction.")}
+          {said || hint(drawing, first !== null)}
         </p>
       </div>
-      <div class="zone-list">
-        {lines.length === 0 && <p class="quiet">No line yet: nothing is counted at one.</p>}
-        {lines.map((x, n) => (
-          <section key={n} class={n === at ? "zone-card chosen" : "zone-card"} aria-label={`Line ${x.name}`}>
-            <div class="zone-head">
-              <label>
-                Name{" "}
-                <input
-                  type="text"
-                  value={x.name}
-                  disabled={disabled}
-                  maxLength={63}
-                  autocapitalize="none"
-                  spellcheck={false}
-                  aria-invalid={mine(`lines[${n}].name`).length > 0}
-                  onFocus={() => setChosen(n)}
-                  onInput={(e) => change(n, { name: e.currentTarget.value })}
-                />
-              </label>
-              <button type="button" disabled={disabled} aria-label={`Turn the direction of ${x.name}`} onClick={() => change(n, { start: x.end, end: x.start })}>
-                Turn
-              </button>
-              <button
-                type="button"
-                class="bare"
-                disabled={disabled}
-                aria-label={`Remove line ${x.name}`}
-                onClick={() => {
-                  onChange(lines.filter((_, k) => k !== n));
-                  setChosen(0);
-                }}
-              >
-                <Icon name="close" />
-              </button>
-            </div>
-            {mine(`lines[${n}]`).map((p) => (
-              <p key={p.path + p.allowed} class="problem" role="alert">
-                {p.path.replace(`lines[${n}].`, "")}: allowed: {p.allowed}
-              </p>
-            ))}
-            {n === at && (
-              <Choices
-                label="Only objects of"
-                path={`lines[${n}].classes`}
-                problems={[]}
-                hint="None chosen: all."
-                options={classes.map((c) => ({ value: c, label: c }))}
-                value={x.classes}
-                disabled={disabled}
-                onChange={(value) => change(n, { classes: value })}
-              />
-            )}
-          </section>
-        ))}
-      </div>
+      <PlaceCards
+        noun="line"
+        places={places}
+        at={at}
+        classes={classes}
+        problems={problems}
+        disabled={disabled}
+        onChoose={setChosen}
+        onChange={onChange}
+        buttons={(x, n) => (
+          <button type="button" disabled={disabled} aria-label={`Turn the direction of ${x.name}`} onClick={() => onChange(changed(places, n, { start: x.end, end: x.start }))}>
+            Turn
+          </button>
+        )}
+      >
+        No line yet: nothing is counted at one.
+      </PlaceCards>
     </div>
   );
 }
 
+function hint(drawing: boolean, begun: boolean): string {
+  if (!drawing) return "An object crosses when the middle of its lower edge does. The arrow shows the forward direction.";
+  return begun ? "Click where it ends." : "Click where the line begins. Escape cancels.";
+}
+
 interface DrawnProps {
   line: Line;
-  high: number;
-  unit: number;
+  surface: Surface;
   chosen: boolean;
   onChoose: () => void;
 }
 
 /** A line with an arrow from its middle to its forward side. */
-function DrawnLine({ line, high, unit, chosen, onChoose }: DrawnProps) {
+function DrawnLine({ line, surface: { high, unit }, chosen, onChoose }: DrawnProps) {
   const [x0, y0] = [line.start[0] * WIDE, line.start[1] * high];
   const [x1, y1] = [line.end[0] * WIDE, line.end[1] * high];
   const [mx, my] = [(x0 + x1) / 2, (y0 + y1) / 2];

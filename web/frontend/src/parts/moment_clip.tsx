@@ -66,7 +66,7 @@ export function MomentClip({ camera, name, at_utc_s, me, clip: known, picture, o
     <Dialog title={`${name}, ${moment(at_utc_s)}`} onClose={onClose} wide>
       {picture && <img class="moment-picture" src={picture.url} alt={picture.alt} />}
       {found.error !== null || clip.error !== null ? (
-        <ErrorBox what="The clip could not be asked" error={found.error ?? clip.error} onRetry={found.error !== null ? found.again : clip.again} />
+        <ErrorBox what="The clip could not be loaded" error={found.error ?? clip.error} onRetry={found.error !== null ? found.again : clip.again} />
       ) : state === "failed" ? (
         <p role="status">There is no clip: {CLIP_FAULTS[clip.value?.fault ?? ""] ?? clip.value?.fault}.</p>
       ) : number !== null ? (
