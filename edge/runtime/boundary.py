@@ -83,8 +83,7 @@ class Boundary:
         if result.baseline is not None:
             self._learned_baseline(camera, result.baseline)
         if result.score is not None:
-            camera.score = (result.version, result.score)
-            r.supervisor.send(camera.worker, m.SetScore(result.version, result.score))
+            r.camera_workers.choose_score(camera, result.version, result.score)
         r.students.siblings.learned(camera.id, result.look)
         self._record(camera, result)
         judged = result.version == camera.version.id and not camera.version.pinned

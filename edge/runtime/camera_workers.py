@@ -150,6 +150,11 @@ class CameraWorkers:
             facts = {"lambda": chosen.to_json(), "share": camera.share}
             self._note("inference.changed", camera=camera.id, data=facts)
 
+    def choose_score(self, camera: CameraRuntime, version: str, score: float) -> None:
+        """The least score of an answered object from now on, as long as `version` is in force."""
+        camera.score = (version, score)
+        self._r.supervisor.send(camera.worker, m.SetScore(version, score))
+
     def look(self, camera: CameraRuntime) -> None:
         """A window ends: look at another part of the picture from here on, where that was learned."""
         if camera.baseline is None or camera.fixed_region() is not None:

@@ -312,7 +312,7 @@ class HandInProfile:
 class ProfileDone:
     """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `device_seconds` less
     `setup_s` device seconds; `handed_in`: before all that should have been tried was. `box` ran them (empty: this
-    one)."""
+    one). `score` is the best least score of `version`, whose profile it is (None: not chosen)."""
 
     camera: str
     window: int
@@ -326,6 +326,8 @@ class ProfileDone:
     setup_s: float = 0.0
     handed_in: bool = False
     box: str = ""
+    version: str = ""
+    score: float | None = None
 
 
 @dataclass(frozen=True)

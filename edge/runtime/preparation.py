@@ -158,6 +158,8 @@ class Preparation:
         camera = r.cameras.get(done.camera)
         if camera is None:
             return
+        if done.score is not None:
+            r.camera_workers.choose_score(camera, done.version, done.score)
         r.learning.profiled(done, history_of(camera.history))
         camera.history = done.history
         camera.profiles |= {p.config.id: p for p in done.profiles}

@@ -357,6 +357,8 @@ def profile_camera(
         len(done.trials),
         setup_s,
         handed_in(),
+        version=job.student.version,
+        score=trials.start_score if isinstance(trials, PublishedTrials) else None,
     )
 
 

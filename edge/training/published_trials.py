@@ -42,6 +42,7 @@ class PublishedTrials:
             raise LabelError("no held-out frame with a readable picture: a trial cannot be judged")
         self.load_seconds = 0.0
         self._start: tuple[float, int] | None = None
+        self.start_score: float | None = None
 
     @property
     def frames(self) -> int:
@@ -49,10 +50,10 @@ class PublishedTrials:
         return len(self.examples.train_frames)
 
     def start_accuracy(self) -> float:
-        """Held-out accuracy of the parent at its best least score (measured once)."""
+        """Held-out accuracy of the parent at its best least score (measured once), which is `start_score` then."""
         if self._start is None:
-            measured = with_best_score(self.parent.copy(), self.examples)[1]
-            self._start = (measured.value, measured.objects)
+            best, measured = with_best_score(self.parent.copy(), self.examples)
+            self._start, self.start_score = (measured.value, measured.objects), best.score
         return self._start[0]
 
     def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:

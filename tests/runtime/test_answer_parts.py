@@ -10,6 +10,7 @@ from edge.core.vision import Detections, Frame, Observation, ResolutionProbe
 from edge.runtime import messages as m
 from edge.runtime.answer_counts import AnswerCounts
 from edge.runtime.answer_feed import AnswerFeed
+from edge.runtime.answer_ways import AnswerWays
 from edge.runtime.application_feed import ApplicationFeed
 from edge.runtime.live_preview import LivePreview
 
@@ -104,3 +105,17 @@ def test_a_live_picture_is_as_wide_and_as_often_as_asked() -> None:
     wide = preview.picture(frame(2, 101.0), answer(2, 101.0))
     assert wide is not None
     assert wide.width == 1280, "never wider than it is"
+
+
+def test_answers_go_on_once_that_was_right_often_enough() -> None:
+    ways = AnswerWays("gate", ("car",))
+
+    def cars(t: float) -> Detections:
+        boxes = [(x, y, x + 0.1, y + 0.1) for y in (0.1, 0.4, 0.7) for x in [0.05 + 0.1 * t]]
+        return Detections.build(boxes, [0.9] * 3, [0] * 3)
+
+    said = [ways.after(cars(n * 0.5), n * 0.5) for n in range(15)]
+    assert said[0] is None, "nothing is known of a first answer"
+    assert said[-1] is not None
+    assert np.allclose(said[-1][:, 0], 0.1, atol=0.02)
+    assert np.allclose(said[-1][:, 1:], 0.0, atol=0.05)

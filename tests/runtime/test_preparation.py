@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,9 +26,11 @@ def done(*profiles: RetrainingProfile, handed_in: bool = True) -> m.ProfileDone:
     return m.ProfileDone("a", 1, profiles, 0.5, 0.0, ProfilerHistory().to_json(), {}, "", len(profiles), 0.0, handed_in)
 
 
-def handed_over(answer: m.ProfileDone, others_know: bool = True) -> list[Any]:
-    """The events after camera a's profiler answered; camera b knows a configuration from past windows, or does not."""
+def handed_over(answer: m.ProfileDone, others_know: bool = True, chosen: list[Any] | None = None) -> list[Any]:
+    """The events after camera a's profiler answered; camera b knows a configuration from past windows, or does not.
+    Least scores go to `chosen`."""
     dispatched: list[Any] = []
+    scores = [] if chosen is None else chosen
     data = LabelledWindow("a", 1, "detection", ("car",), (), ())
     a = SimpleNamespace(id="a", history=None, profiles={}, closed={1: data}, published=True)
     b = SimpleNamespace(id="b", history=KNOWN if others_know else None, profiles={}, closed={}, published=True)
@@ -42,6 +45,7 @@ def handed_over(answer: m.ProfileDone, others_know: bool = True) -> list[Any]:
         store=SimpleNamespace(add_profiles=print, add_cost=print, put_settings=print),
         window=SimpleNamespace(settings=RetrainingSettings()),
         dispatch=dispatched.append,
+        camera_workers=SimpleNamespace(choose_score=lambda camera, *score: scores.append((camera.id, *score))),
     )
     Preparation(runtime, lambda *given, **named: None, lambda *given, **named: None).profiled(answer)
     assert set(a.profiles) == {p.config.id for e in dispatched for p in e.profiles}
@@ -62,3 +66,11 @@ def test_one_that_was_handed_in_before_its_first_trial_is_answered_from_past_win
 def test_another_is_taken_as_it_is(answer: m.ProfileDone, others_know: bool) -> None:
     (event,) = handed_over(answer, others_know)
     assert event.profiles == answer.profiles
+
+
+def test_the_least_score_that_a_profile_chose_is_used_at_once() -> None:
+    chosen: list[Any] = []
+    handed_over(replace(done(PROFILE), version="a-w1", score=0.42), chosen=chosen)
+    assert chosen == [("a", "a-w1", 0.42)]
+    handed_over(done(PROFILE), chosen=chosen)
+    assert len(chosen) == 1, "of another box's profile, or of a drawn student, none is known"

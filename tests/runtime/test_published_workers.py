@@ -27,6 +27,7 @@ from edge.runtime.training_worker import training_worker
 from edge.settings import CameraSettings
 from edge.students import load_student
 from edge.students.published import PublishedStudent
+from edge.training.published import PublishedExamples, with_best_score
 from scheduler.contenders import WHO
 
 Make = Callable[..., Bench]
@@ -170,7 +171,12 @@ async def test_profiles_exemplars_and_kept_out_frames(
     space = (RetrainingConfig(2, 4, "all", 1.0, 1e-2), RetrainingConfig(4, 4, "all", 1.0, 1e-2))
     b.supervisor.send("profiler-0", m.Profile(window, download, space, 60.0, None, 2.0, 1, download))
     await until(lambda: of(b, m.ProfileDone))
-    profiles = of(b, m.ProfileDone)[0].profiles
+    done = of(b, m.ProfileDone)[0]
+    student = load_student(download.path)
+    assert isinstance(student, PublishedStudent)
+    expected = with_best_score(student.copy(), PublishedExamples(window, student, WHOLE))[0].score
+    assert (done.version, done.score) == ("first", pytest.approx(expected)), "the least score comes with the profile"
+    profiles = done.profiles
     assert {p.config for p in profiles} <= set(space)
     assert profiles
     b.supervisor.send("profiler-0", m.Remember(window, download, tmp_path / "ex", 4, 2.0, tmp_path / "kept"))
