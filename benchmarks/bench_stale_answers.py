@@ -95,12 +95,13 @@ def main() -> int:
         told = "  ".join(f"{r}/s {x['stays']:.0f} -> {x['moves_on']:.0f}" for r, x in rows[clip.stem].items())
         print(f"{clip.stem:36} {told}", flush=True)
     gains = {
-        f"{rate:g}": [r[f"{rate:g}"]["moves_on"] - r[f"{rate:g}"]["stays"] for r in rows.values()] for rate in RATES}
+        f"{rate:g}": [r[f"{rate:g}"]["moves_on"] - r[f"{rate:g}"]["stays"] for r in rows.values()] for rate in RATES
+    }
     summary = {
         rate: {"least": min(g), "mean": round(statistics.fmean(g), 2), "most": max(g)} for rate, g in gains.items()
     }
     for rate, s in summary.items():
-        print(f"{rate} answers a second: {s['mean']:+.1f} points in the mean of {len(rows)} clips, least {s['least']:+.1f}")
+        print(f"{rate} answers a second: {s['mean']:+.1f} points (mean of {len(rows)} clips; least {s['least']:+.1f})")
     made = {"made": time.strftime("%Y-%m-%d"), "machine": platform.machine(), "seconds": args.seconds}
     write_result("stale_answers.json", {**made, "summary": summary, "clips": rows})
     return 0

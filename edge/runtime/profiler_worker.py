@@ -152,9 +152,7 @@ class _Shadow(NamedTuple):
     baseline: Baseline | None = None
 
 
-def _download(
-    job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel
-) -> _Shadow:
+def _download(job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel) -> _Shadow:
     """The download in shadow, and this window's findings about it: which least score is best, and whether a part of the
     picture is worth more than the whole."""
     if job.baseline is None or job.frozen is None or not frames:

@@ -1920,6 +1920,7 @@ export type OverviewCamera = {
   accuracy: number | null;
   frozen_accuracy: number | null;
   download_accuracy: number | null;
+  download_whole_accuracy: number | null;
   student: string;
   answers: number;
   stale_answers: number;
@@ -2287,11 +2288,13 @@ export type RollBackDetails = {
 
 /** More of a camera's window; null: not measured, or by an earlier version not kept. `quality`: indicators of the
  * labels (golden.quality); `class_counts`: labelled objects by class; `download`: accuracy of the published detector
- * that the student began as; `current_fresh`: that of the student in force, where every answer is fresh. */
+ * that the student began as, looking where the student in force does, `download_whole`: the same at the whole picture;
+ * `current_fresh`: that of the student in force, where every answer is fresh. */
 export type RowDetails = {
   quality: Record<string, number> | null;
   class_counts: Record<string, number> | null;
   download: MeasuredAccuracy | null;
+  download_whole: MeasuredAccuracy | null;
   promise: PromiseKept | null;
   current_fresh: MeasuredAccuracy | null;
 };
@@ -2615,7 +2618,8 @@ export type StageOptionAnswer = {
  * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
  * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
- * left alone. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+ * left alone, looking where the student in force does, `download_whole_accuracy`: the same at the whole picture.
+ * `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
  * kind (empty: the worker has not reported yet). */
 export type StateOfCamera = {
   camera: string;
@@ -2646,6 +2650,7 @@ export type StateOfCamera = {
   accuracy: number | null;
   frozen_accuracy: number | null;
   download_accuracy: number | null;
+  download_whole_accuracy: number | null;
   student: string;
   answers: number;
   stale_answers: number;
