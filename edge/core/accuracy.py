@@ -182,9 +182,3 @@ def accuracy(task: Task, pairs: Iterable[Pair], num_classes: int, score_threshol
 def realised(task: Task, frames: Iterable[LabelledFrame], num_classes: int) -> Accuracy:
     """Realised inference accuracy: the answers really given (stale ones included) against the labels."""
     return accuracy(task, ((f.frame.answer, f.labels) for f in frames), num_classes)
-
-
-def realised_frozen(task: Task, frames: Iterable[LabelledFrame], num_classes: int) -> Accuracy | None:
-    """The same for the frozen student that ran in shadow, over the frames where it answered; None if there are none."""
-    pairs = [(f.frame.frozen_answer, f.labels) for f in frames if f.frame.frozen_answer is not None]
-    return accuracy(task, pairs, num_classes) if pairs else None

@@ -5,6 +5,8 @@ Domain errors know no HTTP: the web transport maps them to status codes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 
 class MagpieError(Exception):
     """Base of all errors of the product. `str(error)` is fit to be shown to a user."""
@@ -33,6 +35,17 @@ class InvalidValue(MagpieError, ValueError):
 
     def __reduce__(self) -> tuple[type[InvalidValue], tuple[str, object, str]]:
         return type(self), (self.path, self.given, self.allowed)
+
+
+class ReportedInvalid(InvalidValue):
+    """An invalid value that another process found, whose message is ready."""
+
+    def __init__(self, message: str) -> None:
+        MagpieError.__init__(self, message)
+        self.path, self.given, self.allowed = "", None, ""
+
+    def __reduce__(self) -> tuple[type[ReportedInvalid], tuple[str]]:  # type: ignore[override]
+        return type(self), (self.message,)
 
 
 class InvalidValues(MagpieError, ValueError):
@@ -141,18 +154,6 @@ class LabelError(MagpieError):
     code = "labels"
 
 
-class WindowTooShort(MagpieError):
-    """The retraining window leaves no time after labelling and profiling."""
-
-    code = "window_too_short"
-
-
-class FloorUnreachable(MagpieError):
-    """No plan keeps the accuracy floor `a_min`; the message names the cameras and the best that can be kept."""
-
-    code = "floor_unreachable"
-
-
 class ShareError(MagpieError):
     """A share cannot be enforced as asked."""
 
@@ -219,10 +220,16 @@ class Overloaded(MagpieError):
     code = "overloaded"
 
 
-class NotSchedulable(MagpieError):
-    """No plan holds every objective (SLO, rate, floor) on the shares there are; the message names what does not fit."""
+#: By code: errors that another process reports by code and message.
+_REPORTED: Mapping[str, Callable[[str], MagpieError]] = {
+    InvalidValue.code: ReportedInvalid,
+    **{kind.code: kind for kind in (NotFound, Conflict, Unavailable, Overloaded, DeadlineMissed, WeightsError)},
+}
 
-    code = "not_schedulable"
+
+def reported_error(code: str, message: str) -> MagpieError:
+    """The error that another process reports; Unavailable for a code that is not among those."""
+    return _REPORTED.get(code, Unavailable)(message)
 
 
 #: Messages of torch, onnxruntime and their libraries when they get no memory.

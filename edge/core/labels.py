@@ -16,7 +16,6 @@ class SampledFrame:
     """A frame that the recorder kept, with what the student had answered at that instant (stale answers included).
 
     `path` is a JPEG file. `answer` uses the camera's class list; `answer_age_s` is how old the answer was.
-    `frozen_answer` is what the frozen student (run in shadow) says of the same picture, where that is asked for.
     """
 
     camera: str
@@ -27,7 +26,6 @@ class SampledFrame:
     answer: Detections
     answer_version: str
     answer_age_s: float = 0.0
-    frozen_answer: Detections | None = None
 
     @property
     def id(self) -> str:
@@ -48,12 +46,10 @@ class SampledFrame:
             "answer": self.answer.to_json(),
             "answer_version": self.answer_version,
             "answer_age_s": self.answer_age_s,
-            "frozen_answer": None if self.frozen_answer is None else self.frozen_answer.to_json(),
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> SampledFrame:
-        frozen = value.get("frozen_answer")
         return SampledFrame(
             value["camera"],
             value["window"],
@@ -63,7 +59,6 @@ class SampledFrame:
             Detections.from_json(value["answer"]),
             value["answer_version"],
             value["answer_age_s"],
-            None if frozen is None else Detections.from_json(frozen),
         )
 
 

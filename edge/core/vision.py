@@ -26,7 +26,6 @@ class Frame:
     monotonic_s: float
     utc_s: float
     picture: NDArray[np.uint8]
-    damaged: bool = False
 
     def __post_init__(self) -> None:
         p = self.picture

@@ -54,7 +54,6 @@ class RecorderStatus:
     bytes: int
     offered: int
     kept: int
-    damaged_frames: int
     lost: dict[str, int] = field(default_factory=dict)
     message: str = ""
 
@@ -108,7 +107,7 @@ class Recorder:
         self._state: State = "idle"
         self._message = ""
         self._retry_at_s = -np.inf
-        self._offered = self._kept = self._damaged = 0
+        self._offered = self._kept = 0
         self._lost: Counter[str] = Counter()
         try:
             self._recover()
@@ -147,22 +146,12 @@ class Recorder:
         w = None if self._current is None else self._windows[self._current]
         return w is not None and bool(w.instants) and monotonic_s >= w.instants[0]
 
-    def offer(
-        self,
-        frame: Frame,
-        answer: Detections,
-        version: str,
-        answer_age_s: float,
-        frozen_answer: Detections | None = None,
-    ) -> SampledFrame | None:
+    def offer(self, frame: Frame, answer: Detections, version: str, answer_age_s: float) -> SampledFrame | None:
         """Show a frame with the answer in force at that instant; the kept sample, or None (nearly always)."""
         self._offered += 1
         if self._current is None or not self.wants(frame.monotonic_s):
             return None
         w = self._windows[self._current]
-        if frame.damaged:
-            self._damaged += 1
-            return None
         due = sum(t <= frame.monotonic_s for t in w.instants)
         past = frame.monotonic_s - w.instants[due - 1] > w.stratum_s
         del w.instants[:due]
@@ -175,7 +164,7 @@ class Recorder:
         if len(w.frames) >= self._max_frames:
             self._lost["max_frames"] += 1
             return None
-        return self._keep(w, frame, answer, version, answer_age_s, frozen_answer)
+        return self._keep(w, frame, answer, version, answer_age_s)
 
     def close_window(self, window: int) -> tuple[SampledFrame, ...]:
         """End a window; its sample in time order. An unknown window has none."""
@@ -208,7 +197,6 @@ class Recorder:
             self._bytes(),
             self._offered,
             self._kept,
-            self._damaged,
             {reason: n for reason, n in sorted(self._lost.items()) if n},
             self._message,
         )
@@ -234,13 +222,7 @@ class Recorder:
         return sum(sum(w.sizes.values()) for w in self._windows.values())
 
     def _keep(
-        self,
-        w: _Window,
-        frame: Frame,
-        answer: Detections,
-        version: str,
-        answer_age_s: float,
-        frozen_answer: Detections | None,
+        self, w: _Window, frame: Frame, answer: Detections, version: str, answer_age_s: float
     ) -> SampledFrame | None:
         window = self._current
         if window is None:
@@ -253,9 +235,7 @@ class Recorder:
         # A camera that starts anew counts from zero again; names inside a window stay distinct all the same.
         number = frame.number if frame.number not in w.sizes else max(w.sizes) + 1
         path = folder / f"{number:08d}.jpg"
-        sample = SampledFrame(
-            self.camera, window, number, frame.utc_s, path, answer, version, answer_age_s, frozen_answer
-        )
+        sample = SampledFrame(self.camera, window, number, frame.utc_s, path, answer, version, answer_age_s)
         facts = {"bytes": len(data), "crc32": zlib.crc32(data)}
         text = json.dumps({"sample": sample.to_json() | {"path": path.name}, "picture": facts}).encode()
         if not self._make_room(window, len(data) + len(text)):

@@ -12,17 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge.core.batching import Batching
-from edge.core.errors import (
-    Conflict,
-    DeadlineMissed,
-    InvalidValue,
-    MagpieError,
-    NotFound,
-    NotSchedulable,
-    Overloaded,
-    Unavailable,
-    WeightsError,
-)
+from edge.core.errors import Overloaded, Unavailable, reported_error
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, TrafficReport
 from edge.core.oip import InferRequest, InferResponse, ModelMetadata, RepositoryEntry, TensorSpec
 from edge.serving.dispatch import Dispatcher, Event
@@ -246,31 +236,8 @@ class Front:
         finally:
             self._commands.pop(number, None)
         if answer.error:
-            raise _ERRORS.get(answer.code, Unavailable)(answer.error)
+            raise reported_error(answer.code, answer.error)
         return answer
-
-
-class _Invalid(InvalidValue):
-    """An invalid value that the control process found: its message is ready."""
-
-    def __init__(self, message: str) -> None:
-        MagpieError.__init__(self, message)
-        self.path, self.given, self.allowed = "", None, ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message,)
-
-
-_ERRORS: Mapping[str, Callable[[str], MagpieError]] = {
-    InvalidValue.code: _Invalid,
-    NotFound.code: NotFound,
-    Conflict.code: Conflict,
-    Unavailable.code: Unavailable,
-    Overloaded.code: Overloaded,
-    DeadlineMissed.code: DeadlineMissed,
-    NotSchedulable.code: NotSchedulable,
-    WeightsError.code: WeightsError,
-}
 
 
 def _config_tensor(spec: TensorSpec) -> Mapping[str, Any]:

@@ -18,7 +18,6 @@ from edge.core.accuracy import (
     detection_accuracy,
     match,
     realised,
-    realised_frozen,
 )
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.vision import Detections
@@ -84,17 +83,10 @@ def test_nothing_to_see() -> None:
 
 def test_realised_uses_the_recorded_answers() -> None:
     right, wrong = Detections.build([A], [0.9], [0]), Detections.build([A], [0.9], [1])
-    sampled = [
-        SampledFrame("c", 1, n, 0.0, Path("x.jpg"), right if n else wrong, "v1", 0.5, wrong if n else None)
-        for n in range(2)
-    ]
+    sampled = [SampledFrame("c", 1, n, 0.0, Path("x.jpg"), right if n else wrong, "v1", 0.5) for n in range(2)]
     frames = [LabelledFrame(s, right, "teacher") for s in sampled]
     assert realised("detection", frames, 2).value == 0.5
     assert realised("classification", frames, 2).value == 0.5
-    frozen = realised_frozen("detection", frames, 2)
-    assert frozen is not None
-    assert (frozen.value, frozen.frames) == (0.0, 1)
-    assert realised_frozen("detection", frames[:1], 2) is None
 
 
 @given(st.lists(detections(), min_size=1, max_size=4), st.sampled_from(["detection", "classification"]))

@@ -20,10 +20,10 @@ from edge.recording.recorder import Recorder
 ANSWER = Detections.build([[0.1, 0.1, 0.4, 0.5]], [0.9], [1])
 
 
-def frame(number: int, at_s: float, *, damaged: bool = False, value: int = 90) -> Frame:
+def frame(number: int, at_s: float, *, value: int = 90) -> Frame:
     picture = np.full((36, 64, 3), value, np.uint8)
     picture[:, :32, 0] = number % 200
-    return Frame("cam", number, at_s, 1_000.0 + at_s, picture, damaged)
+    return Frame("cam", number, at_s, 1_000.0 + at_s, picture)
 
 
 def make(root: Path, **more: Any) -> Recorder:
@@ -84,7 +84,7 @@ def test_a_restart_takes_over_what_is_on_disk_and_goes_on(tmp_path: Path) -> Non
     first = make(tmp_path)
     first.open_window(7, 0.0, 100.0, 10)
     for n in range(250):
-        first.offer(frame(n, n / 5), ANSWER, "v1", 0.0, frozen_answer=Detections.empty())
+        first.offer(frame(n, n / 5), ANSWER, "v1", 0.0)
     before = first.frames(7)
     second = make(tmp_path)
     assert [f.to_json() for f in second.frames(7)] == [f.to_json() for f in before]
@@ -159,17 +159,15 @@ def test_a_root_that_is_no_folder_is_reported_not_raised(tmp_path: Path) -> None
     assert recorder.status().state == "failing"
 
 
-def test_damaged_frames_and_gaps_are_counted(tmp_path: Path) -> None:
+def test_gaps_are_counted(tmp_path: Path) -> None:
     recorder = make(tmp_path)
     recorder.open_window(1, 0.0, 100.0, 10)
     for n in range(500):
         if not 150 <= n < 300:  # 30 s without a frame
-            recorder.offer(frame(n, n / 5, damaged=n < 100), ANSWER, "v1", 0.0)
+            recorder.offer(frame(n, n / 5), ANSWER, "v1", 0.0)
     status = recorder.status()
-    assert status.damaged_frames > 0
     assert status.kept + status.lost["gap"] == 10
-    assert status.lost["gap"] >= 3
-    assert all(f.number >= 100 for f in recorder.close_window(1))
+    assert status.lost["gap"] >= 2, "of strata of 10 s"
 
 
 def test_old_windows_go_with_everything_beside_their_pictures(tmp_path: Path) -> None:
@@ -199,14 +197,14 @@ def test_bounds_are_checked(tmp_path: Path, field: str, value: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(0.01, 9.0), st.booleans()), min_size=1, max_size=60),
+    st.lists(st.floats(0.01, 9.0), min_size=1, max_size=60),
     st.integers(1, 12),
     st.integers(1, 8),
     st.integers(2_000, 20_000),
 )
 def test_never_more_than_the_bounds(
     tmp_path_factory: pytest.TempPathFactory,
-    steps: list[tuple[float, bool]],
+    steps: list[float],
     target: int,
     max_frames: int,
     max_bytes: int,
@@ -216,9 +214,9 @@ def test_never_more_than_the_bounds(
     now = 0.0
     for window in range(1, 5):
         recorder.open_window(window, now, 40.0, target)
-        for n, (step, damaged) in enumerate(steps):
+        for n, step in enumerate(steps):
             now += step
-            recorder.offer(frame(n, now, damaged=damaged), ANSWER, "v", 0.0)
+            recorder.offer(frame(n, now), ANSWER, "v", 0.0)
         kept = recorder.close_window(window)
         assert len(kept) <= min(target, max_frames)
         on_disk = [p for p in root.rglob("*") if p.is_file()]

@@ -143,7 +143,7 @@ def test_repository(server: Running, client: triton.InferenceServerClient) -> No
     [
         (e.InvalidValue("inputs.x", 3, "4"), "INVALID_ARGUMENT"),
         (e.NotFound("no such model"), "NOT_FOUND"),
-        (e.NotSchedulable("no share holds 2 ms"), "FAILED_PRECONDITION"),
+        (e.Conflict("not both"), "FAILED_PRECONDITION"),
         (e.Overloaded("the queue is full"), "RESOURCE_EXHAUSTED"),
         (e.Unavailable("its executor was lost"), "UNAVAILABLE"),
         (e.DeadlineMissed("it could not be answered in 5 ms"), "DEADLINE_EXCEEDED"),

@@ -268,7 +268,6 @@ def test_nested_json_as_curl_users_write_it(web: httpx.Client) -> None:
         (e.InvalidValue("inputs.x", 3, "4"), 400),
         (e.NotFound("no such model"), 404),
         (e.Conflict("not both"), 409),
-        (e.NotSchedulable("no share holds 2 ms"), 409),
         (e.Overloaded("the queue is full"), 429),
         (e.Unavailable("its executor was lost"), 503),
         (e.DeadlineMissed("it could not be answered in 5 ms"), 504),

@@ -291,8 +291,6 @@ async def test_bad_bodies(client: httpx.AsyncClient, body: bytes, kind: str, sta
         (e.Unavailable("not now"), 503, "unavailable"),
         (e.DiskFull("no space is left", "free some"), 507, "disk_full"),
         (e.StoreError("cannot be written"), 503, "store"),
-        (e.WindowTooShort("too short"), 422, "window_too_short"),
-        (e.FloorUnreachable("north at best 0.4"), 422, "floor_unreachable"),
         (e.WeightsError("damaged"), 422, "weights"),
         (e.MagpieError("something of ours"), 500, "error"),
     ],

@@ -18,7 +18,6 @@ STATUSES: tuple[tuple[type[e.MagpieError], int, str], ...] = (
     (e.Forbidden, 403, "PERMISSION_DENIED"),
     (e.NotFound, 404, "NOT_FOUND"),
     (e.Conflict, 409, "FAILED_PRECONDITION"),
-    (e.NotSchedulable, 409, "FAILED_PRECONDITION"),
     (e.Overloaded, 429, "RESOURCE_EXHAUSTED"),
     (e.DeadlineMissed, 504, "DEADLINE_EXCEEDED"),
     (e.DiskFull, 507, "RESOURCE_EXHAUSTED"),
