@@ -1,4 +1,4 @@
-"""Policy `exact`: the best plan whose shares are fixed until a stream's own retraining ends.
+"""The best static plan: the best one whose shares are fixed until a stream's own retraining ends.
 
 Then its retraining share joins its own inference share. With the shares of a stream fixed, its worth depends on its
 own quanta only, so the window is a multiple-choice knapsack over quanta, and dynamic programming solves it exactly
@@ -9,21 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edge.core.window import WindowPlan, WindowProblem
-from scheduler.grid import FloatArray, Grid, IntArray, as_share, build_grid, coarse_quantum, split_capacity
-from scheduler.static import StreamChoice, make_plan, static_segments
-
-
-class ExactPolicy:
-    """Exact static optimum by dynamic programming, shares in multiples of the problem's `delta`."""
-
-    name = "exact"
-
-    def plan(self, problem: WindowProblem) -> WindowPlan:
-        """The best static plan; where the floor cannot be kept, the one that comes closest, with `faults`."""
-        grid = build_grid(problem, coarse_quantum(problem))
-        choices = best_static(grid)
-        return make_plan(self.name, problem, static_segments(problem, choices), grid.floors.faults)
+from scheduler.grid import FloatArray, Grid, IntArray, as_share, split_capacity
+from scheduler.static import StreamChoice
 
 
 def best_static(grid: Grid) -> dict[str, StreamChoice]:

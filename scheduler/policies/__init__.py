@@ -1,4 +1,4 @@
-"""Window policies behind one protocol, by name."""
+"""Window policies behind one protocol, by name. A new one is a module of this package and a line of WINDOW_POLICIES."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from edge.core.errors import InvalidValue
 from edge.core.window import WindowPlan, WindowProblem
 from scheduler.baselines import FixedConfigPolicy, FixedResourcesPolicy, NoRetrainingPolicy, UniformPolicy
-from scheduler.exact import ExactPolicy
+from scheduler.policies.exact import ExactPolicy
 from scheduler.relay import RelayPolicy
 from scheduler.thief import ThiefPolicy
 
