@@ -10,7 +10,7 @@ import h11
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from web.listening import AsgiServer
+from web.listening import DRAIN_S, AsgiServer
 from web.tls import Tls
 
 #: Of the live socket.
@@ -89,10 +89,16 @@ class _PageHttp(H11Protocol):
 
 class WebServer(AsgiServer):
     """Serves the page, REST and the live socket of `app` (web.app.create_app); with `tls` by https. A connection may be
-    open for `headers_s` without a whole request."""
+    open for `headers_s` without a whole request; when it stops, a request that runs may finish in `drain_s` seconds."""
 
     def __init__(
-        self, app: FastAPI, host: str, port: int, tls: Tls | None = None, headers_s: float = HEADERS_S
+        self,
+        app: FastAPI,
+        host: str,
+        port: int,
+        tls: Tls | None = None,
+        headers_s: float = HEADERS_S,
+        drain_s: int = DRAIN_S,
     ) -> None:
         context = None if tls is None else tls.context
         super().__init__(
@@ -101,6 +107,7 @@ class WebServer(AsgiServer):
             port,
             "the page",
             "web.port",
+            drain_s=drain_s,
             http=type("_PatientHttp", (_PageHttp,), {"headers_s": headers_s}),
             timeout_keep_alive=min(_KEPT_S, headers_s),
             ws="websockets-sansio",

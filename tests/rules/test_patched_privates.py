@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import pytest
 from parsed_code import parsed, walked
@@ -15,16 +16,25 @@ def private(name: str) -> bool:
 
 
 def patched_privates(tree: ast.Module) -> list[tuple[int, str]]:
-    """Line and name of each private name that `setattr` gets, and of each that is assigned in another object."""
+    """Line and name of each private name that is patched, that of an object in which something is patched included."""
     found = []
     for node in walked(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "setattr":
             names = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-            found += [(node.lineno, name) for name in names[:1] if private(name)]
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and private(node.attr):
-            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            found += [] if own else [(node.lineno, node.attr)]
+            names = [*names[:1], *(reached(node.args[0]) if node.args else ())]
+            found += [(node.lineno, name) for name in names if private(name)]
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found += [(node.lineno, name) for name in reached(node) if private(name)]
     return found
+
+
+def reached(node: ast.expr) -> Iterator[str]:
+    """The attributes on the way to a value, but for those of the test's own object."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if isinstance(node, ast.Attribute) and not own:
+            yield node.attr
+        node = node.value
 
 
 @pytest.mark.parametrize(
@@ -34,12 +44,17 @@ def patched_privates(tree: ast.Module) -> list[tuple[int, str]]:
         ('p.setattr("web.parts._BODY_S", 1)', 1),
         ('p.setattr(run, "_one_step", f)', 1),
         ('setattr(run, "_one_step", f)', 1),
+        ('p.setattr(box._inner, "step", f)', 1),
+        ('p.setattr(self.box._inner["a"], "step", f)', 1),
         ("controller._plan = None", 1),
         ("a._x, b.y = 1, 2", 1),
         ("box.inner._count += 1", 1),
+        ("box._inner.count += 1", 1),
         ('p.setattr(web, "__call__", f)', 0),
         ('p.setattr(path, "chmod", "_x")', 0),
+        ('p.setattr(self._own, "step", f)', 0),
         ("self._plan = None", 0),
+        ("self._plan.step = 1", 0),
         ("found = controller._plan", 0),
     ],
 )

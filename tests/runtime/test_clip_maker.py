@@ -15,6 +15,7 @@ from edge.clips.mp4 import boxes_path, clip_path
 from edge.core.clips import ClipAsked, ClipFailed, ClipMade
 from edge.core.clock import ManualClock
 from edge.core.vision import Detections, Observation
+from edge.ingest.masking import Masker
 from edge.ingest.tap import TappedStream
 from edge.runtime.clip_maker import ClipMaker
 from edge.settings import CameraSettings, ClipSettings, parse
@@ -156,14 +157,14 @@ def test_a_clip_that_is_not_written_when_its_worker_ends_is_told_and_leaves_noth
 ) -> None:
     worker = Worker(tmp_path, DOOR)
     begun, go_on = threading.Event(), threading.Event()
-    masked = worker.maker._masker.frame  # type: ignore[union-attr]
+    masked = Masker.frame
 
-    def slow(frame: av.VideoFrame) -> av.VideoFrame:
+    def slow(masker: Masker, frame: av.VideoFrame) -> av.VideoFrame:
         begun.set()
         assert go_on.wait(30.0)
-        return masked(frame)
+        return masked(masker, frame)
 
-    monkeypatch.setattr(worker.maker._masker, "frame", slow)
+    monkeypatch.setattr(Masker, "frame", slow)
     worker.play(video, 3.0)
     for number in (1, 2):
         worker.ask(number, 2.5, after_s=5.0)
