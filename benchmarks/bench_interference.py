@@ -31,7 +31,7 @@ from benchmarks.make_models import mixed, write_repository
 from edge.core.clock import SystemClock
 from edge.core.serving import Utilisation
 from edge.runtime.measured_table import machine
-from edge.runtime.serving_pairs import STRESSOR, as_pair, pair_json, recorded_pairs
+from edge.runtime.serving_pairs import BESIDE_MODELS, as_pair, pair_json, recorded_pairs
 from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler
 from edge.runtime.supervisor import Supervisor
 from edge.serving.profiling import Together, batch_grid
@@ -112,7 +112,7 @@ def analyse(recorded: Recorded) -> dict[str, Any]:
     fit on the first pass alone is also given, for that is what a profile has."""
     first, second = recorded.together, recorded.again
     means = [Together(a.side, a.other, 0.5 * (a.slowdown + b.slowdown)) for a, b in zip(first, second, strict=True)]
-    with_stressors = [*means, *(t for t in recorded.pressed if not t.side.model.startswith(STRESSOR))]
+    with_stressors = [*means, *(t for t in recorded.pressed if t.side.model not in BESIDE_MODELS.values())]
     fitted, once, every = (
         fit([as_pair(t, recorded.utilisation) for t in pairs]) for pairs in (means, first, with_stressors)
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from edge.core.fields import mapping, number, required, sequence
 from edge.core.serving import DeviceTable, Utilisation
 from edge.serving.profiling import Side, Together
+from edge.serving.stressors import STRESSORS
 from scheduler.gpulets.interference import FEWEST_PAIRS, InterferencePair, fit
 
-#: The prefix of stressors' names where they stand beside models.
-STRESSOR = "stressor:"
+#: The names of stressors where they stand beside models.
+BESIDE_MODELS: Mapping[str, str] = MappingProxyType({name: f"stressor:{name}" for name in STRESSORS})
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def fitted_interference(
 
     Raises InvalidValue for pairs in the details of `base` that cannot be read."""
     coefficients = base.interference if base is not None else (0.0, 0.0, 0.0, 0.0, 1.0)
-    stressors = {label: rows for label, rows in utilisation.items() if label.startswith(STRESSOR)}
+    stressors = {label: rows for label, rows in utilisation.items() if label in BESIDE_MODELS.values()}
     utilisation = {label: rows for label, rows in utilisation.items() if label not in stressors}
     known = {**(base.utilisation if base is not None else {}), **utilisation}
     details: dict[str, Any] = {}

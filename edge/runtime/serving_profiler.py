@@ -19,7 +19,7 @@ from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, Utilisation
 from edge.core.shares import ShareCaps
 from edge.runtime.measured_table import MeasuredModel, Measurement, measured_table
-from edge.runtime.serving_pairs import STRESSOR, fitted_interference
+from edge.runtime.serving_pairs import BESIDE_MODELS, fitted_interference
 from edge.runtime.serving_profiler_process import ProfilerProcess
 from edge.runtime.serving_profiler_worker import Subject
 from edge.runtime.supervisor import Supervisor
@@ -225,16 +225,16 @@ class ServingProfiler:
         self, versions: Sequence[ServedVersion], batches: Mapping[str, Sequence[int]]
     ) -> tuple[dict[str, dict[int, Utilisation]], tuple[Together, ...]]:
         """By the slowdown of calibrated probes beside each model, each on as much as one thread can use; and how much
-        the probes slow the models. The stressors themselves are in both, under names that begin with STRESSOR."""
+        the probes slow the models. The stressors themselves are in both, under their names in BESIDE_MODELS."""
         share = max(1, min(self.options.most_share // 2, round(100 * self._one_unit)))
         subjects: dict[str, tuple[Subject, tuple[int, ...]]] = {
-            STRESSOR + name: (self._stressor(name), (1,)) for name in STRESSORS
+            BESIDE_MODELS[name]: (self._stressor(name), (1,)) for name in STRESSORS
         }
         subjects |= {v.model: (Subject(v), tuple(batches[v.model])) for v in versions}
         felt: dict[str, dict[str, dict[int, float]]] = {label: {} for label in subjects}
         pressed: list[Together] = []
         for name in STRESSORS:
-            own = Side(STRESSOR + name, 1, share)
+            own = Side(BESIDE_MODELS[name], 1, share)
             async with self.process(self._stressor(name), share, "probe") as probe:
                 for label, (subject, sizes) in subjects.items():
                     felt[label][name] = {}
@@ -244,7 +244,7 @@ class ServingProfiler:
                             pressed += [Together(own, Side(label, batch, share), felt[label][name][batch])]
                             pressed += [Together(Side(label, batch, share), own, back)]
             self._report(f"probe {name}: {felt[own.model][name][1]:.2f} times as long beside its like")
-        full = {name: felt[STRESSOR + name][name][1] for name in STRESSORS}
+        full = {name: felt[BESIDE_MODELS[name]][name][1] for name in STRESSORS}
         used = {
             label: {
                 batch: Utilisation(pressure(by[CACHE][batch], full[CACHE]), pressure(by[STREAM][batch], full[STREAM]))
