@@ -5,9 +5,10 @@ and `classification_loss` are what it is trained with) and published detectors (
 `load_student` reads either.
 """
 
+from edge.students.building import build, resize_last_layer
 from edge.students.classifier import ClassificationNet, classification_loss
 from edge.students.detector import DetectionNet, Matched, detection_loss, match_targets
-from edge.students.network import StudentNet, build, resize_last_layer
+from edge.students.network import StudentNet
 from edge.students.pictures import (
     cut_outs,
     input_size_at,

@@ -17,9 +17,10 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from edge.core.configs import WHOLE, InputShape, Region, StudentSpec
 from edge.core.errors import InvalidValue
 from edge.core.vision import Detections
+from edge.students.building import build
 from edge.students.classifier import ClassificationNet
 from edge.students.detector import DetectionNet
-from edge.students.network import StudentNet, build
+from edge.students.network import StudentNet
 from edge.students.pictures import (
     cropped,
     cut_outs,

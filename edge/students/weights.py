@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from edge.core.configs import StudentSpec
 from edge.core.errors import InvalidValue, WeightsError
 from edge.files import store_whole
-from edge.students.network import build
+from edge.students.building import build
 from edge.students.published import PublishedStudent, is_published, read_published
 from edge.students.student import Fold, Student
 

@@ -24,7 +24,7 @@ import { HappenedTab } from "./camera_happened";
 import { ModelsTab } from "./camera_models";
 import { SettingsTab } from "./camera_settings";
 import { TruthTab } from "./camera_truth";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const TABS = [
   { id: "accuracy", title: "Accuracy" },
@@ -181,7 +181,7 @@ function clipNews(events: JournalEntry[]): JournalEntry["id"] {
   return events.find((e) => JOURNAL_KINDS.clip.has(e.kind))?.id ?? null;
 }
 
-/** What happened to it last: why something changed. */
+/** Its last journal entries: why something changed. */
 function Lately({ events }: { events: JournalEntry[] }) {
   if (events.length === 0) return null;
   return (

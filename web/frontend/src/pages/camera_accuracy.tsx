@@ -101,7 +101,7 @@ function Classes({ camera, latest }: { camera: Camera; latest: number | null }) 
         />
       )}
       <p class="hint">
-        Objects per labelled picture. What there is to see changes with the hour and the weather; that is why models age.
+        Objects per labelled picture. The objects in view change with the hour and the weather; that is why models age.
         {names.length > SHOWN && ` The ${SHOWN} most frequent of ${names.length} classes are drawn.`}
       </p>
     </section>

@@ -1,4 +1,4 @@
-/** Pictures about which student and teacher differ: who said what, and where. */
+/** Pictures about which student and teacher differ: the answers of both, and where they differ. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 

@@ -24,7 +24,7 @@ export const CAMERA_MS = 40_000;
 /** Fields that only an administrator may change: they reach into the network or name a secret. */
 const GUARDED = new Set(["url", "username", "password_from", "transport", "student.weights", "student.model"]);
 
-/** Who may see them all, and is an administrator. */
+/** Whether a user is an administrator who sees every camera. */
 export function full(me: Me): boolean {
   return may(me, "admin") && seesAll(me);
 }
@@ -69,7 +69,7 @@ function groups(isNew: boolean, admin: boolean, secrets: string[], password: Gro
       title: "What it watches",
       fields: [
         { path: "task", label: "Task", hint: "detection: where objects are; classification: what a picture shows" },
-        { path: "classes", label: "Classes", hint: "What it tells apart, as a list: car, bus, person. With other classes its model starts anew." },
+        { path: "classes", label: "Classes", hint: "Kinds of objects, as a list: car, bus, person. With other classes its model starts anew." },
         { path: "class_map", label: "Names of the golden model", control: "lines", hint: "One class a line, where the golden model calls it otherwise: van = car, truck" },
       ],
     },
@@ -98,7 +98,7 @@ function groups(isNew: boolean, admin: boolean, secrets: string[], password: Gro
         { path: "seconds_per_picture", label: "Seconds per picture", unit: "s", hint: "For a folder of stills" },
         { path: "inference.frame_rates", label: "Frame rates", hint: "That the planner may choose from, frames a second" },
         { path: "inference.resolutions", label: "Resolutions", hint: "That the planner may choose from, parts of the full size" },
-        { path: "inference.score_threshold", label: "Least certainty", hint: "What the model is less sure of is not reported; empty: chosen on past labels" },
+        { path: "inference.score_threshold", label: "Least certainty", hint: "Objects that the model is less sure of are not reported; empty: chosen on past labels" },
         { path: "inference.region", label: "Looks at", hint: "auto: the part that past labels show to matter; off: the whole picture; or left,top,right,bottom in fractions: 0,0.2,1,1" },
         { path: "inference.shape", label: "Shape of the input", hint: "camera: the camera's proportions, at no more pixels; model: as the model was published" },
       ],
@@ -121,7 +121,7 @@ function groups(isNew: boolean, admin: boolean, secrets: string[], password: Gro
   return found.map((g) => ({ ...g, fields: g.fields.map((f) => ({ ...f, disabled: !admin && GUARDED.has(f.path) })) }));
 }
 
-/** A new camera as the form begins: what is required and not yet known is empty. */
+/** a new camera as the form begins: what is required and not yet known is empty. */
 function blank(root: Schema): Json {
   return { ...defaultsOf(root, "CameraSettings"), id: "", url: "", classes: [] };
 }
@@ -131,7 +131,7 @@ interface Props {
   me: Me;
   /** Null: a new one. */
   camera: CameraRecord | null;
-  /** What the server keeps now. */
+  /** The settings that the server keeps now. */
   onSaved: (saved: CameraRecord) => void;
   onRemoved?: () => void;
 }
@@ -262,7 +262,7 @@ export function RemoveCamera({ camera, onClose, onRemoved }: { camera: CameraRec
       }}
     >
       <p>
-        Its worker stops, and its settings, zones among them, are forgotten. What was recorded stays until its retention ends. This
+        Its worker stops, and its settings, zones among them, are forgotten. Its records stay until their retention ends. This
         cannot be undone; to pause it, switch it off instead.
       </p>
     </Confirm>

@@ -117,7 +117,7 @@ function AlarmList({ camera, known, me, now_s, onPicture }: Props & { onPicture:
   );
 }
 
-/** What applications say of an object; nothing where none says anything. */
+/** Attributes of an object that applications gave; nothing where there are none. */
 function Attributes({ of }: { of: ObjectAnswer }) {
   const said = Object.entries(of.attributes);
   if (said.length === 0) return null;

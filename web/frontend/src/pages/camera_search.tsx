@@ -25,7 +25,7 @@ const FAULTS: Record<NonNullable<FoundCamera["fault"]>, string> = {
   elsewhere: "It names another host, which was not asked:",
   redirected: "It sends elsewhere, which was not followed.",
   too_large: "An answer of it is too long.",
-  unreadable: "What answers there is no ONVIF device.",
+  unreadable: "The device that answers there is no ONVIF device.",
   no_profiles: "It offers no stream.",
 };
 

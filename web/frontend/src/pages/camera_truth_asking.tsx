@@ -26,7 +26,7 @@ const BATCH = 10;
 /** A box smaller than this (of the picture's side) was a slip of the finger. */
 const LEAST = 0.004;
 
-/** What is said of an answer. */
+/** An answer in words. */
 function inWords(q: QuestionAnswer, given: Given): string {
   if (given.verdict === "counted") return given.missed === 0 ? "none was missed" : `${given.missed} missed`;
   if (given.verdict === "unsure") return "not sure";

@@ -11,7 +11,7 @@ import { may, seesAll, whyNot } from "../session";
 import { AskForecast } from "./capacity_ask";
 import { ForecastCard } from "./capacity_forecast";
 import { PastForecasts } from "./capacity_past";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import "../styles/capacity.css";
 
 /** Between two looks: while a forecast is being made, and else. */
@@ -30,7 +30,7 @@ export function CapacityPage({ me, known, now_s }: PageProps) {
   const head = (
     <div class="page-head">
       <h1>Capacity</h1>
-      <p class="quiet">What a change would do to each camera's accuracy and each served model's latency, from this box's own last windows.</p>
+      <p class="quiet">The effect of a change on each camera's accuracy and each served model's latency, from this box's own last windows.</p>
     </div>
   );
   if (asked.value === null) {

@@ -10,7 +10,7 @@ import { TurningMatrix } from "../parts/turning";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { go, href, useRoute } from "../router";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import "../styles/counts.css";
 
 const EVERY_S = 60;
@@ -44,7 +44,7 @@ function comparedPath(camera: string, from_s: number, to_s: number): string {
   return `${path(camera, from_s, to_s).replace("/counts?", "/counts/compared?")}&before=${before_s}`;
 }
 
-/** What is counted, in words. */
+/** The counted places, in words. */
 function placeWords(row: CountAnswer | ComparedCount): string {
   if (row.kind === "line") return `${row.name}, ${row.way}`;
   if (row.kind === "movement") return `${row.name} to ${row.way}`;
@@ -180,7 +180,7 @@ function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
       </p>
       {missing_s > 60 && (
         <p class="counts-missing" role="note">
-          Not watched for {duration(missing_s)} of {duration(elapsed)}: what passed then is in no number here.
+          Not watched for {duration(missing_s)} of {duration(elapsed)}: objects that passed then are in no number here.
         </p>
       )}
       {beside !== null && <ComparedNote beside={beside} />}

@@ -17,7 +17,7 @@ import { go, href, useRoute } from "../router";
 import "../styles/find.css";
 import { CLIP_FAULTS } from "../words";
 import { searchHref } from "./find";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const EVERY_S = 60;
 const NARROW = "(max-width: 700px)";
@@ -181,7 +181,7 @@ function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
     <>
       {day.camera_state !== "on" && (
         <p class="day-note" role="note">
-          {day.camera_state === "off" ? "This camera is switched off now." : "This camera was removed; what was recorded of it stays until its retention ends."}
+          {day.camera_state === "off" ? "This camera is switched off now." : "This camera was removed; its records stay until their retention ends."}
         </p>
       )}
       <section class="card" aria-labelledby="day-title">

@@ -13,12 +13,12 @@ import { Several } from "../parts/several";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { go, href, useRoute } from "../router";
 import "../styles/find.css";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const PAGE = 40;
 const DAY_S = 86_400;
 const WAYS = { "": "in either direction", forward: "forward", backward: "backward" } as const;
-/** What the address holds; names as REST has them. */
+/** The query in the address; names as REST has them. */
 const LISTS = ["cameras", "classes"] as const;
 const FIELDS = ["zone", "line", "way", "from", "to", "least_s", "most_s", "attribute"] as const;
 type List = (typeof LISTS)[number];

@@ -14,7 +14,7 @@ import { FleetJobs } from "./fleet_jobs";
 import { BoxOrders, Invite, MoveCamera, mayOrder } from "./fleet_orders";
 import { FleetAudit, FleetSearch } from "./fleet_search";
 import { FleetWall } from "./fleet_wall";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 const EVERY_S = 2;
 const STATUS = { open: "There", silent: "Not heard", lost: "Lost" };
@@ -136,7 +136,7 @@ const FAULTS: Record<string, string> = {
   damaged: "damaged",
   late: "late",
 };
-/** What a box does for another one's camera. Of trials it is not known how far they are. */
+/** The work of a box for another one's camera. Of trials it is not known how far they are. */
 const WORKS = { retraining: "trains", profiles: "tries configurations of", labels: "labels pictures of" } as const;
 const PHASES = {
   asked: "asked for",

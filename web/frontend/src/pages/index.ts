@@ -2,15 +2,7 @@
 
 import type { FunctionComponent } from "preact";
 
-import type { Me } from "../api";
-import type { Known } from "../store";
-
-export interface PageProps {
-  known: Known;
-  me: Me;
-  /** Time of now at the appliance, UTC seconds. */
-  now_s: number;
-}
+import type { PageProps } from "./page";
 
 export interface Page {
   /** In the address: "#/NAME". */

@@ -8,10 +8,11 @@ import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
 import { Chart } from "../parts/chart";
 import type { ModelState, ServedModel, Serving } from "../parts/served";
+import { milliseconds, modelColour, rate } from "../parts/served";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { may, seesAll } from "../session";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import { AdmissionCard } from "./serving_admission";
 import { Applications } from "./serving_applications";
 import { Devices, Executors, Interference } from "./serving_devices";
@@ -33,19 +34,6 @@ const STATES: Record<ModelState, [string, Tone]> = {
   waiting: ["Waits for its models", "wait"],
 };
 
-export function modelColour(names: string[], name: string): string {
-  return `--camera-${Math.max(0, names.indexOf(name)) % 8}`;
-}
-
-export function rate(value: number): string {
-  return value >= 100 ? String(Math.round(value)) : value.toFixed(1);
-}
-
-export function milliseconds(value: number | null | undefined): string {
-  if (value === null || value === undefined) return "–";
-  return `${value >= 100 ? Math.round(value) : value.toFixed(1)}\u00a0ms`;
-}
-
 interface Past {
   utc_s: number[];
   rates: Map<string, (number | null)[]>;
@@ -53,7 +41,7 @@ interface Past {
   missed: Map<string, (number | null)[]>;
 }
 
-/** What was answered since the page is open: one point for each answer. */
+/** The history since the page is open: one point for each answer of REST. */
 function usePast(serving: Serving | null, now_s: number): Past {
   const past = useRef<Past>({ utc_s: [], rates: new Map(), p99: new Map(), missed: new Map() });
   const last = useRef<Serving | null>(null);
@@ -88,7 +76,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
   const asked = useAsked<Serving>(serves ? "/serving" : null, null, EVERY_S);
   const [changed, setChanged] = useState<Serving | null>(null);
   const serving = asked.value;
-  // What a change answered is shown until the next answer comes.
+  // The answer to a change is shown until the next answer comes.
   useEffect(() => setChanged(null), [serving]);
   const past = usePast(serving, now_s);
   if (overview === null) return null;
@@ -155,7 +143,7 @@ function HowToStart() {
           Put each model into a folder: a <code>model.yaml</code>, and a folder for each version, as <code>models/plates/1/model.onnx</code>.
         </li>
         <li>
-          Measure it on this box: <code>magpie profile --models models --out plates.json</code>. What is not measured is measured when it is
+          Measure it on this box: <code>magpie profile --models models --out plates.json</code>. A model that is not measured is measured when it is
           first loaded.
         </li>
         <li>Add this section to the site's configuration file, and start the appliance again:</li>

@@ -9,13 +9,12 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Field, FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Admission, ServedModel } from "../parts/served";
-import { SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
+import { milliseconds, rate, SPLIT_POLICIES, useServingPolicies } from "../parts/served";
 import { Table } from "../parts/table";
 import type { Tenant, TenantsAnswer } from "../parts/tenants";
 import { tenantName } from "../parts/tenants";
 import { href } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import { milliseconds, rate } from "./serving";
 
 /** Both planners are asked; on large sites that takes a while. */
 const TIMEOUT_MS = 60_000;
@@ -50,6 +49,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
   const [pipeline, setPipeline] = useState({ name: applications[0] ?? "", rate: "", slo_ms: "" });
   const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
   const [planned, setPlanned] = useState({ policy: "", split: "" });
+  const policies = useServingPolicies();
   const [tenant, setTenant] = useState("");
   const shared = useAsked<TenantsAnswer>(allowed ? "/tenants" : null).value;
   const tenants = shared?.active ? shared.tenants : [];
@@ -133,7 +133,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
         fits, and what it would cost the others. Nothing is changed.
       </p>
       {!allowed ? (
-        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
+        <p class="quiet">{may(me, "operator") ? "Only users who may see every camera may do this." : whyNot("operator")}</p>
       ) : (
         <form
           class="admission"
@@ -296,7 +296,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
                 problems={problems}
                 value={planned.policy}
                 onChange={(policy) => setPlanned({ ...planned, policy })}
-                options={[AS_NOW, ...Object.entries(SERVING_POLICIES).map(([value, label]) => ({ value, label }))]}
+                options={[AS_NOW, ...policies]}
                 hint="Another policy: what it would bring, beside what is in force now."
               />
               <SelectField

@@ -2,9 +2,9 @@
 
 import type { ApplicationAnswer, ApplicationStageAnswer, ServedModelAnswer } from "../answers";
 import { percent } from "../format";
+import { milliseconds, rate } from "../parts/served";
 import { Table } from "../parts/table";
 import { href } from "../router";
-import { milliseconds, rate } from "./serving";
 
 /** Stages by how many stand before them on the longest way: a column each. */
 function columnsOf(stages: ApplicationStageAnswer[]): ApplicationStageAnswer[][] {

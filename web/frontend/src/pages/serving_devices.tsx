@@ -4,8 +4,8 @@ import type { Overview } from "../api";
 import { percent } from "../format";
 import { Badge } from "../parts/badge";
 import type { Executor, Pair, Serving } from "../parts/served";
+import { milliseconds, modelColour } from "../parts/served";
 import { Table } from "../parts/table";
-import { milliseconds, modelColour } from "./serving";
 
 interface Part {
   key: string;
@@ -14,7 +14,7 @@ interface Part {
   colour: string;
 }
 
-/** What is not a gpu-let; only the first device carries it. */
+/** Parts that are no gpu-lets; only the first device carries them. */
 function others(serving: Serving, overview: Overview, limited: boolean): Part[] {
   const lets = gpulets(serving, 0).reduce((sum, e) => sum + e.share, 0);
   const cameras = Object.values(overview.shares).reduce((sum, s) => sum + s.inference + s.retraining, 0);
@@ -27,7 +27,7 @@ function others(serving: Serving, overview: Overview, limited: boolean): Part[] 
     { key: "control", name: "Control", share: overview.control_share, colour: "var(--control)" },
   ].filter((p) => p.share > 0.001);
   const used = lets + parts.reduce((sum, p) => sum + p.share, 0);
-  // Who may see some of the cameras only is not told what the others have.
+  // A user of some cameras does not see what the others have.
   if (used < 0.995) parts.push({ key: "free", name: limited ? "Other cameras, or free" : "Free", share: 1 - used, colour: "var(--free)" });
   return parts;
 }

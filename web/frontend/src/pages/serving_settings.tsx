@@ -1,4 +1,4 @@
-/** What is asked of the served models: rates, objectives, priorities, and how the device is shared. In force at once. */
+/** The demands on the served models: rates, objectives, priorities, and how the device is shared. In force at once. */
 
 import { useState } from "preact/hooks";
 
@@ -7,7 +7,7 @@ import { ask, problemsOf, words } from "../api";
 import { Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
-import { LATENCIES, SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
+import { LATENCIES, SERVING_POLICIES, SPLIT_POLICIES, useServingPolicies } from "../parts/served";
 import { toast } from "../parts/toasts";
 import { Unsaved } from "../parts/unsaved";
 import { may, seesAll, whyNot } from "../session";
@@ -23,7 +23,7 @@ type Draft = Record<keyof Demand, string>;
 
 const DEMANDS: { field: keyof Demand; label: string; unit: string; hint: string }[] = [
   { field: "slo_ms", label: "Objective", unit: "ms", hint: "Each request is answered within it. Empty: as model.yaml says." },
-  { field: "rate", label: "Rate to expect", unit: "requests/s", hint: "What to plan for now; real traffic corrects it." },
+  { field: "rate", label: "Rate to expect", unit: "requests/s", hint: "The rate to plan for now; real traffic corrects it." },
   { field: "min_rate", label: "Least rate", unit: "requests/s", hint: "Always planned for, also when nobody asks." },
   { field: "priority", label: "Priority", unit: "", hint: "When not all fits, the lowest yields first." },
 ];
@@ -144,6 +144,8 @@ interface PlanningProps {
 export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
   const allowed = may(me, "operator") && seesAll(me);
   const now = serving.settings;
+  const policies = useServingPolicies();
+  const inForce = policies.some((p) => p.value === now.policy) ? [] : [{ value: now.policy, label: SERVING_POLICIES[now.policy] ?? now.policy }];
   const [draft, setDraft] = useState<Partial<Record<NumberField | ChoiceField, string>>>({});
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
@@ -176,7 +178,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
   return (
     <section class="card" aria-labelledby="planning-title">
       <h2 id="planning-title">How the device is shared</h2>
-      {!allowed && <p class="quiet about">{may(me, "operator") ? "Only who may see every camera may change this." : whyNot("operator")}</p>}
+      {!allowed && <p class="quiet about">{may(me, "operator") ? "Only users who may see every camera may change this." : whyNot("operator")}</p>}
       <form class="planning" onSubmit={(event) => void save(event)}>
         <SelectField
           label="Policy"
@@ -184,7 +186,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
           problems={problems}
           value={draft.policy ?? now.policy}
           disabled={!allowed}
-          options={[...new Set([...Object.keys(SERVING_POLICIES), now.policy])].map((p) => ({ value: p, label: SERVING_POLICIES[p] ?? p }))}
+          options={[...policies, ...inForce]}
           onChange={(policy) => setDraft({ ...draft, policy })}
           hint="Plans the gpu-lets. The new plan takes over at once."
         />

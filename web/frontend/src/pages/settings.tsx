@@ -8,9 +8,8 @@ import type { Schema } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { href, useRoute } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import type { Known } from "../store";
 import "../styles/settings.css";
-import type { PageProps } from "./index";
+import type { PageProps, SectionProps } from "./page";
 import { AuditSection } from "./settings_audit";
 import { CamerasSection } from "./settings_cameras";
 import { OutputsSection } from "./settings_outputs";
@@ -20,20 +19,10 @@ import { SecretsSection } from "./settings_secrets";
 import { TokensSection } from "./settings_tokens";
 import { UsersSection } from "./settings_users";
 
-export interface SectionProps {
-  /** The schema that the server checks the site's settings with. */
-  root: Schema;
-  known: Known;
-  me: Me;
-  now_s: number;
-  /** What stands behind the section in the address. */
-  rest: string[];
-}
-
 interface Section {
   name: string;
   title: string;
-  /** Who may see it at all. */
+  /** The role that may see it at all. */
   least: Role;
   /** It concerns every camera: not for those who may see some only. */
   everyCamera?: boolean;

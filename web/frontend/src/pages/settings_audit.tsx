@@ -1,4 +1,4 @@
-/** Who changed what. */
+/** The audit: changes with their author. */
 
 import type { AuditAnswer } from "../answers";
 import { moment } from "../format";

@@ -13,7 +13,7 @@ import { toast } from "../parts/toasts";
 import { go, href } from "../router";
 import { may, whyNot } from "../session";
 import { CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 import { LinesForm, MasksForm, ZonesForm } from "./settings_places";
 
 export function CamerasSection(props: SectionProps) {

@@ -15,7 +15,7 @@ import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 const EVERY_S = 5;
 const TEST_MS = 40_000;
@@ -241,7 +241,7 @@ function WebhookRow({ webhook, onRemoved }: { webhook: WebhookAnswer; onRemoved:
             onRemoved();
           }}
         >
-          <p>What waits for it and what was given up is deleted, too. To pause it, switch it off instead.</p>
+          <p>Messages that wait for it or were given up are deleted, too. To pause it, switch it off instead.</p>
         </Confirm>
       )}
     </li>
@@ -302,7 +302,7 @@ function MqttForm({ root, mqtt, secrets, onDone }: { root: Schema; mqtt: MqttAns
             onDone();
           }}
         >
-          <p>What waits for it is deleted, and its settings are forgotten.</p>
+          <p>Messages that wait for it are deleted, and its settings are forgotten.</p>
         </Confirm>
       )}
     </section>

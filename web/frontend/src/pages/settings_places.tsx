@@ -73,7 +73,7 @@ export function MasksForm(props: Props) {
       role="admin"
       kept={props.camera.settings.masks}
       read={(answer) => answer.settings.masks}
-      lead="What a mask covers is blacked out before anybody sees it: in live pictures, records, labels and clips. Pictures that were kept before stay as they are."
+      lead="The area under a mask is blacked out before anybody sees it: in live pictures, records, labels and clips. Pictures that were kept before stay as they are."
       links={
         <>
           <a href={href("settings", "cameras", props.camera.id)}>Settings</a>
@@ -87,7 +87,7 @@ export function MasksForm(props: Props) {
   );
 }
 
-/** What both editors take beside their places. */
+/** The properties that both editors take beside their places. */
 interface Given<Place> {
   picture: string | null;
   ratio: number;
@@ -100,7 +100,7 @@ interface Given<Place> {
 interface PlacesProps<Place> extends Props {
   /** The field of the camera's settings. */
   field: "zones" | "lines" | "masks";
-  /** Who may change them. */
+  /** The role that may change them. */
   role?: "operator" | "admin";
   kept: Place[];
   read: (answer: CameraRecord) => Place[];

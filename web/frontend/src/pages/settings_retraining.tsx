@@ -13,7 +13,7 @@ import { SchemaFields, humanised, patchOf, useForm, valueAt } from "../parts/sch
 import { ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { may, seesAll, whyNot } from "../session";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 const GROUPS: Group[] = [
   {
@@ -24,7 +24,7 @@ const GROUPS: Group[] = [
       {
         path: "policy",
         label: "Policy",
-        hint: "Who decides what is retrained, when, and with how much of the device",
+        hint: "Decides which camera is retrained, when, and with how much of the device",
       },
       {
         path: "quiet_hours",

@@ -16,7 +16,7 @@ import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 type Kind = RuleSettings["kind"];
 
@@ -233,7 +233,7 @@ interface FormProps extends SectionProps {
 function RuleForm({ root, rule, cameras, changeable, onDone }: FormProps) {
   const [first] = useState<Json>(() => rule ?? { ...defaultsOf(root, "RuleSettings"), kind: "object", id: "" });
   const form = useForm("rule", first);
-  // What another kind looked at is not kept: the server would refuse it.
+  // Fields of another kind are not kept: the server would refuse them.
   const shaped = { ...form, change: (path: string, value: unknown): void => {
     if (path !== "kind") {
       form.change(path, value);

@@ -86,7 +86,7 @@ export function SecretsSection() {
   );
 }
 
-/** The name is part of the address: what is said of it there stands at its field. */
+/** The name is part of the address: its problems are shown at its field. */
 function atField(error: unknown): unknown {
   if (!(error instanceof ApiError)) return error;
   const problems = error.problems.map((p) => (p.path === "path.name" ? { ...p, path: "name" } : p));

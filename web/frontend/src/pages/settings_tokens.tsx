@@ -16,7 +16,7 @@ import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { may, seesAll } from "../session";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 export function TokensSection({ known, me }: SectionProps) {
   if (me.kind === "open") {
@@ -174,7 +174,7 @@ function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera
           problems={problems}
           value={draft.name}
           onChange={(name) => form.change("name", name)}
-          hint="What it is for: Prometheus"
+          hint="Its purpose: Prometheus"
           input={{ autocomplete: "off", required: true, maxLength: 100 }}
         />
         <SelectField

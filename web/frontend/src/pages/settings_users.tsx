@@ -19,7 +19,7 @@ import { Table } from "../parts/table";
 import type { Tenant, TenantsAnswer } from "../parts/tenants";
 import { tenantName } from "../parts/tenants";
 import { toast } from "../parts/toasts";
-import type { SectionProps } from "./settings";
+import type { SectionProps } from "./page";
 
 export function UsersSection({ known, me }: SectionProps) {
   const { value, error, again } = useAsked<UserAnswer[]>("/users");
@@ -124,7 +124,7 @@ interface DialogProps {
   onSaved: () => void;
 }
 
-/** What the server's rules look at: no password means that it stays. */
+/** The body that the server checks: no password means that it stays. */
 function checked(draft: Json): Json {
   const { password, disabled: _, ...rest } = draft;
   return password === "" ? rest : { ...rest, password };
@@ -177,7 +177,7 @@ function UserDialog({ user, self, cameras, tenants, onClose, onSaved }: DialogPr
           value={draft.cameras}
           problems={problems}
           disabled={self}
-          hint="Others are as if they were not there. What concerns every camera is then not offered."
+          hint="Others are as if they were not there. Changes that concern every camera are then not offered."
           onChange={(limit) => form.change("cameras", limit)}
         />
         {(tenants.length > 0 || draft.tenants !== null) && (
@@ -186,7 +186,7 @@ function UserDialog({ user, self, cameras, tenants, onClose, onSaved }: DialogPr
             value={draft.tenants}
             problems={problems}
             disabled={self}
-            hint="Shares and performance of other tenants are not shown. What concerns the whole box is then not offered."
+            hint="Shares and performance of other tenants are not shown. Changes that concern the whole box are then not offered."
             onChange={(limit) => form.change("tenants", limit)}
           />
         )}

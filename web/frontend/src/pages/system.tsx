@@ -17,7 +17,7 @@ import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
 import { may, seesAll, whyNot } from "../session";
 import "../styles/system.css";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import { Alarms } from "./system_alarms";
 import { Doctor } from "./system_doctor";
 import { Journal } from "./system_journal";
@@ -211,7 +211,7 @@ function DiskCard({ system }: { system: SystemAnswer }) {
       </p>
       <meter class="disk" min={0} max={disk.total_bytes} value={used} aria-label={`Disk: ${percent(1 - free)} used`} />
       {ours === null ? (
-        <p class="quiet">What Magpie keeps cannot be told now: the database does not answer.</p>
+        <p class="quiet">The space that Magpie uses is not known now: the database does not answer.</p>
       ) : (
         <dl class="pairs">
           <div>

@@ -7,11 +7,13 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import type { Actions } from "../parts/tenant_row";
+import { RowActions, ShareBar, State } from "../parts/tenant_row";
 import type { SharingAnswer, Tenant, TenantHistory, TenantHistoryRow, TenantsAnswer } from "../parts/tenants";
-import { part, reasonWords, SHARING_POLICIES, sourceWords, TENANT_STATES, tenantName } from "../parts/tenants";
+import { part, reasonWords, SHARING_POLICIES, sourceWords, tenantName } from "../parts/tenants";
 import { href, useRoute } from "../router";
 import { may, seesAll, whyNot } from "../session";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import { TenantDetailCards } from "./tenants_detail";
 import { RemoveTenant, SharingCard, TenantDialog } from "./tenants_settings";
 import { SharingWhatIfCard } from "./tenants_what_if";
@@ -29,7 +31,7 @@ export function TenantsPage(props: PageProps) {
   const [form, setForm] = useState<Tenant | "new" | null>(null);
   const [removing, setRemoving] = useState<Tenant | null>(null);
   const [changed, setChanged] = useState<SharingAnswer | null>(null);
-  // What a change answered is shown until the next answer comes.
+  // The answer to a change is shown until the next answer comes.
   useEffect(() => setChanged(null), [sharing.value]);
   const allowed = may(me, "operator") && seesAll(me);
   const again = (): void => {
@@ -189,11 +191,6 @@ function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: S
   );
 }
 
-export interface Actions {
-  onChange: (tenant: Tenant) => void;
-  onRemove: (tenant: Tenant) => void;
-}
-
 function Shares({ answer, rows, actions }: { answer: TenantsAnswer; rows: TenantHistoryRow[]; actions: Actions | null }) {
   const { tenants } = answer;
   return (
@@ -220,32 +217,12 @@ function Name({ tenant, tenants }: { tenant: Tenant; tenants: Tenant[] }) {
     ...tenant.applications.map((a) => `${a} (application)`),
     ...tenant.cameras,
   ];
-  const told = members.length > 4 ? `${members.slice(0, 3).join(", ")} and ${members.length - 3} more` : members.join(", ");
+  const shown = members.length > 4 ? `${members.slice(0, 3).join(", ")} and ${members.length - 3} more` : members.join(", ");
   return (
     <span>
       <a href={href("tenants", tenant.id)}>{tenantName(tenants, tenant.id)}</a>
-      <span class="members quiet small">{told || "no members now"}</span>
+      <span class="members quiet small">{shown || "no members now"}</span>
     </span>
-  );
-}
-
-/** The bar is the share held, the line the entitlement, the dark foot the floor; the words say the same. */
-export function ShareBar({ tenant, whole }: { tenant: Tenant; whole: number }) {
-  const scale = Math.max(whole, tenant.held, tenant.entitlement, 0.01);
-  const at = (value: number): string => `${Math.min(100, (100 * value) / scale)}%`;
-  return (
-    <div class="share-bar">
-      <span class="share-track" aria-hidden="true">
-        <span class={tenant.state === "misses" ? "share-held missed" : "share-held"} style={{ width: at(tenant.held) }} />
-        <span class="share-floor" style={{ width: at(tenant.floor) }} />
-        <span class="share-right" style={{ left: at(tenant.entitlement) }} />
-      </span>
-      <span class="small">
-        {percent(tenant.held)}, {percent(tenant.entitlement)}
-        <span class="quiet">; at least {percent(tenant.floor)}</span>
-        {tenant.raised_to_floor > 0.0005 && <span class="quiet">, raised by {percent(tenant.raised_to_floor, 1)}</span>}
-      </span>
-    </div>
   );
 }
 
@@ -288,31 +265,5 @@ function DayLine({ rows, goal }: { rows: TenantHistoryRow[]; goal: number }) {
       <path class="goal" d={`M0 ${y(goal).toFixed(1)} H${WIDTH}`} />
       <path class="performance" d={drawn} />
     </svg>
-  );
-}
-
-export function State({ tenant }: { tenant: Tenant }) {
-  const [words, tone] = TENANT_STATES[tenant.state];
-  return (
-    <div>
-      <Badge tone={tone}>{words}</Badge>
-      {tenant.missed_s > 0 && tenant.state === "misses" && <p class="small quiet">for {duration(tenant.missed_s)}</p>}
-    </div>
-  );
-}
-
-export function RowActions({ tenant, tenants, actions }: { tenant: Tenant; tenants: Tenant[]; actions: Actions }) {
-  const name = tenantName(tenants, tenant.id);
-  return (
-    <span class="row-actions">
-      <button type="button" aria-label={`Change ${name}`} onClick={() => actions.onChange(tenant)}>
-        Change
-      </button>
-      {!tenant.implicit && (
-        <button type="button" aria-label={`Remove ${name}`} onClick={() => actions.onRemove(tenant)}>
-          Remove
-        </button>
-      )}
-    </span>
   );
 }

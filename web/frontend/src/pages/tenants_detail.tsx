@@ -7,10 +7,10 @@ import { useAsked } from "../parts/asking";
 import { Chart } from "../parts/chart";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import type { Actions } from "../parts/tenant_row";
+import { RowActions, ShareBar, State } from "../parts/tenant_row";
 import type { Tenant, TenantCurve, TenantDetail, TenantHistoryRow } from "../parts/tenants";
 import { FORGOTTEN, METRICS, part, reasonWords, sourceWords, tenantName, UTILITIES } from "../parts/tenants";
-import type { Actions } from "./tenants";
-import { RowActions, ShareBar, State } from "./tenants";
 
 const EVERY_S = 5;
 /** So many of the recent reports are in the table. */

@@ -1,4 +1,4 @@
-/** What a tenant is, and how tenants share the box. In force at once. */
+/** The settings of tenants, and how tenants share the box. In force at once. */
 
 import { useState } from "preact/hooks";
 
@@ -224,7 +224,7 @@ function SharingForm({ root, sharing, me, onChanged }: SharingProps & { root: Sc
   };
   return (
     <>
-      {!allowed && <p class="quiet about">{may(me, "operator") ? "Only who may see every camera may change this." : whyNot("operator")}</p>}
+      {!allowed && <p class="quiet about">{may(me, "operator") ? "Only users who may see every camera may change this." : whyNot("operator")}</p>}
       <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">
         <SchemaFields root={root} model="SharingSettings" form={form} groups={SHARING_GROUPS} disabled={!allowed} />
         {allowed && <SaveBar dirty={form.dirty} busy={form.busy} count={Object.keys(form.patch).length} onUndo={form.reset} />}

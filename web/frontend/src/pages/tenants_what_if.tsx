@@ -47,7 +47,7 @@ export function SharingWhatIfCard({ tenants, policy, me }: Props) {
       <h2 id="what-if-title">What if another policy had shared?</h2>
       <p class="quiet about">The last day, replayed with the learned curves, moved so that they go through what was measured. Nothing is changed by asking.</p>
       {!allowed ? (
-        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
+        <p class="quiet">{may(me, "operator") ? "Only users who may see every camera may do this." : whyNot("operator")}</p>
       ) : (
         <div class="what-if-ask">
           <label>

@@ -17,7 +17,7 @@ import { Sparkline } from "../parts/sparkline";
 import { Empty } from "../parts/states";
 import { href } from "../router";
 import { may, seesAll } from "../session";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 
 type Sort = "configured" | "state" | "name" | "accuracy";
 type Filter = "all" | "attention" | "live" | "lost";

@@ -1,16 +1,15 @@
 /** Retraining windows: how right the cameras were with retraining and without, window by window, and one window in full. */
 
 import type { Camera, JournalEntry, WindowRecord } from "../api";
-import { moment, percent, points } from "../format";
-import { Badge } from "../parts/badge";
-import type { Tone } from "../parts/badge";
+import { moment, percent } from "../format";
 import { Chart } from "../parts/chart";
 import { useAsked } from "../parts/asking";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import { Gain, outcomeBadge } from "../parts/window_outcome";
 import { go, href, useRoute } from "../router";
 import { of } from "../store";
-import type { PageProps } from "./index";
+import type { PageProps } from "./page";
 import { WindowDetail } from "./windows_detail";
 import { WindowLearning } from "./windows_learning";
 import "../styles/windows.css";
@@ -21,18 +20,6 @@ interface Measured {
   realised: number | null;
   frozen: number | null;
   cameras: number;
-}
-
-const OUTCOMES: Record<string, [string, Tone]> = {
-  open: ["Running", "info"],
-  completed: ["Completed", "good"],
-  interrupted: ["Interrupted", "wait"],
-  aborted: ["Broken off", "bad"],
-};
-
-export function outcomeBadge(outcome: string) {
-  const [words, tone] = OUTCOMES[outcome] ?? [outcome, "off"];
-  return <Badge tone={tone}>{words}</Badge>;
 }
 
 /** The mean over the cameras in which both were measured, or of one camera. */
@@ -191,10 +178,4 @@ function Windows({ known, changed, before, camera }: WindowsProps) {
       </section>
     </>
   );
-}
-
-export function Gain({ realised, frozen }: { realised: number | null; frozen: number | null }) {
-  if (realised === null || frozen === null) return <>–</>;
-  const gain = realised - frozen;
-  return <span class={gain >= 0.0005 ? "gained" : gain <= -0.0005 ? "lost" : ""}>{points(gain)}</span>;
 }

@@ -13,9 +13,9 @@ import { Chart } from "../parts/chart";
 import type { Decision, Estimate, Explained, Option, UsedShare, WindowCamera, WindowJob } from "../parts/explained";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import { Gain, outcomeBadge } from "../parts/window_outcome";
 import { href } from "../router";
-import type { PageProps } from "./index";
-import { Gain, outcomeBadge } from "./windows";
+import type { PageProps } from "./page";
 import { PlanChart, cameraName, colourOf, partName } from "./windows_plan";
 import { WhatIfCard } from "./windows_what_if";
 
@@ -81,7 +81,7 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
         <Results explained={explained} cameras={cameras} />
       </Section>
 
-      <Section id="plan" title="Shares over time" about="Who had how much of the device when. Numbers mark where a new plan took over.">
+      <Section id="plan" title="Shares over time" about="The part of the device that each worker had over time. Numbers mark where a new plan took over.">
         <PlanChart
           label={`Shares in window ${number}`}
           timeline={explained.timeline}
@@ -94,7 +94,7 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
         />
       </Section>
 
-      <Section id="expected" title="Expected over time" about="What the plans expected at each moment, as they took over; beside it what was measured over the whole window.">
+      <Section id="expected" title="Expected over time" about="The accuracy that the plans expected at each moment, as they took over; beside it the accuracy measured over the whole window.">
         <Expected explained={explained} cameras={cameras} />
       </Section>
 

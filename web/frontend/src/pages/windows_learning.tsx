@@ -1,4 +1,4 @@
-/** What this box can learn in a window, which window length it would choose, and how far promises were kept. */
+/** The learning that this box can do in a window, which window length it would choose, and how far promises were kept. */
 
 import type { Learning } from "../api";
 import { duration, percent } from "../format";

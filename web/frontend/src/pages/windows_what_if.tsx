@@ -1,4 +1,4 @@
-/** What another policy would have planned for the same window, beside what was planned. Nothing is changed. */
+/** The plan of another policy for the same window, beside the plan that was made. Nothing is changed. */
 
 import { useRef, useState } from "preact/hooks";
 
@@ -63,7 +63,7 @@ export function WhatIfCard({ explained, me, cameras }: Props) {
       </p>
       {nothing && <p class="quiet about">Nothing was estimated for this window, so no policy could have retrained in it.</p>}
       {!allowed ? (
-        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
+        <p class="quiet">{may(me, "operator") ? "Only users who may see every camera may do this." : whyNot("operator")}</p>
       ) : (
         <div class="what-if-ask">
           <label>

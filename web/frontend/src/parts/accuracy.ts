@@ -1,4 +1,4 @@
-/** What a camera's windows tell about how right it is, and whether the scene or the model changed. */
+/** The accuracy of a camera over its windows, and whether the scene or the model changed. */
 
 import type { Camera, WindowRecord } from "../api";
 import { percent } from "../format";
@@ -6,11 +6,11 @@ import { percent } from "../format";
 export interface History {
   /** Numbers of the windows in which something was measured, oldest first. */
   x: number[];
-  /** What was really answered, 0-1. */
+  /** Accuracy of the answers really given, 0-1. */
   realised: (number | null)[];
-  /** What the first model would have answered, had it stayed, 0-1. */
+  /** Accuracy of the first model, had it stayed, 0-1. */
   frozen: (number | null)[];
-  /** What the download that it began as would have answered at its best past least score, 0-1. */
+  /** Accuracy of the download that it began as, at its best past least score, 0-1. */
   download: (number | null)[];
 }
 
@@ -59,7 +59,7 @@ export interface Drift {
 }
 
 /**
- * What changed, in words; null: nothing. The frozen model never changes: when it is suddenly less right, the scene
+ * The change in words; null: nothing changed. The frozen model never changes: when it is suddenly less right, the scene
  * changed. When only the model in force fell, it answers worse than it did.
  */
 export function drift({ realised, frozen }: History): Drift | null {

@@ -7,7 +7,7 @@ export type { CapacityAnswer } from "../answers";
 
 export type Forecast = ForecastAnswer;
 
-/** What can be asked, in words, with the body of the question. `camera`: which one may be named. */
+/** The possible questions, in words, with their bodies. `camera`: which one may be named. */
 export const CHANGES: { name: string; title: string; body: { kind: Forecast["change"]["kind"]; factor?: number }; camera?: string }[] = [
   { name: "camera", title: "One more camera", body: { kind: "camera" }, camera: "Like" },
   { name: "frame_rate", title: "Twice the frame rate", body: { kind: "frame_rate", factor: 2 }, camera: "Of" },

@@ -39,7 +39,7 @@ function plays(clip: ClipAnswer): boolean {
   return type === "" || document.createElement("video").canPlayType(type) !== "";
 }
 
-/** What is not as it was asked for. */
+/** The differences from the request. */
 function shortcomings(clip: ClipAnswer): string[] {
   const said = [];
   if ((clip.missing_before_s ?? 0) > 0) said.push(`begins ${duration(clip.missing_before_s ?? 0)} late: earlier video was not in memory`);

@@ -20,7 +20,7 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
     const before = document.activeElement;
     const shown = dialog.current;
     shown?.showModal();
-    // What one came for, not the cross that closes it.
+    // The purpose of the dialog, not the cross that closes it.
     shown?.querySelector<HTMLElement>("form input:not(.hidden, [type=checkbox]), form select, form textarea")?.focus();
     return () => {
       shown?.close();
@@ -50,7 +50,7 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
 
 interface ConfirmProps {
   title: string;
-  /** What will happen, and whether it can be undone. */
+  /** The effect, and whether it can be undone. */
   children: ComponentChildren;
   /** The word on the button: "Roll back". */
   action: string;

@@ -1,4 +1,4 @@
-/** What happened lately. */
+/** The latest journal entries. */
 
 import type { Camera, JournalEntry } from "../api";
 import { clock } from "../format";

@@ -12,7 +12,7 @@ export type RowOf<P extends FleetList> = P["rows"][number];
 export interface FleetPaged<P extends FleetList> {
   /** Null until the first answer. */
   rows: RowOf<P>[] | null;
-  /** What came of each box at the newest question. */
+  /** The outcome of the newest question, by box. */
   boxes: readonly AskedBoxAnswer[];
   error: unknown;
   /** Null: there are no older ones. */

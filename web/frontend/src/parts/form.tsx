@@ -7,7 +7,7 @@ import type { CheckedSettings } from "../answers";
 import type { Problem } from "../api";
 import { ApiError, ask } from "../api";
 
-/** What an input needs to be tied to its label, hint and objections. */
+/** The attributes that tie an input to its label, hint and objections. */
 export interface Tied {
   id: string;
   name: string;

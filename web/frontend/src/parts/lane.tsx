@@ -7,10 +7,10 @@ export interface LaneItem {
   key: string | number;
   from_s: number;
   to_s: number;
-  /** What it is, in words. */
+  /** Its name, in words. */
   words: string;
   tone: string;
-  /** What is drawn inside. */
+  /** Its content. */
   inside?: ComponentChildren;
   /** null: it leads nowhere; its words are all. */
   onOpen: (() => void) | null;

@@ -1,4 +1,4 @@
-/** What a user or a token may do, and which cameras and tenants they see. */
+/** The role of a user or a token, and which cameras and tenants they see. */
 
 import type { Camera, Problem, Role } from "../api";
 import { SwitchField } from "./form";

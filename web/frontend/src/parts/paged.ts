@@ -31,7 +31,7 @@ export function usePaged<T extends { id: number | string | null }>(path: string,
 
   const mine = rest.path === path ? rest : { path, rows: [], end: false };
   const newest = first.value;
-  // What the first page has moved past is kept, so that nothing is missing between the two.
+  // Rows that the first page has moved past are kept, so that nothing is missing between the two.
   const seen = new Set(newest?.map((row) => row.id));
   const rows = newest === null ? null : [...newest, ...mine.rows.filter((row) => !seen.has(row.id))];
   const more = newest !== null && !mine.end && (mine.rows.length > 0 || newest.length === size);

@@ -16,7 +16,7 @@ interface FormProps {
   me: Me;
   /** The password is the new one. */
   onDone: () => void;
-  /** What the other button says and does. */
+  /** The words and the action of the other button. */
   instead: string;
   onInstead: () => void;
 }

@@ -61,7 +61,7 @@ export function area(points: Point[]): number {
   return Math.abs(sum) / 2;
 }
 
-/** What is wrong with a closed polygon, in words; null: nothing. */
+/** The fault of a closed polygon, in words; null: none. */
 export function wrong(points: Point[]): string | null {
   if (points.length < MIN_POINTS) return `At least ${MIN_POINTS} points make a zone.`;
   if (points.length > MAX_POINTS) return `At most ${MAX_POINTS} points make a zone.`;

@@ -3,7 +3,7 @@
 interface Props {
   dirty: boolean;
   busy: boolean;
-  /** So many settings are changed; null: not told. */
+  /** So many settings are changed; null: not known. */
   count?: number | null;
   what?: string;
   onUndo: () => void;

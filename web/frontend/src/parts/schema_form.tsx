@@ -18,14 +18,14 @@ export interface Option {
   label: string;
 }
 
-/** A field of the form; what is not said here is told by the schema. */
+/** A field of the form; the schema gives the rest. */
 export interface Spec {
   /** Where the value is: "inference.frame_rates". */
   path: string;
   label?: string;
   hint?: ComponentChildren;
   unit?: string;
-  /** What may be chosen, where the schema does not say. */
+  /** The choices, where the schema does not say them. */
   options?: Option[];
   /** Suggestions while one types. */
   suggestions?: string[];
@@ -39,7 +39,7 @@ export interface Spec {
 
 export interface Group {
   title?: string;
-  /** Folded away at first: what is rarely changed. */
+  /** Folded away at first: rarely changed fields. */
   folded?: boolean;
   fields: Spec[];
 }
@@ -74,7 +74,7 @@ export function schemaAt(root: Schema, model: string, path: string): { schema: S
   return at;
 }
 
-/** What a model's fields are at first. Fields that are required and have no default are left out. */
+/** The first values of a model's fields. Fields that are required and have no default are left out. */
 export function defaultsOf(root: Schema, model: string): Json {
   const out: Json = {};
   for (const [name, inner] of Object.entries(schemaAt(root, model, "").schema.properties ?? {})) {
@@ -118,7 +118,7 @@ function placed(problem: Problem): Problem {
   return problem;
 }
 
-/** All of them, placed; what is said of a list because its items are wrong is left out. */
+/** All of them, placed; a problem of a list is left out where its items have some of their own. */
 function allPlaced(problems: Problem[]): Problem[] {
   return problems.filter((p) => !problems.some((o) => o.path.startsWith(`${p.path}[`))).map(placed);
 }
@@ -128,7 +128,7 @@ export interface Form {
   dirty: boolean;
   /** Something was typed since the last saving. */
   unsaved: boolean;
-  /** What is to be sent for a change: only what was changed. */
+  /** The body of a change: only the changed fields. */
   patch: Json;
   problems: Problem[];
   failure: string;
@@ -156,7 +156,7 @@ export function useForm(kind: string | null, initial: Json, shape: (draft: Json)
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
   const place = useRef<HTMLFormElement>(null);
-  // What somebody else saved meanwhile comes in as long as nothing was typed.
+  // Settings that another user saved meanwhile come in as long as nothing was typed.
   const fresh = kept.base !== base && kept.touched.length === 0;
   const { draft, touched } = fresh ? { draft: initial, touched: [] as string[] } : kept;
   const patch = patchOf(initial, draft);
@@ -424,7 +424,7 @@ interface ChoicesProps {
 /** Several of a few: one box each. */
 export function Choices({ label, path, problems, hint, options, value, disabled, onChange }: ChoicesProps) {
   const mine = problems.filter((p) => p.path === path || p.path.startsWith(`${path}[`));
-  // What is kept but no longer offered can still be taken away.
+  // A kept value that is no longer offered can still be taken away.
   const offered = [...options, ...value.filter((v) => !options.some((o) => o.value === v)).map((v) => ({ value: v, label: `${v} (not there)` }))];
   return (
     <fieldset class={mine.length > 0 ? "choices wrong" : "choices"}>

@@ -9,6 +9,9 @@ import type {
   ServedModelAnswer,
   ServingPlanning,
 } from "../answers";
+import { useAsked } from "./asking";
+import type { Option, Schema } from "./schema_form";
+import { schemaAt } from "./schema_form";
 
 export type { Serving } from "../answers";
 
@@ -33,7 +36,7 @@ export const LATENCIES: Record<Planning["latencies"], string> = {
   measured: "As they were measured: for comparison",
 };
 
-/** Serving policies in words. */
+/** Serving policies in words; one that is not here is shown by its name. */
 export const SERVING_POLICIES: Record<string, string> = {
   mosaic: "Mosaic: the smallest share that holds every objective",
   elastic: "Elastic: at most two gpu-lets on a device, as published",
@@ -42,3 +45,23 @@ export const SERVING_POLICIES: Record<string, string> = {
   "guided-self-tuning": "Guided self-tuning: one gpu-let for each model",
   ideal: "Ideal: searches all splits (small sites)",
 };
+
+/** The serving policies that may be chosen, as the schema of the settings lists them. */
+export function useServingPolicies(): Option[] {
+  const root = useAsked<Schema>("/schema/site").value;
+  const names = root === null ? [] : (schemaAt(root, "ServingPlanning", "policy").schema.enum ?? []);
+  return names.map(String).map((value) => ({ value, label: SERVING_POLICIES[value] ?? value }));
+}
+
+export function modelColour(names: string[], name: string): string {
+  return `--camera-${Math.max(0, names.indexOf(name)) % 8}`;
+}
+
+export function rate(value: number): string {
+  return value >= 100 ? String(Math.round(value)) : value.toFixed(1);
+}
+
+export function milliseconds(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  return `${value >= 100 ? Math.round(value) : value.toFixed(1)}\u00a0ms`;
+}

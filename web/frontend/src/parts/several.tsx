@@ -2,7 +2,7 @@
 
 interface Props {
   label: string;
-  /** What none chosen is called. */
+  /** The name of choosing none. */
   all: string;
   options: readonly (readonly [string, string])[];
   chosen: readonly string[];

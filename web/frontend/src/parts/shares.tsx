@@ -1,4 +1,4 @@
-/** Who has how much of the device now, and the retrainings that run. */
+/** The shares of the device now, and the retrainings that run. */
 
 import type { Overview } from "../api";
 import { cameraColour } from "./colours";

@@ -1,4 +1,4 @@
-/** What a page shows when it has nothing to show yet, nothing at all, or an error. */
+/** The content of a page that has nothing to show yet, nothing at all, or an error. */
 
 import type { ComponentChildren } from "preact";
 

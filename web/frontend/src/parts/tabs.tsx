@@ -13,7 +13,7 @@ interface Props {
   tabs: Tab[];
   chosen: string;
   onChoose: (id: string) => void;
-  /** What the chosen tab shows. */
+  /** The content of the chosen tab. */
   children: ComponentChildren;
 }
 
@@ -26,7 +26,7 @@ export function Tabs({ label, tabs, chosen, onChoose, children }: Props) {
   );
   const walk = (event: KeyboardEvent): void => {
     const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("[role=tab]") ?? [])];
-    // From where the focus is: what is chosen may be a moment behind quick fingers.
+    // From where the focus is: the chosen tab may be a moment behind quick fingers.
     const from = Math.max(0, buttons.indexOf(document.activeElement as HTMLButtonElement));
     const to = {
       ArrowRight: (from + 1) % tabs.length,

@@ -49,7 +49,7 @@ export const FORGOTTEN: Record<string, string> = {
 
 const REST: Record<string, string> = { default: "All other models", "default-cameras": "All other cameras" };
 
-/** What people call a tenant. */
+/** The name of a tenant for people. */
 export function tenantName(tenants: readonly Tenant[], id: string): string {
   return tenants.find((t) => t.id === id)?.name || REST[id] || id;
 }

@@ -46,7 +46,7 @@ export function Unsaved({ when }: { when: boolean }) {
         location.hash = wanted;
       }}
     >
-      <p>What you changed here is not saved yet.</p>
+      <p>Your changes here are not saved yet.</p>
     </Confirm>
   );
 }

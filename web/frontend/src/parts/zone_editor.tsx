@@ -21,11 +21,11 @@ interface Props {
   /** Width over height of the picture. */
   ratio: number;
   zones: Zone[];
-  /** What the camera tells apart. */
+  /** The classes of the camera. */
   classes: string[];
   problems: Problem[];
   disabled?: boolean;
-  /** What is drawn: zones for rules and counts, or masks, which are of no class. */
+  /** The kind of places: zones for rules and counts, or masks, which are of no class. */
   noun?: "zone" | "mask";
   onChange: (zones: Zone[]) => void;
 }
@@ -54,7 +54,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
   const [said, setSaid] = useState("");
   const [broken, setBroken] = useState(false);
   const svg = useRef<SVGSVGElement>(null);
-  // What is to be grasped has a size in pixels of the screen, however small the picture is shown.
+  // Points to be grasped have a size in pixels of the screen, however small the picture is shown.
   const [unit, setUnit] = useState(1);
   const high = WIDE / ratio;
   const at = chosen < zones.length ? chosen : zones.length - 1;
