@@ -3,9 +3,9 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { Banner, Header } from "./header";
-import type { PageProps } from "./pages/index";
 import { PAGES } from "./pages/index";
 import { LoginPage, OwnPasswordPage, SetupPage } from "./pages/login";
+import type { PageProps } from "./pages/page";
 import { Live } from "./parts/live";
 import { LiveContext } from "./parts/live_picture";
 import { Empty, ErrorBox, Loading } from "./parts/states";
@@ -17,6 +17,10 @@ import { useSession } from "./session";
 import type { Me } from "./api";
 import { useAppliance, useNow, useTheme } from "./store";
 import "./styles/base.css";
+import "./styles/frame.css";
+import "./styles/parts.css";
+import "./styles/wall.css";
+import "./styles/narrow.css";
 
 /** Pages that one sees without being logged in. */
 const OUTSIDE = new Set(["login", "setup"]);
@@ -100,7 +104,7 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
     if (first.current) first.current = false;
     else {
       scrollTo(0, 0);
-      // Who walks along tabs by keyboard stays on them.
+      // A user who walks along tabs by keyboard stays on them.
       if (document.activeElement?.closest("[role=tablist]") == null) main.current?.focus({ preventScroll: true });
     }
   }, [route.page, route.rest[0]]);
