@@ -4,7 +4,7 @@ ARG BASE_IMAGE=python:3.11.11-slim-bookworm
 FROM ${BASE_IMAGE} AS build
 WORKDIR /src
 COPY . .
-# What pip installs beside it, e.g. --build-arg EXTRAS=[kubernetes] for the jobs of a fleet on Kubernetes.
+# Extras that pip installs, e.g. --build-arg EXTRAS=[kubernetes] for the jobs of a fleet on Kubernetes.
 ARG EXTRAS=
 RUN python3 -m venv /opt/magpie && /opt/magpie/bin/pip install --no-cache-dir -c constraints.txt ".${EXTRAS}"
 

@@ -33,7 +33,7 @@ from edge.runtime.clip_maker import ClipMaker
 from edge.settings import CameraSettings, ClipSettings
 
 RESULTS = Path(__file__).parent / "results" / "clips.json"
-#: What is asked of the encoder for a stream of 2 Mbit/s; the result has the rate that came of it.
+#: The rate asked of the encoder for a stream of 2 Mbit/s; the result has the rate that came of it.
 BIT_RATE, RING_S = 1_760_000, 20.0
 BEFORE_S, AFTER_S, EVERY_S = 5.0, 10.0, 10.0
 ANSWERS_PER_S = 5.0

@@ -34,7 +34,7 @@ from edge.simulation.fleet_world import FleetWorld
 from scheduler.fleet.matcher import Matcher
 
 RESULTS = Path(__file__).resolve().parent / "results" / "fleet.json"
-#: What has to be reached: matcher in microseconds, a fleet of 1,000 boxes in s, parts of the whole.
+#: Targets: matcher in microseconds, a fleet of 1,000 boxes in s, parts of the whole.
 MOST_US = {"one_box": 50.0, "names_100": 200.0, "boxes_1000": 5000.0}
 MOST_THOUSAND_S, MOST_HFS_ERROR, MOST_OF_BOUND = 60.0, 0.02, 1.15
 

@@ -285,8 +285,8 @@ def _(fact: ObjectsNow, evaluation: _Evaluation) -> None:
 
 def _crowd_condition(rule: Rule, camera: str, zone: str, number: int) -> Condition:
     above = rule.above or 0
-    things = ", ".join(rule.classes) or "objects"
-    words = f"{number} {things}{f' in {zone}' if zone else ''}; more than {above} are too many"
+    objects = ", ".join(rule.classes) or "objects"
+    words = f"{number} {objects}{f' in {zone}' if zone else ''}; more than {above} are too many"
     details = {"zone": zone, "objects": number}
     # One fewer than it takes: a number that goes up and down by one is one alarm.
     over = number < max(1, above)

@@ -157,7 +157,7 @@ class ControllerState:
             label_delay_s=round(elapsed, 3),
             carry_s=round(CARRY * window_s, 3),
         )
-        # What a lent retraining brings was corrected when it was chosen.
+        # The gain of a lent retraining was corrected when it was chosen.
         return self.lending.asked(corrected(problem, self._promises()))
 
     def _promises(self) -> dict[str, Promise]:

@@ -54,7 +54,7 @@ class WindowGroup:
         if len(owned) > 1:
             parts = {tuple(c for c in cameras if c in mine) for cameras in sets for mine in owned}
             sets = tuple(sorted(p for p in parts if len(p) > 1))
-        # Who is in no group that could be formed now is not kept from its own.
+        # A camera that is in no group that could be formed now is not kept from its own retraining.
         self.taught &= frozenset(c for cameras in free_sets(problem, sets) if len(cameras) > 1 for c in cameras)
         choice = choose_group(problem, sets, self.kept, plan, self.taught) if sets else None
         if choice is not None:

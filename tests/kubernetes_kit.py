@@ -71,7 +71,7 @@ class StandIn:
         self.closed = False
         self._kubelet = threading.Thread(target=self._run_kubelet, daemon=True)
 
-    # What tests do
+    # Calls of tests
 
     def add_node(self, name: str, amounts: Mapping[str, str], fleet: str = "yard", **labels: str) -> None:
         """A node joins."""
@@ -128,7 +128,7 @@ class StandIn:
             process.kill()
             process.wait()
 
-    # What the API does
+    # Answers of the API
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> tuple[int, dict[str, Any]]:
         """One request that is no watch."""

@@ -74,7 +74,7 @@ class VirtualEngine:
     def close(self) -> None:
         """Nothing is left of it."""
 
-    # What tests do to it
+    # Calls of tests
 
     def join(self, box: str) -> None:
         self._told.append(port.EngineBoxJoined(self.now_s, self.amounts.add(box, self.fleet[box].resources)))

@@ -33,7 +33,7 @@ _TAGS = [
     {"name": "state", "description": "The appliance now."},
     {"name": "cameras", "description": "Cameras and their settings."},
     {"name": "retraining", "description": "Settings of the retraining windows; in force from the next boundary on."},
-    {"name": "windows", "description": "What was planned, done and measured."},
+    {"name": "windows", "description": "Plans, retrainings and measurements of windows."},
     {"name": "models", "description": "Versions of the cameras' students; model files of others."},
     {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
     {"name": "tenants", "description": "Groups of served models or cameras that share the box, and how they do."},

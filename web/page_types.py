@@ -21,7 +21,7 @@ from edge.core.journal_kinds import KINDS_BY_SUBJECT
 from edge.settings import RuleSettings
 
 FILE: Final = Path(__file__).parent / "frontend" / "src" / "answers.ts"
-_HEAD: Final = """/** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
+_HEAD: Final = """/** REST's answers, made from edge/appliance/answers by `python -m web.page_types`, never by hand.
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 """
 _PLAIN: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}

@@ -34,7 +34,7 @@ def routers() -> Iterator[APIRouter]:
 
 
 def _key(method: str, template: str) -> str:
-    # What a parameter is called is the route's own business.
+    # The name of a parameter is the route's own business.
     return f"{'GET' if method == 'HEAD' else method} {_PARAMETER.sub('{}', template)}"
 
 

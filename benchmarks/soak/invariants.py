@@ -302,7 +302,7 @@ def well_again(looks: Sequence[BoxSeen], faults: Sequence[FaultDone], ended_s: f
     return Checked("well_again", checks, tuple(breaks))
 
 
-#: What health says of any box that has too much to do; no fault of the schedule is the reason.
+#: Reasons of health on any box that has too much to do; no fault of the schedule is the cause.
 _OF_LOAD = frozenset(("reason labels", "reason window_too_short", "reason floor_unreachable"))
 
 

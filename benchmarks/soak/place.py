@@ -33,7 +33,7 @@ from edge.settings import SiteSettings
 #: Requests a second that are sent to each served model; `game` is an application of two of them.
 LOAD: Mapping[str, float] = {"lenet": 3.0, "vehicles": 2.0, "shufflenet": 1.0, "game": 0.5}
 WINDOW_S = 40.0
-#: What retention leaves, in MB: pictures and models together, and of the recorder per camera.
+#: Limits of retention, in MB: pictures and models together, and of the recorder per camera.
 MODELS_MB, RECORDED_MB = 100, 20
 #: Small pictures, few a second.
 _PICTURES: Mapping[str, Any] = {"width": 256, "height": 144, "fps": 5.0}

@@ -107,7 +107,7 @@ def _pipeline(asked: PipelineAdmission, served: ServedLoad) -> tuple[PipelineCan
             raise InvalidValue("pipeline.rate", asked.rate, "no rate: a camera is the source, which has its own")
         at = "pipeline.name" if asked.description is None else "pipeline.description"
         rate = _source_rate(f"{at}.source", application.source, served.cameras)
-    # What was measured of a stage holds for a description that leaves it as it is, too.
+    # Measurements of a stage hold for a description that leaves it as it is, too.
     alike = set() if there is None else {s.name for s in application.stages if s in there.application.stages}
     fan_out = {} if there is None else {stage: rows for stage, rows in there.fan_out.items() if stage in alike}
     if rate is None and there is not None:

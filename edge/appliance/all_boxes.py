@@ -45,7 +45,7 @@ from edge.core.fleet_questions import (
     RowFilter,
 )
 from edge.fleet.own_agent import OwnAgent
-from scheduler.fleet.doubled import RaisedAlarm, ToldOverlap, doubled
+from scheduler.fleet.doubled import RaisedAlarm, ReportedOverlap, doubled
 from scheduler.fleet.pages import BoxPage, FleetCursor, FleetPage, RowKey, merged
 
 _FOUND: Final = TypeAdapter(BoxFoundAnswer)
@@ -173,7 +173,7 @@ class AllBoxes:
                     RaisedAlarm(one.box, a.id, a.camera, a.rule, a.began_utc_s)
                     for a in one.found.alarms if a.camera is not None and (one.box, a.id) not in start.shown
                 ]  # fmt: skip
-                overlaps += [ToldOverlap(one.box, o.camera, o.start_utc_s, o.end_utc_s) for o in one.found.overlaps]
+                overlaps += [ReportedOverlap(one.box, o.camera, o.start_utc_s, o.end_utc_s) for o in one.found.overlaps]
         same = [((a.box, a.number), (b.box, b.number)) for a, b in doubled(alarms, overlaps)]
         return asked, merged(pages, limit, same, start), found
 

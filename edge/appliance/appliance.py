@@ -286,8 +286,8 @@ class Appliance:
         state = State(
             site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
             served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-            tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.told,
-            clips=clips.told,
+            tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.metrics,
+            clips=clips.counts,
         )  # fmt: skip
         answers = BoxAnswers(site, state, alarms, journal, secrets)
         self.services = Services(

@@ -45,7 +45,7 @@ class BoxAnswers:
         """The part of it that the asker may see, at most `MOST_ROWS` rows. Raises Forbidden, StoreError."""
         who, rows = principal_of(question.asker), question.rows
         if question.about == "wall":
-            return self._told(False, cameras=self._wall(who))
+            return self._answer(False, cameras=self._wall(who))
         if question.about == "audit" and not (who.may("admin") and who.sees_all):
             raise Forbidden("the audit is for administrators who see every camera")
         return await asyncio.to_thread(self._rows, question.about, who, rows)
@@ -53,22 +53,22 @@ class BoxAnswers:
     def _rows(self, about: str, who: Principal, rows: RowFilter) -> BoxFoundAnswer:
         limit, camera = min(rows.limit, MOST_ROWS), rows.camera or None
         if camera is not None and not who.may_see(camera):
-            return self._told(False)
+            return self._answer(False)
         if about == "alarms":
             alarms = self._alarms.alarms(limit, rows.before, camera, rows.rule or None, rows.active, who.cameras)
-            told = self._overlaps(who)
-            return self._told(len(alarms) == limit, _last(alarms), alarms=_seen(who, alarms), overlaps=told)
+            overlaps = self._overlaps(who)
+            return self._answer(len(alarms) == limit, _last(alarms), alarms=_seen(who, alarms), overlaps=overlaps)
         if about == "objects":
             objects = self._alarms.objects(
                 limit, rows.before, camera, rows.of_class or None, rows.active, who.cameras
             )  # fmt: skip
-            return self._told(len(objects) == limit, _last(objects), objects=_seen(who, objects))
+            return self._answer(len(objects) == limit, _last(objects), objects=_seen(who, objects))
         if about == "events":
             entries = seen_entries(self._events.recent, who, limit, rows.before, camera, rows.entry or None)
             last = entry_number(entries[-1]) if entries else None
-            return self._told(len(entries) == limit, last, events=tuple(entries))
+            return self._answer(len(entries) == limit, last, events=tuple(entries))
         changes = self._audit.audit(limit, rows.before)
-        return self._told(len(changes) == limit, _last(changes), audit=tuple(changes))
+        return self._answer(len(changes) == limit, _last(changes), audit=tuple(changes))
 
     def _wall(self, who: Principal) -> tuple[CameraOnWall, ...]:
         return tuple(
@@ -88,7 +88,7 @@ class BoxAnswers:
             if who.may_see(o["camera"])
         )
 
-    def _told(self, more: bool, last: int | None = None, **found: Any) -> BoxFoundAnswer:
+    def _answer(self, more: bool, last: int | None = None, **found: Any) -> BoxFoundAnswer:
         web, fleet = self._site.web, self._site.fleet
         page = "" if fleet is None else fleet.page
         port = None if _on_the_machine_only(web.host) else web.port
@@ -102,7 +102,7 @@ def principal_of(asker: FleetUser) -> Principal:
 
 
 def asker_of(who: Principal) -> FleetUser:
-    """A requester as other boxes are told of."""
+    """A requester as other boxes know it."""
     return FleetUser(who.name, who.role, _sorted(who.cameras), _sorted(who.tenants))
 
 

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 #: Windows that a forecast is made from where no number is named; windows that are looked through for changes.
 WINDOWS: Final = 48
 MOST_LOOKED: Final = 200
-#: Forecasts that are told; all are kept and widen intervals.
+#: Forecasts that are shown; all are kept and widen intervals.
 _TOLD: Final = 50
 _DAY_S: Final = 86_400.0
 #: It gives way to cameras and models.

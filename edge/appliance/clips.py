@@ -281,7 +281,7 @@ class Clips:
         self._bytes = sum(r.bytes for r in records if r.id not in deleted)
         return ClipRetention(len(deleted), freed, self._bytes, tuple(failures))
 
-    def told(self) -> ClipCounts:
+    def counts(self) -> ClipCounts:
         """For metrics and losses."""
         return ClipCounts(
             made=self._made, shared=self._shared, failed=dict(self._failed), not_taken=self._not_taken,

@@ -1,6 +1,6 @@
 """Minutes of counts as outputs and metrics get them: each minute of each camera once, when it is over and settled.
 
-The numbers come from the database, so a minute in which the appliance was restarted is told whole.
+The numbers come from the database, so a minute in which the appliance was restarted is sent whole.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from edge.store.store import Store
 from scheduler.counts.checks import REACH_S, CheckIndex
 from scheduler.counts.minutes import MINUTE_S, counted_minute, due_minutes
 
-#: The settings document with the end of the minutes that were told.
-_TOLD: Final = "counts/told"
+#: The settings document with the end of the minutes that were sent.
+_SENT: Final = "counts/told"
 
 
 class CountedMinutes:
@@ -32,7 +32,7 @@ class CountedMinutes:
         kept: Callable[[], Awaitable[bool]],
     ) -> None:
         self._store, self._cameras, self._deliver, self._kept = store, cameras, deliver, kept
-        self._told_until_s: int | None = None
+        self._sent_until_s: int | None = None
         self._opened = False
         self.latest: dict[str, CountedMinute] = {}
 
@@ -44,28 +44,28 @@ class CountedMinutes:
             if s.enabled and (s.lines or s.zones)
         }
 
-    async def tell(self, now_utc_s: float) -> None:
-        """Tell the minutes that are due, after everything counted in them was written. Raises MagpieError: the rest is
+    async def send_due(self, now_utc_s: float) -> None:
+        """Send the minutes that are due, after everything counted in them was written. Raises MagpieError: the rest is
         due the next time."""
         if not self._opened:
-            self._told_until_s = await asyncio.to_thread(self._read_told)
+            self._sent_until_s = await asyncio.to_thread(self._read_sent)
             self._opened = True
-        for start_s in due_minutes(self._told_until_s, now_utc_s):
+        for start_s in due_minutes(self._sent_until_s, now_utc_s):
             places = self.places()
             self.latest = {camera: minute for camera, minute in self.latest.items() if camera in places}
             for minute in await asyncio.to_thread(self._minutes, places, start_s):
                 self.latest[minute.camera] = minute
                 self._deliver(minute)
-            # Before anything else can fail: what was told is not told again.
-            self._told_until_s = start_s + MINUTE_S
+            # Before anything else can fail: a minute that was sent is not sent again.
+            self._sent_until_s = start_s + MINUTE_S
             if not await self._kept():
                 raise Unavailable("a minute's counts could not be queued")
-            told = {"until_s": self._told_until_s}
-            await asyncio.to_thread(self._store.put_settings, _TOLD, told, "counts", audited=False)
+            sent = {"until_s": self._sent_until_s}
+            await asyncio.to_thread(self._store.put_settings, _SENT, sent, "counts", audited=False)
 
-    def _read_told(self) -> int | None:
+    def _read_sent(self) -> int | None:
         try:
-            return int((self._store.get_settings(_TOLD) or {})["until_s"])
+            return int((self._store.get_settings(_SENT) or {})["until_s"])
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -81,8 +81,8 @@ class CountedMinutes:
         truth = CheckIndex(self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, cluster_s))
         return counted_minute(watched[0] if watched else WatchedTime(camera, start_s), places, counts, truth)
 
-    def told(self) -> dict[str, Any]:
-        """For metrics: the last minute of each camera."""
+    def metrics(self) -> dict[str, Any]:
+        """The last minute of each camera."""
         return {
             "minutes": [
                 {

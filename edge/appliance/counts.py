@@ -1,4 +1,4 @@
-"""Counts of objects at lines, in zones and from zone to zone: counted as answers come, written behind, told by bucket.
+"""Counts of objects at lines, in zones and from zone to zone: counted as answers come, written behind, read by bucket.
 
 Counting runs on the control process's event loop; the database is written by a thread, once a minute. Records that
 cannot be written wait, up to a number; those that then give way are counted as lost.
@@ -138,7 +138,7 @@ class ObjectCounts:
         self.minutes, self._reports, self._facts, self._settled = minutes, reports, facts, settled
         #: They take their turn after every round of writing that left nothing behind, and are given the time.
         self.followers: list[Callable[[float], Awaitable[None]]] = [
-            minutes.tell,
+            minutes.send_due,
             reports.look,
             facts.look,
             settled.look,
@@ -261,7 +261,7 @@ class ObjectCounts:
             try:
                 await follower(now_utc_s)
             except MagpieError as error:  # the next round tries again
-                self._complain("counts_not_told", f"counts could not be told: {error}")
+                self._complain("counts_not_told", f"counts could not be sent: {error}")
 
     async def close(self) -> None:
         """Write everything, the minute that is not over, too. Safe to call twice."""
@@ -352,14 +352,14 @@ class ObjectCounts:
         if camera not in self._known() and not self._store.has_counted(camera):
             raise NotFound(f"camera {camera} does not exist, or never counted")
 
-    def told(self) -> dict[str, Any]:
-        """For metrics: {"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost",
-        "minutes": see `CountedMinutes.told`}."""
+    def metrics(self) -> dict[str, Any]:
+        """{"counted": [{"camera", "kind", "name", "way", "class", "objects"}], "lost",
+        "minutes": see `CountedMinutes.metrics`}."""
         rows = [
             {"camera": camera, "kind": place.kind, "name": place.name, "way": place.way, "class": name, "objects": n}
             for (camera, place, name), n in sorted(self.counted.items())
         ]
-        return {"counted": rows, "lost": self.lost} | self.minutes.told()
+        return {"counted": rows, "lost": self.lost} | self.minutes.metrics()
 
 
 def _buckets(step: Step, from_utc_s: float, to_utc_s: float) -> range:

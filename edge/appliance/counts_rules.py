@@ -32,7 +32,7 @@ class CountFacts:
             self._fact(Moved(camera, one.object, one.class_name, one.place.name, one.place.way))
 
     async def look(self, now_utc_s: float) -> None:
-        """Tell of the hour that is over, once in each run. Raises MagpieError: it is told later."""
+        """Send the facts of the hour that is over, once in each run. Raises MagpieError: they are sent later."""
         start_s = due_hour(self._looked_until_s, now_utc_s)
         if start_s is None:
             return
@@ -40,7 +40,7 @@ class CountFacts:
             for camera, settings in self._cameras().items():
                 if not settings.enabled:
                     continue
-                # A camera without lines is told, too: what was unusual there ends.
+                # Of a camera without lines, too: an unusual hour there ends.
                 found = [CountedHour(0.0, {})]
                 if settings.lines:
                     starts = (start_s, *same_hours(start_s, None))

@@ -51,7 +51,7 @@ class DailyReports:
         self._settings, self._site, self._folder, self._store = settings, site, data / "reports", store
         self._cameras, self._count, self._compare, self._deliver, self._kept = cameras, count, compare, deliver, kept
         self._not_before_s = 0.0
-        #: What could not be written is not delivered once more: it waits in the queue.
+        #: The day that was delivered. A report that could not be sent waits in the queue and is not delivered again.
         self._delivered: date | None = None
 
     async def look(self, now_utc_s: float) -> None:

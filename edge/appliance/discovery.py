@@ -13,7 +13,7 @@ from typing import Any, Final
 from edge.appliance.access_control import AccessControl
 from edge.appliance.answers.discovery import FoundCamera, FoundCameras, FoundStream, NeedAnswer
 from edge.appliance.answers.read import by_name
-from edge.appliance.stream_needs import StreamNeeds, ToldNeed
+from edge.appliance.stream_needs import KnownNeed, StreamNeeds
 from edge.core.discovery import FoundDevice, MediaProfile, SearchOrder, SearchResult, StreamNeed, Verdict
 from edge.core.errors import Conflict, Unavailable
 from edge.discovery.daemon_thread import in_daemon_thread
@@ -61,7 +61,7 @@ class CameraDiscovery:
             result = searched(wanted, password, self._started)
         except asyncio.CancelledError:
             raise Unavailable("the search was ended: the appliance stops") from None
-        return found_cameras(result, self._needs.told(wanted, ends_s))
+        return found_cameras(result, self._needs.need_of(wanted, ends_s))
 
     def _started(self, stop: Stop) -> None:
         self._stop = stop
@@ -85,12 +85,12 @@ def searched(wanted: CameraSearch, password: Secret, started: Callable[[Stop], N
     return asyncio.run(run())
 
 
-def found_cameras(result: SearchResult, told: ToldNeed) -> FoundCameras:
+def found_cameras(result: SearchResult, known: KnownNeed) -> FoundCameras:
     """The devices with their streams, judged."""
-    losses, need = result.losses, told.need
+    losses, need = result.losses, known.need
     return FoundCameras(
         cameras=tuple(_camera(d, need) for d in result.devices),
-        need=by_name(NeedAnswer, need, source=told.source, student=told.student, unread=told.unread),
+        need=by_name(NeedAnswer, need, source=known.source, student=known.student, unread=known.unread),
         outside=losses.outside,
         unreadable=losses.unreadable,
         over=losses.over,

@@ -37,7 +37,7 @@ _PACKAGES = ("torch", "torchvision", "av", "opencv-python-headless", "onnxruntim
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `hint` says what to do when it is not good."""
+    """One check of this machine and site. `hint` says what to do when it is not good."""
 
     name: str
     outcome: Outcome

@@ -27,7 +27,7 @@ from edge.settings import SiteSettings
 #: A status that is older is of an agent that does not run.
 FRESH_S: Final = 10.0
 _LOOK_S: Final = 5.0
-#: A stranger is told of for so long after it came last.
+#: A stranger is shown for so long after it came last.
 LATELY_S: Final = 600.0
 #: A box that is no member yet, or no longer, and a port scan are no attack.
 ATTACKS: Final[Mapping[RefusedBy, str]] = {

@@ -52,7 +52,7 @@ class FollowedObjects:
         self._send_live, self._deliver = send_live, deliver
         self._trackers: dict[str, TrackerState] = {}
         self._zones: dict[str, tuple[CameraSettings, tuple[Zone, ...]]] = {}
-        #: What applications said of the objects that are there, by id.
+        #: Attributes of the objects that are there, as applications answered, by id.
         self._said: dict[int, Attributes] = {}
         #: Where the objects of a camera were at its last answers: (frame, id, box).
         self._seen: dict[str, deque[tuple[int, int, Box]]] = {}

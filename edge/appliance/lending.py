@@ -42,7 +42,7 @@ class Lending:
         lend, borrow = self._settings.lend, self._settings.borrow
         if not (lend or borrow):
             return
-        # What ran before the appliance began anew is lost; its lender or borrower is told so by the agent.
+        # Work that ran before the appliance began anew is lost; the agent says so to its lender or borrower.
         await asyncio.to_thread(self._folder.asked.clear)
         await asyncio.to_thread(self._folder.lent.clear)
         try:

@@ -21,7 +21,7 @@ _MOST_KEPT: Final = 16
 
 
 @dataclass(frozen=True)
-class ToldNeed:
+class KnownNeed:
     """A need, whose input it is, and the student's name; `unread` says why that student's input could not be read."""
 
     need: StreamNeed
@@ -30,27 +30,27 @@ class ToldNeed:
     unread: str = ""
 
 
-def read_need(wanted: CameraSearch) -> ToldNeed:
+def read_need(wanted: CameraSearch) -> KnownNeed:
     """The need of the student in `wanted`, read now. Raises as edge.runtime.students.input_of."""
     model = wanted.student.model
     return published_need(wanted, model, "camera", input_of(model)) if model else drawn_need(wanted)
 
 
-def published_need(wanted: CameraSearch, model: str, source: NeedSource, given: StudentInput) -> ToldNeed:
+def published_need(wanted: CameraSearch, model: str, source: NeedSource, given: StudentInput) -> KnownNeed:
     """The need of a published detector with this input."""
     fixed = given.fixed or wanted.shape == "model"
-    return ToldNeed(StreamNeed(given.width, given.height, wanted.fps, fixed), source, model)
+    return KnownNeed(StreamNeed(given.width, given.height, wanted.fps, fixed), source, model)
 
 
-def drawn_need(wanted: CameraSearch, unread: str = "") -> ToldNeed:
+def drawn_need(wanted: CameraSearch, unread: str = "") -> KnownNeed:
     """The need of one of our own architectures: of the size in `wanted`, or the usual one. A classifier looks at parts
     of the picture, so its input says nothing of the whole."""
     height, width = DRAWN_INPUT
     student = wanted.student
     if wanted.task != "detection" or unread or not (student.input_height or student.input_width):
-        return ToldNeed(StreamNeed(width, height, wanted.fps), "usual", unread=unread)
+        return KnownNeed(StreamNeed(width, height, wanted.fps), "usual", unread=unread)
     size = StreamNeed(student.input_width or width, student.input_height or height, wanted.fps)
-    return ToldNeed(size, "camera")
+    return KnownNeed(size, "camera")
 
 
 class StreamNeeds:
@@ -67,7 +67,7 @@ class StreamNeeds:
         if model:
             self._reading(model)
 
-    def told(self, wanted: CameraSearch, ends_s: float) -> ToldNeed:
+    def need_of(self, wanted: CameraSearch, ends_s: float) -> KnownNeed:
         """The need, the usual one if the description cannot be read until `ends_s` on the monotonic clock."""
         model, source = self._named(wanted)
         if not model:

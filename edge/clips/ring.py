@@ -186,7 +186,7 @@ class PacketRing:
         if sets and now.sets and last is not None and not sets <= now.sets:
             self._begun_anew += 1
             self._end("coding_changed")
-            # What came outside of the stream told of the coding before.
+            # Parameters that came outside of the stream were those of the coding before.
             self._begin(_Stretch(now.codec, b"", sets))
             return self._stretches[self._stretch]
         if last is not None:

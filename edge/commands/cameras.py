@@ -74,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     asked = {"addresses": args.address, "network": args.network, "username": args.user, "fps": args.fps}
     asked["student"] = {"model": args.student}
     wanted = parse(CameraSearch, asked)
-    told = read_need(wanted)
-    found = found_cameras(searched(wanted, _password(args)), told)
+    need = read_need(wanted)
+    found = found_cameras(searched(wanted, _password(args)), need)
     if args.json:
         sys.stdout.write(json.dumps(plain(FoundCameras, found), indent=2) + "\n")
     else:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             if getattr(args, name) is not None:
                 raise InvalidValue(f"--{name}", str(getattr(args, name)), "nothing, as no CHANGE is named")
         answer = remote_of(args).ask("GET", "/capacity")
-        sys.stdout.write(json.dumps(answer, indent=1) + "\n" if args.json else told(answer))
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n" if args.json else forecasts_in_words(answer))
         return 0
     change = BoxChange.of(args.change, args.factor, args.camera)
     made = _asked(remote_of(args), change, args.windows) if args.data is None else _of_folder(args, change)
@@ -118,7 +118,7 @@ def in_words(made: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def told(answer: Mapping[str, Any]) -> str:
+def forecasts_in_words(answer: Mapping[str, Any]) -> str:
     """The forecasts that were made, for people."""
     if not answer["forecasts"]:
         there, needed = answer["windows"], answer["needed"]

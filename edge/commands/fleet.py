@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     simulated.add_argument("--log", type=Path, metavar="LOG", help="write what happened here, one JSON object a line")
     checked = actions.add_parser("check", help="judge the log of a fleet")
     checked.add_argument("scenario", type=Path, metavar="SCENARIO", help='a file, format "fleet-scenario/1"')
-    checked.add_argument("log", type=Path, metavar="LOG", help="what happened, one JSON object a line")
+    checked.add_argument("log", type=Path, metavar="LOG", help="the events, one JSON object a line")
     checked.add_argument(
         "--tolerance", type=float, default=0.0, metavar="S",
         help="how far from the rules' times events of a real fleet may be (default 0)",

@@ -62,10 +62,10 @@ def add_life_arguments(actions: Any) -> None:
     moved.add_argument("box", metavar="BOX")
     submitted = action("submit", "give the fleet a job")
     submitted.add_argument("job", metavar="JOB.json", help="a job as in docs/fleet.md; -: standard input")
-    action("jobs", "the jobs of the fleet, what waits and why").add_argument(
+    action("jobs", "the jobs of the fleet; of those that wait, why").add_argument(
         "--json", action="store_true", help="as JSON"
     )
-    action("cancel", "withdraw a job: what runs of it is stopped").add_argument("job", metavar="ID", help="its id")
+    action("cancel", "withdraw a job: its running tasks are stopped").add_argument("job", metavar="ID", help="its id")
     left = action("leave", "leave the fleet; the cameras of this box stay on it")
     left.add_argument("--force", action="store_true", help="also where no head can be asked: only this box's files go")
     upgraded = action("upgrade", "drain this box, run a command that upgrades it, wait until it is back, undrain it")

@@ -26,9 +26,9 @@ RefusedCode = Literal[
     "entitlement",
     "unreachable",
 ]
-#: What an admission means. "fits": the shares of the plans; "cameras_lose": accuracy, the most for `camera`; "fault":
-#: the window plan breaks a rule that it kept before (`about` is the fault); "less_accurate": `model` answers a stage
-#: instead of a better one (`about` is the reason); "yields": `model`, of lower priority, would be served at less;
+#: Consequences of an admission. "fits": the shares of the plans; "cameras_lose": accuracy, the most for `camera`;
+#: "fault": the window plan breaks a rule that it kept before (`about` is the fault); "less_accurate": `model` answers a
+#: stage instead of a better one (`about` is the reason); "yields": `model`, of lower priority, would be served at less;
 #: "tenant_loses": `tenant` would have less of the device.
 AcceptedCode = Literal["fits", "cameras_lose", "fault", "less_accurate", "yields", "tenant_loses"]
 AdmissionReasonCode: TypeAlias = Literal[RefusedCode, AcceptedCode]

@@ -213,7 +213,7 @@ def _unless_large(value: Any) -> Any:
 
 
 def count_row(count: Count, true: Corrected | None) -> dict[str, Any]:
-    """A count as it is told, without its bucket."""
+    """A count as it is shown, without its bucket."""
     return {
         "kind": count.place.kind, "name": count.place.name, "way": count.place.way, "class": count.class_name,
         "objects": count.objects, "seconds": round(count.seconds, 1) if count.seconds else 0.0,

@@ -1,6 +1,6 @@
 """The port of a fleet's engine: it launches the tasks that the fleet's controller placed, and says what comes of them.
 
-The controller's matcher decides (`scheduler/fleet/`); an engine only launches on the box that it is told. Work in an
+The controller's matcher decides (`scheduler/fleet/`); an engine only launches on the box that it is given. Work in an
 engine may be lost and done again: cameras, serving and alarms never run there. The verbs are those of ESCHER (thesis
 of R. Bhardwaj, chapter 4): `set_resource`, `status`, and a task that asks for amounts.
 """
@@ -16,7 +16,7 @@ from edge.core.fleet import TaskAt, check_name, check_resource
 
 EngineKind = Literal["local", "ray", "kubernetes"]
 ENGINE_KINDS: Final[tuple[EngineKind, ...]] = ("local", "ray", "kubernetes")
-#: pinned: the fleet's own matcher keeps the amounts, the engine is told the box. dynamic: ephemeral resources are real
+#: pinned: the fleet's own matcher keeps the amounts, the engine is given the box. dynamic: ephemeral resources are real
 #: resources of the engine, and a task asks the engine for them.
 EngineMode = Literal["pinned", "dynamic"]
 ENGINE_MODES: Final[tuple[EngineMode, ...]] = ("pinned", "dynamic")

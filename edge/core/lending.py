@@ -33,13 +33,13 @@ ASSUMED_RATE: Final = 10e6
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
-#: What a lender does for another box.
+#: The works that a lender does for another box.
 LentKind = Literal["retraining", "profiles", "labels"]
 #: asked: nobody has answered yet. fetching: the lender copies its input, or has other work before it. running: it
 #: trains. done: the result is there. failed: nothing will come, `why` says so.
 LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
 #: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
-#: failed: it failed there; damaged: what came is not what was announced, or no student, profiles or labels of the
+#: failed: it failed there; damaged: other content came than was announced, or no student, profiles or labels of the
 #: camera; late: nothing was here when it was needed.
 LentFault = Literal["refused", "withdrawn", "unreachable", "failed", "damaged", "late"]
 LENT_FAULTS: Final[Mapping[LentFault, str]] = {

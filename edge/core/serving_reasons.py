@@ -27,7 +27,7 @@ ServingCauseCode = Literal[
     "stage_late",
     "stage_in_time",
 ]
-#: What the plan changes. "answers": `model` answers `stage` from now on; "two_queues", "one_queue": of `model`.
+#: Changes by the plan. "answers": `model` answers `stage` from now on; "two_queues", "one_queue": of `model`.
 #: Why objectives are split so: "split": the share beside the even split's; "budget": a stage's. "less_accurate":
 #: `model` answers `stage` instead of `other`. "unlike": `other` has other tensors than `model` and answers nothing.
 #: "scarce": not all fits; "unreachable": nothing answers `application` in time; "search": for the split.
@@ -162,7 +162,7 @@ _TOGETHER: Mapping[str, tuple[str, str]] = {
 
 
 def in_words(reasons: Iterable[ServingReason]) -> str:
-    """Reasons as one sentence; those of one code that follow each other are told together."""
+    """Reasons as one sentence; those of one code that follow each other are joined."""
     runs: list[list[ServingReason]] = []
     for reason in reasons:
         if runs and runs[-1][0].code == reason.code:

@@ -32,7 +32,7 @@ TENANT_UTILITIES: Final[tuple[TenantUtility, ...]] = ("linear", "sqrt", "quadrat
 #: Utility is this power of the part of the goal that is reached.
 UTILITY_POWERS: Final[Mapping[TenantUtility, float]] = {"linear": 1.0, "sqrt": 0.5, "quadratic": 2.0}
 
-#: What a tenant's share comes from. learned: its curve; profiled: the serving plan's own need; proxy: what its workers
+#: Grounds of a tenant's share. learned: its curve; profiled: the serving plan's own need; proxy: what its workers
 #: use of their share; declared: its declared demand; entitlement: nothing else is known; held: nothing was measured in
 #: the last interval, or it holds by a rule.
 TenantSource = Literal["learned", "profiled", "proxy", "declared", "entitlement", "held"]

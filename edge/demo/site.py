@@ -15,7 +15,7 @@ from edge.shares.cgroup import available_cores
 
 WEIGHTS = Path(__file__).parent / "weights"
 _NAMES = ("overpass", "junction", "residential", "boulevard")
-#: What drawing and encoding one scene camera takes of a core, measured on two cores.
+#: Cores that drawing and encoding one scene camera takes, measured on two cores.
 _CORES_PER_SCENE_CAMERA = 0.06
 
 

@@ -339,9 +339,7 @@ class KubernetesEngine:
         now_s = self._clock()
         for life in tuple(self._lives.values()):
             if lives.pending_too_long(life, now_s, self._settings.pending_s):
-                why = (
-                    f"its pod did not begin within {self._settings.pending_s:g} s: {life.waits or 'no reason was told'}"
-                )
+                why = f"its pod did not begin within {self._settings.pending_s:g} s: {life.waits or 'no reason given'}"
                 log.warning("task %s/%d: %s", life.task.at.job, life.task.at.task, why)
                 self._step(life, lives.gone(life, now_s, why))
 

@@ -130,7 +130,7 @@ class KubernetesFeed:
         return str((found.get("metadata") or {}).get("resourceVersion", ""))
 
     def _watch(self, what: str, version: str) -> str:
-        """Tell changes from a version on; the last version that was told."""
+        """Hand changes from a version on over; the last version that was handed over."""
         watch = (
             self._api.watch_nodes(self._selector, version, self._watch_s)
             if what == "nodes"

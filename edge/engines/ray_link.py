@@ -28,7 +28,7 @@ _ANSWER_S = 3.0
 #: A task that is told to stop has so long; then its worker is killed.
 _CANCEL_S = 1.0
 _CONNECT_S = 1.0
-#: What was started of Ray has so long to end with the driver.
+#: Processes that were started for Ray have so long to end with the driver.
 _LEAVE_S = 3.0
 _NODE_ID_LABEL = "ray.io/node-id"
 

@@ -17,7 +17,7 @@ from edge.core.errors import InvalidValue
 
 #: The Ray label that names a fleet's box.
 BOX_LABEL: Final = "magpie-box"
-#: What the fleet's amounts are called as resources of Ray: apart from Ray's own.
+#: The fleet's amounts have names with this prefix as resources of Ray, apart from Ray's own.
 RESOURCE_PREFIX: Final = "magpie."
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 #: Ray's sockets lie 63 characters below the folder, and a socket's path has at most 107.

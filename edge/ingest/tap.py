@@ -11,7 +11,7 @@ from av.bitstream import BitStreamFilterContext
 from edge.core.clips import TICKS, CodedPacket, PacketTap
 
 _START: Final = (b"\x00\x00\x01", b"\x00\x00\x00\x01")
-#: What turns the packets of files (lengths, parameters in the header) into a byte stream.
+#: Filters that turn the packets of files (lengths, parameters in the header) into a byte stream.
 _TO_BYTE_STREAM: Final = {"h264": "h264_mp4toannexb", "hevc": "hevc_mp4toannexb"}
 
 

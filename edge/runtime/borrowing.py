@@ -207,7 +207,7 @@ class Borrowing:
     # -- offers
 
     async def _tell_offers(self, me: str) -> None:
-        """The controller is told of what changed."""
+        """Report changes to the controller."""
         r = self._r
         offers = tuple(o for o in await asyncio.to_thread(self._folder.offers) if o.box != me and o.share > 0.0)
         sizes = await self._measured_sizes() if offers else {}

@@ -78,7 +78,7 @@ class Groups:
         if not isinstance(taught, Mapping):
             raise InvalidValue("groups.taught", taught, "an object: a version by camera")
         self._taught = {str(camera): str(version) for camera, version in taught.items()}
-        # What groups of another work kept, or counted in another way, says nothing of these.
+        # Factors of groups with another work, or counted in another way, say nothing about these.
         if (document.get("work_per_member"), document.get("work_exponent")) == (WORK_PER_MEMBER, WORK_EXPONENT):
             self.kept, self.retrainings = float(kept), retrainings
 

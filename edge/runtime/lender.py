@@ -205,7 +205,7 @@ class Lender:
                 return worth(asked, self._plan(PlanRequest(state.settings.policy, asked)))
 
             now = share_to_lend(without, min(self._most, whole - 0.05))
-            # What its cameras can use when nothing is retrained any more is all that it needs then.
+            # Then it needs no more than its cameras can use when nothing is retrained any more.
             problem = replace(problem, streams=tuple(replace(s, options=(), running=None) for s in problem.streams))
             return now, share_to_lend(without, min(self._most, whole - 0.05))
 

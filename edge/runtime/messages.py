@@ -464,7 +464,7 @@ class GroupMember:
 class RetrainingJob:
     """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds. It begins with `parent`, or
     with the download, one of `siblings` or a member's student, where that is better on kept-out pictures. `finish`: it
-    was told to hand over what it has before its process died, and does so after one more step."""
+    was asked to hand over its result before its process died, and does so after one more step."""
 
     job: str
     camera: str

@@ -67,7 +67,7 @@ class Retrainings:
         self.running: dict[str, RunningJob] = {}
         #: By camera: the next one, while the one before is not judged or its process is not gone.
         self._waiting: dict[str, ev.StartRetraining] = {}
-        #: Jobs that are at the gate, and jobs whose trainer was told to hand over what it has.
+        #: Jobs that are at the gate, and jobs whose trainer was asked to hand over its result.
         self._judging: set[str] = set()
         self._finishing: set[str] = set()
 

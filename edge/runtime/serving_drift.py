@@ -48,7 +48,7 @@ class DriftWatch:
         seen = () if layout is None else observations(view.table, layout, report)
         without_room = [model for model, why in view.refused.items() if why.code == "no_room"]
         self._state, orders = step(DriftRule(), self._state, now, seen, without_room)
-        # Scaling the table and measuring again may both follow from one thing that was seen.
+        # Scaling the table and measuring again may both follow from one observation.
         for model, share, reason in dict.fromkeys(
             (o.model, o.share, o.reason) for o in orders if not isinstance(o, ForgetScale)
         ):

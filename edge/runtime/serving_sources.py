@@ -1,4 +1,4 @@
-"""Cameras that feed applications: the control process's look at them, and what their workers and the front are told."""
+"""Cameras that feed applications: the control process's look at them, and the orders to their workers and the front."""
 
 from __future__ import annotations
 

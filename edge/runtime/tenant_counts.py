@@ -3,7 +3,7 @@
 A request that was refused, dropped, rejected or failed, or that was answered late, missed its objective: a full queue
 answers fast those that it admits, and that is no merit. An application's requests count from end to end; those that its
 stages ask of models do not count again. Requests that were open when the front ended failed: they missed it, too. Those
-that clients could not send then are in no count, so an interval with such a silence is told as one.
+that clients could not send then are in no count, so an interval with such a silence is reported as one.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class TenantCounts:
 
 
 def _own_part(traffic: ModelTraffic, asked_by_stages: int) -> float:
-    """The part of a model's requests that are no application's. Requests of stages are told by their number only: the
+    """The part of a model's requests that are no application's. Of requests of stages only the number is known: the
     others are taken to have fared alike."""
     if asked_by_stages <= 0 or traffic.arrived <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""The shares that a tenant's plan needs, and the names of the things that its curve is of."""
+"""The shares that a tenant's plan needs, and digests of all that its curve depends on."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TenantNeeds:
 def fingerprint(
     tenant: Tenant, members: Members, runtime: Runtime, serving: ServingRuntime | None
 ) -> Mapping[str, str]:
-    """Digests of the things that the curve is of, by part. Versions of cameras' students change with every window,
+    """Digests of all that the curve depends on, by part. Versions of cameras' students change with every window,
     which is learned, too; those of served models, and their measured latencies, do not. "met": the conditions of
     performance: objectives of served models and applications; classes of cameras, and the teacher that judges them.
     Empty while models are taken in after a start: until then nobody knows what is served, and for which tenant."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: What was learned is written at most so often, in seconds.
+#: Learned curves and loads are written at most so often, in seconds.
 _KEEP_S = 30.0
 #: Below this share there is nothing to divide.
 _LEAST_POOL = 0.02
@@ -48,7 +48,7 @@ _LEAST_POOL = 0.02
 _POOL_STEP = 0.02
 #: Tenants that are remembered, those that are gone included.
 _MOST_KNOWN = 100
-#: Smaller moves are not journalled: what there is to share changes a little all the time.
+#: Smaller moves are not journalled: the share to divide changes a little all the time.
 _TOLD = 0.005
 #: Seconds between two looks at whether there is something to decide without requests.
 _LOOK_S = 2.0

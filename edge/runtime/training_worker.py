@@ -115,12 +115,12 @@ def _handed_over(
     group = together([one.contenders for one in (done, *(one for _, one in theirs))]) if theirs else ()
     parents = {one.camera: one.parent.version for one in job.members} | {job.camera: job.parent.version}
 
-    def told(camera: str, one: m.TrainingDone) -> m.TrainingDone:
+    def described(camera: str, one: m.TrainingDone) -> m.TrainingDone:
         others = tuple(c for c in cameras if c != camera)
         return replace(one, start="" if start == parents[camera] else start, taught_with=others, group=group)
 
-    done = replace(told(job.camera, done), visits=visits if theirs else 0)
-    return replace(done, members=tuple((camera, told(camera, one)) for camera, one in theirs))
+    done = replace(described(job.camera, done), visits=visits if theirs else 0)
+    return replace(done, members=tuple((camera, described(camera, one)) for camera, one in theirs))
 
 
 def _judged(

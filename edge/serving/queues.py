@@ -45,7 +45,6 @@ class Pending:
     __slots__ = (
         "alone",
         "arrived_s",
-        "asker",
         "deadline_s",
         "future",
         "id",
@@ -53,6 +52,7 @@ class Pending:
         "kind",
         "nbytes",
         "order",
+        "origin",
         "outputs",
         "parts",
         "queue",
@@ -79,7 +79,7 @@ class Pending:
         self.inputs: tuple[NDArray[Any], ...] | None = asked.inputs
         self.rows = self.total_rows = asked.rows
         self.kind: Hashable = asked.kind
-        self.id, self.wanted, self.asker = asked.id, asked.wanted, asked.asker
+        self.id, self.wanted, self.origin = asked.id, asked.wanted, asked.origin
         self.nbytes = nbytes
         self.arrived_s, self.deadline_s = arrived_s, deadline_s
         self.order = (level, deadline_s, number)

@@ -16,7 +16,7 @@ from edge.core.oip import DATATYPES, InferRequest, Tensor, TensorSpec
 _MOST_PRIORITY = 2**32 - 1
 
 
-class Asker(NamedTuple):
+class RequestOrigin(NamedTuple):
     """The sender of a request, which decides where it may wait: a `stage` of an application, by both names, or a client
     (None). `pinned`: it asks for one version and no other."""
 
@@ -34,7 +34,7 @@ class CheckedRequest:
     rows: int
     kind: Hashable
     wanted: Sequence[str]
-    asker: Asker
+    origin: RequestOrigin
 
 
 def check(version: ServedVersion, request: InferRequest) -> CheckedRequest:
@@ -76,8 +76,8 @@ def check(version: ServedVersion, request: InferRequest) -> CheckedRequest:
             if name not in known:
                 raise InvalidValue("outputs", name, "one of " + ", ".join(sorted(known)))
     kind = None if shapes is None else tuple(shapes)
-    asker = Asker(bool(request.version), request.asked_by)
-    return CheckedRequest(request.id, tuple(arrays), rows, kind, request.outputs, asker)
+    origin = RequestOrigin(bool(request.version), request.asked_by)
+    return CheckedRequest(request.id, tuple(arrays), rows, kind, request.outputs, origin)
 
 
 def _named(given: tuple[Tensor, ...], spec: TensorSpec, specs: tuple[TensorSpec, ...]) -> Tensor:

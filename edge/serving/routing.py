@@ -123,13 +123,13 @@ class RoutingTable:
         live executor, the request asks for no version, and none of its rows has been taken."""
         own = self.served.get((served.key, 0))
         if own is not None and not own.queue.leaving:
-            return self._queue(own, request.asker.stage)
+            return self._queue(own, request.origin.stage)
         current = self.current.get(served.version.model)
         if current is None or not _same_tensors(current.version, served.version):
             return served
-        target = self._queue(current, request.asker.stage)
+        target = self._queue(current, request.origin.stage)
         begun = request.running or request.outputs is not None
-        return served if request.asker.pinned or begun or not target.live_lanes() else target
+        return served if request.origin.pinned or begun or not target.live_lanes() else target
 
     def settle(self) -> tuple[list[Served], list[str]]:
         """Forget versions and executors that nothing needs any more. Returns these versions, and the executors that are

@@ -141,7 +141,7 @@ class LineSettings(Settings):
     name: Identifier
     start: tuple[Fraction, Fraction] = Field(description="[x, y] in fractions of the picture")
     end: tuple[Fraction, Fraction] = Field(
-        description="[x, y]; who crosses to the right, as seen from start to end, goes forward"
+        description="[x, y]; crossing to the right, as seen from start to end, is forward"
     )
     classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
         (), max_length=200, description="only objects of these classes count; empty: all"

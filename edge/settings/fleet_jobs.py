@@ -77,7 +77,7 @@ class EngineSettings(Settings):
         "local", description="local: on the head's own box; ray: on all boxes; kubernetes: as pods on the boxes' nodes"
     )
     amounts: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
-        default_factory=lambda: {"cpu": 1.0}, max_length=50, description="what this box has for jobs, by resource"
+        default_factory=lambda: {"cpu": 1.0}, max_length=50, description="resources that this box has for jobs"
     )
     folders: dict[Identifier, Annotated[str, Field(max_length=500, pattern="^/[^,:]*[^/,:]$")]] = Field(
         default_factory=dict,

@@ -121,7 +121,7 @@ def forecast(question: CapacityQuestion) -> CapacityForecast:
 
 
 @dataclass(frozen=True)
-class _World:
+class _ChangedBox:
     """A changed box as a trace; `share` of today's device for its cameras. `half`: its windows are halves."""
 
     trace: Trace
@@ -134,7 +134,7 @@ class _Changed:
     """The boxes with the change that have cameras, the share for cameras of this one, the box of each camera, and what
     models do then."""
 
-    worlds: Mapping[int, _World]
+    boxes: Mapping[int, _ChangedBox]
     share: float
     placed: Mapping[str, int]
     served: ServedEffect
@@ -157,8 +157,8 @@ class _Box:
         like = self.like() if self.question.change.kind == "camera" else None
         new = None if like is None else self._new_name()
         changed = self._changed(like, new)
-        runs = {n: self._play(w.trace) for n, w in changed.worlds.items()}
-        means = {c: m for n, run in runs.items() for c, m in _means(run, changed.worlds[n].half).items()}
+        runs = {n: self._play(w.trace) for n, w in changed.boxes.items()}
+        means = {c: m for n, run in runs.items() for c, m in _means(run, changed.boxes[n].half).items()}
         past = past_errors(self.question.past)
         cameras = [self._camera(c.id, base, means, changed) for c in self.trace.cameras]
         cameras = [replace(c, then=self._reaching(c, base, changed)) for c in cameras]
@@ -223,24 +223,27 @@ class _Box:
         if self.question.served is not None and served_now is not None:
             served = served_effect(self.question.served, served_now, change, more, here, like)
         notes: list[CapacityNote] = []
-        worlds: dict[int, _World] = {}
+        boxes: dict[int, _ChangedBox] = {}
         share = max(0.0, trace.num_gpus + more + serving - served.share_then)
         if here:
             if share < LEAST_CAMERAS:
                 notes.append(CapacityNote("no_room", numbers={"left": share}))
                 share = LEAST_CAMERAS
-            one = self._world(traces.of_cameras(trace, here), like, new, effect, share)
-            worlds[1] = _World(one, share, change.kind == "window")
+            one = self._changed_trace(traces.of_cameras(trace, here), like, new, effect, share)
+            boxes[1] = _ChangedBox(one, share, change.kind == "window")
         if away:
             other = self._learning(len(away))
             share_2 = trace.num_gpus + serving + self.golden * (1.0 - other.golden)
-            worlds[2] = _World(self._world(traces.of_cameras(trace, away), None, None, other, share_2), share_2)
-        return _Changed(worlds, share, placed, served, notes)
+            theirs = self._changed_trace(traces.of_cameras(trace, away), None, None, other, share_2)
+            boxes[2] = _ChangedBox(theirs, share_2)
+        return _Changed(boxes, share, placed, served, notes)
 
     def _learning(self, cameras: int) -> LearningEffect:
         return learning_effect(self.question.budget, self.question.change, len(self.trace.cameras), cameras)
 
-    def _world(self, trace: Trace, like: str | None, new: str | None, effect: LearningEffect, share: float) -> Trace:
+    def _changed_trace(
+        self, trace: Trace, like: str | None, new: str | None, effect: LearningEffect, share: float
+    ) -> Trace:
         change = self.question.change
         factor = 1.0
         if new is not None and like is not None:

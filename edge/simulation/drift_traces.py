@@ -194,7 +194,7 @@ def ended_or_nothing(trace: Trace) -> Trace:
 
 def _late(profile: RetrainingProfile) -> RetrainingProfile:
     work, start, end = profile.gpu_seconds.value, profile.start_accuracy, profile.end_accuracy.value
-    if abs(end - start) < 1e-3:  # no curve can be told from no gain
+    if abs(end - start) < 1e-3:  # no gain shows no curve
         end = start + 1e-3
     return replace(profile, curve=((0.0, start), (0.999 * work, start), (work, end)))
 

@@ -31,7 +31,7 @@ LogRow = dict[str, Any]
 
 @dataclass(frozen=True)
 class WorldTimes:
-    """How long things take, in s: a start on a warm worker; a box's own restart of its cameras; between checkpoints."""
+    """Durations in s: a start on a warm worker; a box's own restart of its cameras; between checkpoints."""
 
     start_s: float = 0.01
     restart_s: float = 1.0
@@ -40,7 +40,7 @@ class WorldTimes:
 
 @dataclass(slots=True)
 class _Run:
-    """A task on a box. `finished`: its work is done, and nobody could be told yet."""
+    """A task on a box. `finished`: its work is done, and it could not be reported yet."""
 
     task: TaskAt
     started_s: float | None = None

@@ -98,7 +98,7 @@ class Store(
         return self.add_version(ModelVersion.from_json(version.to_json() | {"blob": digest}))
 
     def recover(self) -> Recovery:
-        """Put things in order after any end of the last run (kill -9, power loss), and say where to go on.
+        """Put records in order after any end of the last run (kill -9, power loss), and say where to go on.
 
         Running jobs become "interrupted" and candidates "rejected": their workers are gone. A camera whose model in
         force has a damaged blob goes back to its nearest intact ancestor. Call once, before workers start.

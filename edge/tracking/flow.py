@@ -27,7 +27,7 @@ _X, _SIZE, _WAY, _GROWTH, _CLASS = slice(0, 2), 2, slice(3, 5), 5, 6
 _NEAR, _ALIKE, _UNCERTAIN, _OTHER_CLASS = 0.45, 0.35, 1.0, 0.3
 #: With less weight of samples a place is not known.
 _LEAST: Final = 1.5
-#: What is said of a speed is uncertain by so many sizes a second, and this part of it, at least.
+#: A speed is uncertain by so many sizes a second, and by this part of it, at least.
 _ERROR, _ERROR_OF_SPEED = 0.4, 0.15
 
 

@@ -81,7 +81,7 @@ class ArchiveWriter:
         self.path = path
         self._part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         self.members: dict[str, ArchiveMember] = {}
-        with told(path):
+        with os_errors_named(path):
             handle = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             self._stream = os.fdopen(handle, "wb")
             # PAX: names and sizes without limits.
@@ -89,7 +89,7 @@ class ArchiveWriter:
 
     def add(self, name: str, source: Path) -> ArchiveMember:
         """Add a file. Raises StoreError if it cannot be read, or if it changes meanwhile."""
-        with told(source), source.open("rb") as stream:
+        with os_errors_named(source), source.open("rb") as stream:
             return self._add(name, stream, os.fstat(stream.fileno()).st_size)
 
     def add_bytes(self, name: str, data: bytes) -> ArchiveMember:
@@ -102,7 +102,7 @@ class ArchiveWriter:
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
         hashed = _Hashing(stream)
-        with told(self.path):
+        with os_errors_named(self.path):
             try:
                 self._tar.addfile(info, hashed)
             except (tarfile.TarError, EOFError) as error:
@@ -115,7 +115,7 @@ class ArchiveWriter:
         data = json.dumps(manifest.to_json(), sort_keys=True).encode()
         info = tarfile.TarInfo(MANIFEST)
         info.size, info.mode = len(data), 0o600
-        with told(self.path):
+        with os_errors_named(self.path):
             self._tar.addfile(info, io.BytesIO(data))
             self._tar.close()
             self._stream.flush()
@@ -123,7 +123,7 @@ class ArchiveWriter:
             self._stream.close()
         with ArchiveReader(self._part) as reader:
             reader.verify()
-        with told(self.path):
+        with os_errors_named(self.path):
             os.replace(self._part, self.path)
             sync_folder(self.path.parent)
 
@@ -193,7 +193,7 @@ class ArchiveReader:
 
     def extract(self, name: str, target: Path) -> None:
         """Write a member to `target` (its folder is made), and wait for the disk. Raises StoreError (damaged)."""
-        with told(target):
+        with os_errors_named(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as stream:
                 self._read(name, stream)
@@ -267,7 +267,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def told(where: Path) -> Iterator[None]:
+def os_errors_named(where: Path) -> Iterator[None]:
     """Turn an OSError into DiskFull or StoreError naming `where`."""
     try:
         yield

@@ -27,7 +27,7 @@ from edge.store.blobs import BlobStore
 from edge.store.database import Database
 from edge.store.store import default_url, take_folder
 from edge.upkeep import rows
-from edge.upkeep.archive import ArchiveReader, ArchiveWriter, Manifest, member_name, sync_folder, told
+from edge.upkeep.archive import ArchiveReader, ArchiveWriter, Manifest, member_name, os_errors_named, sync_folder
 from edge.version import magpie_version
 
 SQLITE = "database.sqlite"
@@ -190,7 +190,7 @@ def _add_state(writer: ArchiveWriter, database: Database, data_dir: Path, stage:
         writer.add(SQLITE if exported.name == SQLITE else f"tables/{exported.name}", exported)
     damaged = [f"{digest}: the model file is missing" for digest in missing]
     for digest, held_path in held:
-        with told(held_path), held_path.open("rb") as stream:
+        with os_errors_named(held_path), held_path.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         if found != digest:
             damaged.append(f"{digest}: the model file's content is not what its name says")
@@ -214,7 +214,7 @@ def _export(database: Database, folder: Path) -> list[str]:
         with rows.one_state(source) as connection:
             if not database.sqlite:
                 for table in rows.reflected(connection).sorted_tables:
-                    with told(target), (target / f"{table.name}.jsonl").open("wb") as stream:
+                    with os_errors_named(target), (target / f"{table.name}.jsonl").open("wb") as stream:
                         rows.write_rows(rows.rows_of(connection, table), stream)
             query = sa.text("SELECT DISTINCT blob FROM versions WHERE blob_kept ORDER BY blob")
             return [str(blob) for blob in connection.execute(query).scalars()]
@@ -277,12 +277,12 @@ def _put_files(archive: ArchiveReader, data_dir: Path, stage: Path) -> None:
             continue
         staged, target = stage / f"file-{number}", data_dir / name
         archive.extract(name, staged)
-        with told(target):
+        with os_errors_named(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(staged, target)
     for folder in ("models", *_ALWAYS, *_PICTURES):
         if (data_dir / folder).is_dir():
-            with told(data_dir / folder):
+            with os_errors_named(data_dir / folder):
                 sync_folder(data_dir / folder)
 
 
@@ -290,7 +290,7 @@ def _put_sqlite(database: Database, staged: Path, clock: Clock) -> Path | None:
     """Put the file in the database's place in one step; the old one keeps another name."""
     target = Path(str(database.url.database))
     kept = None
-    with told(target):
+    with os_errors_named(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             database.close()
@@ -384,7 +384,7 @@ class _staging(tempfile.TemporaryDirectory[str]):
     """A hidden folder beside the data, on the same disk, gone afterwards."""
 
     def __init__(self, data_dir: Path) -> None:
-        with told(data_dir):
+        with os_errors_named(data_dir):
             data_dir.mkdir(parents=True, exist_ok=True)
             super().__init__(prefix=".upkeep-", dir=data_dir)
 

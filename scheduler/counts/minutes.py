@@ -1,4 +1,4 @@
-"""Minutes that are over: which are to be told now, and what is told of one."""
+"""Minutes that are over: those that are due to be sent, and the counts of one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from scheduler.counts.near import checked_place
 MINUTE_S: Final = STEP_S["minute"]
 #: So long after its end a minute's last answers have come and are in the database.
 SETTLED_S: Final = 15.0
-#: Minutes that are older are told by nobody: after a long time without a database, or without a box.
+#: Minutes that are older are not sent: after a long time without a database, or without a box.
 LATEST_S: Final = 3600
 
 
-def due_minutes(told_until_s: int | None, now_utc_s: float) -> range:
-    """The beginnings of the minutes to be told at `now_utc_s`, of which those that begin before `told_until_s` were
-    told (None: nothing was ever told; then the last one). After the clock was set back nothing is told until it has
-    caught up: no minute is told twice. If it was set back by more than an hour, time begins anew."""
+def due_minutes(sent_until_s: int | None, now_utc_s: float) -> range:
+    """The beginnings of the minutes to be sent at `now_utc_s`, of which those that begin before `sent_until_s` were
+    sent (None: nothing was ever sent; then the last one). After the clock was set back nothing is sent until it has
+    caught up: no minute is sent twice. If it was set back by more than an hour, time begins anew."""
     end = int((now_utc_s - SETTLED_S) // MINUTE_S) * MINUTE_S
-    if told_until_s is None or told_until_s > end + LATEST_S:
+    if sent_until_s is None or sent_until_s > end + LATEST_S:
         return range(end - MINUTE_S, end, MINUTE_S)
-    return range(max(told_until_s, end - LATEST_S), end, MINUTE_S)
+    return range(max(sent_until_s, end - LATEST_S), end, MINUTE_S)
 
 
 class ChecksAround(Protocol):

@@ -43,8 +43,8 @@ class _Mark:
 
 
 @dataclass(frozen=True)
-class _Told:
-    """The part of a day that outages are told of. `running`: it ends now."""
+class _ShownPart:
+    """The part of a day that outages are shown of. `running`: it ends now."""
 
     from_utc_s: float
     to_utc_s: float
@@ -61,19 +61,19 @@ def outages(
 ) -> tuple[Outage, ...]:
     """The outages of a day up to now, in order; they do not overlap, and each lies in the day. `changes` and `starts`
     in the order of time, those before the day too: the last of these is the state at its beginning, which is not known
-    without one, and then no outage is told before the first. The first start after the day is wanted, too. Between
+    without one, and then no outage is shown before the first. The first start after the day is wanted, too. Between
     `watched` minutes, those that are missing are outages. `read_to_utc_s`: changes after it are not known, and no
-    outage is told from there on (None: all of the day are known)."""
+    outage is shown from there on (None: all of the day are known)."""
     end = min(day.to_utc_s, now_utc_s)
-    told = _Told(day.from_utc_s, end, end < day.to_utc_s)
+    shown = _ShownPart(day.from_utc_s, end, end < day.to_utc_s)
     if read_to_utc_s is not None and read_to_utc_s < end:
-        told = _Told(day.from_utc_s, read_to_utc_s, False)
-    found = [cut for o in _joined(_marks(changes, starts)) if (cut := _inside(o, told)) is not None]
+        shown = _ShownPart(day.from_utc_s, read_to_utc_s, False)
+    found = [cut for o in _joined(_marks(changes, starts)) if (cut := _inside(o, shown)) is not None]
     for first, last in _missing(watched):
         found += [
             cut
-            for gap in _without(first, last, found, told.to_utc_s)
-            if (cut := _inside(Outage(*gap, "not_watched"), told)) is not None
+            for gap in _without(first, last, found, shown.to_utc_s)
+            if (cut := _inside(Outage(*gap, "not_watched"), shown)) is not None
         ]
     return tuple(sorted(found, key=lambda o: o.from_utc_s))
 
@@ -116,7 +116,7 @@ def _joined(marks: Sequence[_Mark]) -> list[Outage]:
         elif current is None:
             current = Outage(mark.at_utc_s, None, mark.cause, mark.fault)
         elif (mark.cause == "box_off") != (current.cause == "box_off") and not _of_start(current, mark):
-            # What was wrong with the camera is one thing, that the box was off another.
+            # A fault of the camera and a box that was off are two outages.
             found.append(replace(current, to_utc_s=mark.at_utc_s))
             current = Outage(mark.at_utc_s, None, mark.cause, mark.fault)
         else:
@@ -130,13 +130,13 @@ def _of_start(current: Outage, mark: _Mark) -> bool:
     return current.cause == "box_off" and mark.cause in ("starting", "connecting")
 
 
-def _inside(outage: Outage, told: _Told) -> Outage | None:
-    """The part of an outage that is told; None where there is next to nothing of it."""
-    first = max(outage.from_utc_s, told.from_utc_s)
-    last = told.to_utc_s if outage.to_utc_s is None else min(outage.to_utc_s, told.to_utc_s)
+def _inside(outage: Outage, shown: _ShownPart) -> Outage | None:
+    """The part of an outage that is shown; None where there is next to nothing of it."""
+    first = max(outage.from_utc_s, shown.from_utc_s)
+    last = shown.to_utc_s if outage.to_utc_s is None else min(outage.to_utc_s, shown.to_utc_s)
     if last - first < SHORTEST_S:
         return None
-    goes_on = outage.to_utc_s is None and told.running
+    goes_on = outage.to_utc_s is None and shown.running
     return replace(outage, from_utc_s=first, to_utc_s=None if goes_on else last)
 
 
@@ -149,11 +149,11 @@ def _missing(watched: WatchedMinutes) -> list[tuple[float, float]]:
     return [(a, b) for a, b in gaps if not any(a - _MINUTE_S <= at <= b + _MINUTE_S for at in changed)]
 
 
-def _without(first: float, last: float, told: Iterable[Outage], end_utc_s: float) -> list[tuple[float, float]]:
-    """A time without the outages that are told already. A rest of less than a minute beside one of them belongs to
+def _without(first: float, last: float, shown: Iterable[Outage], end_utc_s: float) -> list[tuple[float, float]]:
+    """A time without the outages that are shown already. A rest of less than a minute beside one of them belongs to
     it: minutes are watched whole or not."""
     left = [(first, last)]
-    for outage in told:
+    for outage in shown:
         to = end_utc_s if outage.to_utc_s is None else outage.to_utc_s
         left = [
             part

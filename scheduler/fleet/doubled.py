@@ -9,7 +9,7 @@ from typing import Final
 
 #: Two alarms of one event began within so long. Alarms farther apart may be of two events, and both are shown.
 GAP_S: Final = 10.0
-#: The overlap is told by the clock of one box; the other box's may differ by so much.
+#: The clock of one box says when the overlap was; the other box's may differ by so much.
 SLACK_S: Final = 5.0
 
 
@@ -25,7 +25,7 @@ class RaisedAlarm:
 
 
 @dataclass(frozen=True)
-class ToldOverlap:
+class ReportedOverlap:
     """Until `end_utc_s` the box `box` answered a camera that another one answered, too, since about `start_utc_s`."""
 
     box: str
@@ -34,15 +34,15 @@ class ToldOverlap:
     end_utc_s: float
 
 
-def doubled(alarms: Iterable[RaisedAlarm], overlaps: Iterable[ToldOverlap]) -> tuple[tuple[RaisedAlarm, ...], ...]:
-    """Pairs of alarms of one event: of one camera and rule, by two boxes, within an overlap that one of the two told,
+def doubled(alarms: Iterable[RaisedAlarm], overlaps: Iterable[ReportedOverlap]) -> tuple[tuple[RaisedAlarm, ...], ...]:
+    """Pairs of alarms of one event: of one camera and rule, by two boxes, within an overlap reported by one of the two,
     begun within `GAP_S` of each other. No alarm is in two pairs; those that began closest together are taken first."""
-    told = tuple(overlaps)
+    reported = tuple(overlaps)
     of_one: dict[tuple[str, str], list[RaisedAlarm]] = {}
     for alarm in sorted(set(alarms)):
         of_one.setdefault((alarm.camera, alarm.rule), []).append(alarm)
     found = [
-        pair for some in of_one.values() for pair in combinations(some, 2) if _of_one_event(pair[0], pair[1], told)
+        pair for some in of_one.values() for pair in combinations(some, 2) if _of_one_event(pair[0], pair[1], reported)
     ]
     taken: set[RaisedAlarm] = set()
     pairs = []
@@ -53,12 +53,12 @@ def doubled(alarms: Iterable[RaisedAlarm], overlaps: Iterable[ToldOverlap]) -> t
     return tuple(pairs)
 
 
-def _of_one_event(one: RaisedAlarm, other: RaisedAlarm, told: tuple[ToldOverlap, ...]) -> bool:
+def _of_one_event(one: RaisedAlarm, other: RaisedAlarm, reported: tuple[ReportedOverlap, ...]) -> bool:
     if one.box == other.box or abs(one.utc_s - other.utc_s) > GAP_S:
         return False
     return any(
         o.camera == one.camera
         and o.box in (one.box, other.box)
         and all(o.start_utc_s - SLACK_S <= a.utc_s <= o.end_utc_s + SLACK_S for a in (one, other))
-        for o in told
+        for o in reported
     )

@@ -132,7 +132,7 @@ class FleetState:
         self.came_in = 0
         self.out: list[FleetInstruction] = []
         self.now_s = 0.0
-        #: What each box was told of an ephemeral resource: (box, name) -> capacity.
+        #: The capacity that each box was last sent, by (box, name of the ephemeral resource).
         self.announced: dict[tuple[str, str], float] = {}
         #: Placed tasks on drained boxes, which move once there is room.
         self.to_move: dict[tuple[str, int], None] = {}

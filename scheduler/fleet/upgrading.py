@@ -21,7 +21,7 @@ UpgradeReason = Literal["", "others", "agent", "cameras", "appliance", "restart"
 
 @dataclass(frozen=True)
 class UpgradeNext:
-    """The next thing to do, and why it waits or gives up."""
+    """The next step, and why it waits or gives up."""
 
     do: UpgradeDo
     reason: UpgradeReason = ""

@@ -10,7 +10,7 @@ from scheduler.fleet.state import FleetState, JobState
 
 
 def why_waiting(state: FleetState, job: JobState) -> FleetReason | None:
-    """The first thing that a waiting job lacks; None: it does not wait."""
+    """The first need that keeps a job waiting; None: it does not wait."""
     if job.refused is not None or not job.waiting():
         return None
     missing = state.signals.missing(job.job.after)

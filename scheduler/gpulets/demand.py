@@ -71,8 +71,9 @@ class ModelView:
     violation: float = 0.0
     failing: Refusal | None = None
     retry_s: float = 0.0
-    #: What stages and clients ask now, as it is planned for, where a stage has alternatives or a camera is the source:
-    #: on a change of models or of that camera's rate the traffic seen comes too late. None: the estimate counts.
+    #: Rates that stages and clients ask for now, as they are planned for, where a stage has alternatives or a camera is
+    #: the source: on a change of models or of that camera's rate the traffic seen comes too late. None: the estimate
+    #: counts.
     known_rate: float | None = None
 
     @property

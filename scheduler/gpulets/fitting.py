@@ -111,7 +111,7 @@ class _Trial:
     def held(self, chosen: Sequence[ServedModel]) -> tuple[ServingProblem, ServingPlan] | None:
         """The schedulable plan of these models, and the problem that it answers; None if there is none."""
         asked = self.problem(chosen)
-        # What is shown to need more than there is, is not planned: to look for a plan in vain takes longest.
+        # A problem that needs more than there is, is not planned: a search in vain takes longest.
         if least_percent(asked, self.table) > 100 * asked.capacity + _EPS:
             return None
         plan = self.attempt(chosen)

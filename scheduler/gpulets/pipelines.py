@@ -15,7 +15,7 @@ from scheduler.gpulets.applications import even_budgets, for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
 
-#: What was known of a fan-out counts as so many rows at least: one request is chance.
+#: A known fan-out counts as so many rows at least: one request is chance.
 _LEAST_ROWS = 20.0
 #: Rows per row that a stage is planned for at least: one that asks for nothing now begins again by chance.
 LEAST_FAN_OUT = 0.01

@@ -24,7 +24,7 @@ from scheduler.pipelines.whole_punctual import lateness
 
 #: To join the fronts takes as long as so many requests in a replay of a module, for each module.
 _STEPS_OF_JOIN: Final = 150
-#: What is taken off the objective besides the lateness, as a part of it.
+#: The part of the objective that is taken off it besides the lateness.
 _MORE: Final = 0.002
 #: Times that the objective is shortened.
 _MOST_SHORTER: Final = 4

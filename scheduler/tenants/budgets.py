@@ -16,7 +16,7 @@ _EPS = 1e-9
 #: and their warming) two of them share the device, and it does less. A tenant that stays for ten times as long loses a
 #: tenth of that at most.
 RESTART_DWELL_S = 120.0
-#: What there is to share changes by a little all the time: so much is a little.
+#: The share to divide changes by a little all the time: so much is a little.
 SMALL_CHANGE = 0.02
 
 

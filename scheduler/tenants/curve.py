@@ -69,7 +69,7 @@ class LearnedCurve:
         return np.interp(places, GRID, np.maximum(bound, 0.0), left=0.0)
 
 
-#: What was learned after one round is asked for again when the next one is judged by it: some hundred tenants.
+#: The curve learned after one round is asked for again when the next one is judged by it: some hundred tenants.
 @lru_cache(maxsize=256)
 def learned(memory: CurveMemory, capped: bool) -> LearnedCurve:
     """The posterior. Performance is a part, at most 1, where `capped`; else a multiple of the goal."""

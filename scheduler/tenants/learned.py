@@ -43,7 +43,7 @@ OPTIMISM = 0.5
 #: tenant loses: the error of one tenant's estimated utility after a few rounds, times how far the least of so many is
 #: expected to lie below the mean.
 UTILITY_ERROR, LEAST_SOFTNESS = 0.0107, 0.005
-#: What welfare does not need goes where a bound so far below the mean gains most: nobody else loses by it.
+#: Share that welfare does not need goes where a bound so far below the mean gains most: no other tenant loses by it.
 INSURANCE = 2.0
 #: So wide is the logarithm of a demand that is never measured, where what welfare does not need is given away: half of
 #: it and twice of it are 1.4 of these away.

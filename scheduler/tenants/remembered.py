@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from edge.core.errors import InvalidValue
 
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 
 
 def memory_json(value: Any) -> Any:
@@ -25,9 +25,9 @@ def memory_json(value: Any) -> Any:
     return value
 
 
-def memory_from(value: Any, kind: type[Kept], path: str = "memory") -> Kept:
+def memory_from(value: Any, kind: type[Value], path: str = "memory") -> Value:
     """The value that `memory_json` wrote. Raises InvalidValue with the field's path."""
-    return typing.cast(Kept, _read(value, kind, path))
+    return typing.cast(Value, _read(value, kind, path))
 
 
 @cache

@@ -312,7 +312,7 @@ def _wanted(
     # Each share is rounded up to a step.
     part = cut(whole, floors, total - STEP * len(scope))
     steps = math.floor(total / STEP + 1e-9)
-    # What cannot be kept of the floors the limits keep.
+    # Where floors cannot be kept, the limits keep as much of them as they can.
     tried = (whole, part, floors)
     least = next((f for f in tried if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
     every = [replace(_problem_tenant(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]

@@ -120,7 +120,7 @@ async def test_alarms_that_a_clip_shows_share_it(box: Box) -> None:
     assert [(c.id, c.alarms) for c in box.clips.all(10, None, None, None)] == [(2, (9,)), (1, (7, 8))]
     await box.alarm(10, "off")
     await box.alarm(11, "unknown")
-    told = box.clips.told()
+    told = box.clips.counts()
     assert (told.made, told.shared, told.not_taken) == (1, 1, 2)
     assert box.clips.all(10, None, None, {"off"}) == []
 
@@ -146,7 +146,7 @@ async def test_wishes_that_cannot_be_granted(box: Box, monkeypatch: pytest.Monke
     with pytest.raises(DiskFull):
         await box.clips.make("north", None, None, None, "ann")
     await box.alarm(2)
-    assert box.clips.told().not_taken == 2
+    assert box.clips.counts().not_taken == 2
 
 
 async def test_what_fails_is_counted_and_says_why(box: Box) -> None:
@@ -159,7 +159,7 @@ async def test_what_fails_is_counted_and_says_why(box: Box) -> None:
     faults = [c.fault for c in box.clips.all(10, None, None, None)]
     assert faults == ["no_answer", "not_in_ring", "disk_full"]
     assert box.clips.one(2).had_to_utc_s == 20.0
-    assert box.clips.told().failed == {"disk_full": 1, "not_in_ring": 1, "no_answer": 1}
+    assert box.clips.counts().failed == {"disk_full": 1, "not_in_ring": 1, "no_answer": 1}
     assert len(box.complaints) == 1, "a disk that refuses is told to an operator"
     await box.made(3)
     assert box.files() == [], "too late: no record would ever delete it"
@@ -196,7 +196,7 @@ async def test_what_a_killed_run_left_is_cleared_away(box: Box) -> None:
     await box.clips.open()
     assert box.files() == ["1.json", "1.mp4"]
     assert box.clips.one(number).fault == "interrupted"
-    assert box.clips.told().bytes == 400
+    assert box.clips.counts().bytes == 400
 
 
 async def test_nothing_is_left_of_a_clip_that_failed(box: Box) -> None:
@@ -264,12 +264,12 @@ async def test_without_a_database_alarms_without_a_clip_are_counted(box: Box, mo
         away.setattr(box.store, "add_clip", refused)
         with pytest.raises(Unavailable):
             await box.alarm(1)
-    assert box.clips.told().not_taken == 1
+    assert box.clips.counts().not_taken == 1
     box.there = False
     with monkeypatch.context() as away:
         away.setattr(box.store, "delete_clips", refused)
         await box.alarm(2)
-    assert box.clips.told().not_taken == 2
+    assert box.clips.counts().not_taken == 2
     (record,) = box.store.every_clip()
     assert (record.state, record.outcome["fault"]) == ("failed", "camera_off"), "not in the making for ever"
 

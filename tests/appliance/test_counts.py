@@ -105,7 +105,7 @@ async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watch
     assert row.corrected.low < 40.0 < row.corrected.high
     assert found.buckets[1].counts == ()
     assert found.totals == (row,)
-    assert box.counts.told()["counted"][0]["objects"] == 20
+    assert box.counts.metrics()["counted"][0]["objects"] == 20
     assert len(box.told("minute").buckets) == 60
 
 
@@ -201,13 +201,13 @@ async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
     await box.counts.look(HOUR + 120.0)
     (_, minute) = box.told_minutes
     assert (minute.start_s, [(c.class_name, c.objects) for c, _ in minute.counts]) == (HOUR, [("car", 2)])
-    assert box.counts.told()["minutes"][0]["places"][0]["objects"] == 2
+    assert box.counts.metrics()["minutes"][0]["places"][0]["objects"] == 2
     await box.counts.look(HOUR + 140.0)
     assert (box.told_minutes[-1].start_s - HOUR, box.told_minutes[-1].watched) == (60, 0.0), "unknown is told, too"
     box.settings = parse(CameraSettings, {**SETTINGS, "enabled": False})
     await box.counts.look(HOUR + 200.0)
     assert len(box.told_minutes) == 3
-    assert box.counts.told()["minutes"] == []
+    assert box.counts.metrics()["minutes"] == []
 
 
 async def test_movements_and_hours_are_facts_for_rules(box: Box) -> None:

@@ -83,7 +83,7 @@ def test_a_line_that_cannot_be_used_holds_the_allocation(
     got = answers([PROBLEM, feedback(0), feedback(1), line, feedback(2)])
     assert got[3] == got[2]
     assert words in capsys.readouterr().err
-    # What follows is answered as if the odd line had not been there.
+    # The lines behind it are answered as if the odd line had not been there.
     assert [got[n] for n in (0, 1, 2, 4)] == answers([PROBLEM, feedback(0), feedback(1), feedback(2)])
 
 

@@ -22,7 +22,7 @@ from scheduler.gpulets.policies import (
 from scheduler.gpulets.verdict import verdict
 
 DRAWN = settings(max_examples=tried(10, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-#: What holds for the closest plan, too: capacity, memory, the count of gpu-lets, measured shares.
+#: The rules that hold for the closest plan, too: capacity, memory, the count of gpu-lets, measured shares.
 LIMITS = ("add up", "gpu-lets of at most", "memory used", "devices used", "was measured", "is not asked for")
 SHARES = (20, 40, 60, 80, 100)
 TABLE = DeviceTable(

@@ -178,7 +178,7 @@ def test_a_folder_of_stills_is_a_camera(clips: Clips) -> None:
         assert reader.status().frames_damaged >= 1
     order = [40, 120, 200]
     assert set(means) == set(order)
-    # Whoever is late finds the newest picture, not the next.
+    # A reader that is late finds the newest picture, not the next.
     assert len({(order.index(mean) - f.number) % 3 for mean, f in zip(means, got, strict=True)}) == 1
 
 

@@ -123,7 +123,7 @@ async def test_a_broker_that_was_away_gets_everything_in_order(tmp_path: Path, j
             mine = [b["id"] for b in heard.bodies(f"magpie/{camera}/alarms")]
             assert in_order(mine)
             assert len(set(mine)) == len(made) / 2
-        # What came twice has the same id twice.
+        # A message that came twice has the same id twice.
         numbers = {b["message_id"]: b["id"] for b in heard.bodies("magpie/alarms")}
         assert len(numbers) == len(made)
         assert one.state()["lost"] == 0

@@ -1,15 +1,26 @@
-"""Docstrings name their subject: no clause begins with "what", "who", "whoever" or "whatever"."""
+"""Prose names its subject: no clause of a docstring, and no sentence of a comment, the docs or the page, begins with
+"what", "who", "whoever" or "whatever" unless it asks."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from parsed_code import ROOMS, parsed, walked
+from parsed_code import REPO, ROOMS, parsed, walked
 
 #: At the start, or behind the end of a clause.
 CLAUSE = re.compile(r"(?:^|[.:;] )(?:what|who|whoever|whatever)\b", re.IGNORECASE)
+_SUBJECT = r"(?:What|Who|Whoever|Whatever)\b"
+#: Of a comment in Python: at its start, or behind the end of a sentence.
+COMMENT = re.compile(rf"#:? {_SUBJECT}(?!.*\?)|#.*[.!] {_SUBJECT}(?!.*\?)")
+#: Modules with such comments still.
+NOT_YET = frozenset({"scheduler/groups.py"})
+#: Of a paragraph of the docs.
+SENTENCE = re.compile(rf"(?:^|[.!?] |\*\*){_SUBJECT}[^.?!]*(?:[.!]|$)")
+#: Of the page: a comment, or a text that is a whole sentence (a title has no full stop).
+SHOWN = re.compile(rf"(?:// |/\*\* |^ \* |[.!] |>|[\"`]){_SUBJECT} [^?<\"`]*[.]")
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -31,9 +42,50 @@ def without_subject(path: str, tree: ast.Module) -> list[str]:
     ]
 
 
+def lines_without_subject(path: str, text: str, pattern: re.Pattern[str]) -> list[str]:
+    """Each line with a sentence that begins so."""
+    return [f"{path}:{n}: {line.strip()}" for n, line in enumerate(text.split("\n"), 1) if pattern.search(line)]
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Those of a document, and its rows and items, each on one line; no headings and no code."""
+    for block in re.split(r"\n\s*\n|\n(?=[-|*] )", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        if not block.startswith(("#", "    ")):
+            yield " ".join(block.split()).removeprefix("- ")
+
+
+def paragraphs_without_subject(path: str, text: str) -> list[str]:
+    """Each sentence that begins so."""
+    return [f"{path}: {found[0][:80]}" for one in paragraphs(text) for found in SENTENCE.finditer(one)]
+
+
 def test_docstrings_name_their_subject() -> None:
     found = [words for room in ROOMS for path, _, tree in parsed(room) for words in without_subject(path, tree)]
     assert not found, "\n".join(found)
+
+
+def test_comments_name_their_subject() -> None:
+    modules = [(path, text) for room in ROOMS for path, text, _ in parsed(room) if path not in NOT_YET]
+    found = [words for path, text in modules for words in lines_without_subject(path, text, COMMENT)]
+    assert not found, "\n".join(found)
+
+
+def test_the_docs_name_their_subject() -> None:
+    # The captions of docs/reproduction.md are the papers'; the changelog has what was said at its time.
+    documents = [p for p in (REPO / "docs").rglob("*.md") if p.name != "reproduction.md"]
+    documents += [REPO / "README.md", REPO / "CONTRIBUTING.md"]
+    found = [words for path in documents for words in paragraphs_without_subject(_name(path), path.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_the_page_names_its_subject() -> None:
+    sources = sorted((REPO / "web/frontend/src").rglob("*.ts*"))
+    found = [words for path in sources for words in lines_without_subject(_name(path), path.read_text(), SHOWN)]
+    assert not found, "\n".join(found)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(REPO).as_posix()
 
 
 MADE_UP = '''
@@ -59,3 +111,14 @@ def test_the_rule_finds_clauses_without_a_subject() -> None:
         "Whatever:",
         "whoever",
     ]
+
+
+def test_the_rule_finds_sentences_without_a_subject() -> None:
+    code = "a = 1  # What is left\n#: Known. Who asks is named.\n# What for?\n# a row of what came\n"
+    assert len(lines_without_subject("made_up.py", code, COMMENT)) == 2
+    text = (
+        "# What is shown\n\nA box. What it\nkeeps stays. What for? **Who may.** All.\n\n| What | Who |\n- What is it?"
+    )
+    assert paragraphs_without_subject("a.md", text) == ["a.md: . What it keeps stays.", "a.md: **Who may."]
+    page = '/** What it is. */\ntitle: "What is sent",\n<p>What waits is gone.</p>\n<h3>What if?</h3>\nx="Who decides."'
+    assert len(lines_without_subject("made_up.tsx", page, SHOWN)) == 3

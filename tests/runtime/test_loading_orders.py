@@ -338,7 +338,7 @@ ORDERS = st.lists(
 )
 
 
-#: What is offered at the start is known before anybody loads anything, or serves already.
+#: Models that are offered at the start are known before any is loaded, or serve already.
 KNOWN = (("threads", 0), ("measured", 0), ("decide", 0), ("decide", 0), ("decide", 0))
 BEGINNINGS = st.sampled_from(((), KNOWN, (*KNOWN, ("serve", 0), ("serve", 0))))
 

@@ -132,7 +132,7 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
     baseline = evaluated.baseline
     assert baseline.whole.objects == sum(len(f.labels) for f in window.all_sampled)
     assert baseline.region == WHOLE or baseline.part.objects == baseline.whole.objects
-    # What was learned is the least score of the next window, and adds up.
+    # The learned least score is that of the next window, and adds up.
     b.said.clear()
     b.supervisor.send("profiler-0", m.Evaluate(window, download, download, None, 2.0, look, baseline, False))
     await until(lambda: of(b, m.Evaluated))

@@ -52,7 +52,7 @@ async def test_latencies_are_told_once(tmp_path: Path) -> None:
 
 
 async def test_latencies_that_change_back_before_they_are_planned_with_are_told(tmp_path: Path) -> None:
-    # What the reorganiser was told last counts, not what it has come to.
+    # The last order to the reorganiser counts, not the state that it has come to.
     box = Box(tmp_path)
     for ms in (1.0, 2.0, 1.0):
         await box.tables.add(table("a", ms=ms))

@@ -278,7 +278,7 @@ async def test_an_application_is_served_when_its_models_are(running: Served) -> 
     either = parse_application("either", described)
     found = state_of(Offer("either", "offered", application=either), offers, runtime.planner.view)
     assert found == "serving", "one of a stage's models is enough"
-    # What it asks is no model but an application, which asks it in turn.
+    # It asks no model but an application, which asks it in turn.
     offers["nowhere"] = Offer("nowhere", "offered", application=application)
     assert state_of(offers.pop("nowhere"), offers, runtime.planner.view) == "waiting"
 

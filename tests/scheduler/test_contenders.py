@@ -103,7 +103,7 @@ def test_a_camera_with_too_few_objects_has_the_verdict_of_its_group(of_others: f
     verdict = choose(own, group=together([own, other]))
     assert (verdict.winner, verdict.by_group, verdict.frames) == (winner, True, 22)
     assert choose(own).winner == "in_force"
-    # Who has enough objects is judged by its own.
+    # A camera with enough objects is judged by its own.
     assert choose(other, group=together([own, other])) == choose(other)
 
 

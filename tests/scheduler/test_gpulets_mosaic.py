@@ -84,7 +84,7 @@ def test_the_same_answer_every_time_and_all_it_says_is_so(asked: ServingProblem,
         assert plan.reasons
         short = [m.name for m in asked.models if found.throughput[m.name] < m.rate]
         assert list(plan.unplaced) == short
-    # What is given is real even where it is not enough: nobody placed is late, nothing is overloaded.
+    # The given shares are real even where they are not enough: no placed model is late, nothing is overloaded.
     assert [f for f in found.faults if "requests/s" not in f] == []
 
 

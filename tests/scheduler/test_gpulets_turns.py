@@ -75,7 +75,7 @@ def test_even_arrivals_at_the_planned_rate_are_answered_within_the_law(
     """Event by event, in exact time: a batch of k takes times[k - 1]; `burst` gpu-lets are busy at the start."""
     batch, duty = len(times), times[-1] * idle
     gap, beat, law = duty / (count * batch * load), duty / count, times[-1] + duty / count
-    # What they do then was begun by the same rule: they end a beat after one another.
+    # Their batches then were begun by the same rule: they end a beat after one another.
     free = [beat * (n + 1) if n < burst else 0.0 for n in range(count)]
     begun, now, late = -beat if burst else -math.inf, 0.0, 0.0
     arrivals = [n * gap for n in range(60)]

@@ -91,7 +91,7 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
         told = s.front.report().models
         ended = Counter({o: sum(getattr(m, o) for m in told) for o in (*_OUTCOMES.values(), "answered", "cancelled")})
         assert sum(m.arrived for m in told) == len(clients) == ended.total()
-        # Who was cancelled in the instant of an answer has it no more; the front has given it.
+        # A request that was cancelled in the instant of its answer has none; the front has given it.
         for outcome in (*_OUTCOMES.values(), "answered"):
             assert 0 <= ended[outcome] - counted[outcome] <= counted["cancelled"] - ended["cancelled"]
         assert counted["answered"] > 50

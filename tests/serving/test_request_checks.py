@@ -15,7 +15,7 @@ def test_inputs_are_in_the_models_order() -> None:
     asked = check(of, InferRequest("m", (b, a), id="7", outputs=("y",)))
     assert asked.inputs[0] is a.array
     assert asked.inputs[1] is b.array
-    assert (asked.id, asked.rows, asked.kind, asked.wanted, asked.asker.pinned) == ("7", 2, None, ("y",), False)
+    assert (asked.id, asked.rows, asked.kind, asked.wanted, asked.origin.pinned) == ("7", 2, None, ("y",), False)
 
 
 def test_requests_of_free_shape_share_batches_with_their_like() -> None:
@@ -25,7 +25,7 @@ def test_requests_of_free_shape_share_batches_with_their_like() -> None:
 
 
 def test_a_request_for_a_version_is_pinned_to_it() -> None:
-    assert check(version(), request(version="1")).asker.pinned
+    assert check(version(), request(version="1")).origin.pinned
 
 
 def test_texts_count_with_what_an_object_takes() -> None:

@@ -89,7 +89,7 @@ def test_every_second_offered_is_used_left_starved_or_in_the_bucket(
     c = m.file.counters()
     offered = rate * (m.now_s - began)
     balance = offered - c.used_s - c.declined_s - c.starved_s
-    # What is not accounted for is in the bucket: at most the burst, at least the debt of one batch.
+    # Time that is not accounted for is in the bucket: at most the burst, at least the debt of one batch.
     assert balance <= max(BURST_S, MAX_BURST_S) + 1e-9
     assert balance >= -0.05 - 1e-9
     assert c.batches == len(periods)

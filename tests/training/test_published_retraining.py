@@ -81,7 +81,7 @@ def test_it_learns(kind: str, window: LabelledWindow) -> None:
     assert parent.content == content
     assert parent.info == {}
     assert all(torch.equal(a, b) for a, b in zip(weights(parent), weights(student(kind)), strict=True))
-    # What was measured is what the file answers.
+    # The measured student is the one in the file.
     pairs = retraining.examples.answers(result, retraining.examples.held_out_frames)
     found = sum(int((a.scores >= result.score - 1e-6).sum()) for a, _ in pairs)
     assert found > 0

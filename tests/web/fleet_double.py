@@ -92,7 +92,7 @@ class DictFleetJobs:
 
     def __init__(self) -> None:
         self._jobs = {job["id"]: dict(job) for job in examples.JOBS["jobs"]}
-        #: Who ordered what.
+        #: Each order with its author.
         self.orders: list[tuple[str, str, str]] = []
 
     async def jobs(self) -> FleetJobsAnswer:

@@ -143,7 +143,7 @@ def test_whose_input_a_stream_is_wanted_for(site: str, asked: dict[str, Any], ne
     wanted = parse(CameraSearch, asked | {"fps": 4.0})
     needs = StreamNeeds(site, 2**31)
     needs.begin(wanted)
-    told = needs.told(wanted, time.monotonic() + 30)
+    told = needs.need_of(wanted, time.monotonic() + 30)
     found = told.need
     assert (found.width, found.height, found.fixed, told.source, told.student) == need
     assert found.fps == 4.0

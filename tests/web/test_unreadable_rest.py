@@ -106,7 +106,7 @@ async def asked(client: httpx.AsyncClient, path: str) -> Any:
     return response.json()
 
 
-#: What is wrong; the list; the key of its rows; those that are left; kind and name of the record; a word of the log.
+#: The fault; the list; the key of its rows; those that are left; kind and name of the record; a word of the log.
 LISTS = (
     ("UPDATE windows SET outcome = 'paused' WHERE id = 2", "/windows", "id", [3, 1], "window 2", "outcome"),
     ("UPDATE windows SET details = '[1]' WHERE id = 3", "/windows", "id", [2, 1], "window 3", "details"),

@@ -127,7 +127,7 @@ async def login_link(body: Body, request: Request, response: Response, access: A
 
 @router.get("/setup", responses=example({"open": False, "logged_in": True}))
 async def setup_open(request: Request) -> SetupAnswer:
-    """Whether there is no admin yet, so that the set-up link makes the first one; and whether whoever asks is known."""
+    """Whether there is no admin yet, so that the set-up link makes the first one; and whether the caller is known."""
     access: Access | None = request.app.state.access
     is_open = access is not None and await access.logins.setup_open()
     return SetupAnswer(open=is_open, logged_in=visit_of(request).principal is not None)
@@ -230,7 +230,7 @@ async def tokens(access: AccessInForce, caller: Caller) -> list[TokenAnswer]:
 @router.post(
     "/tokens",
     status_code=201,
-    responses={201: example(examples.TOKEN | {"token": "mgp_…"}, "the token itself is told only here")[200]},
+    responses={201: example(examples.TOKEN | {"token": "mgp_…"}, "the token itself is shown only here")[200]},
     openapi_extra=takes("NewToken", {"name": "home automation", "role": "viewer", "expires_days": 365}),
 )
 async def add_token(body: Body, response: Response, access: AccessInForce, caller: Caller, by: Who) -> NewTokenAnswer:

@@ -153,8 +153,8 @@ async def list_objects(
 @router.get("/objects/{number}/picture.jpg", response_class=Response, responses=JPEG)
 async def object_picture(number: Number, service: Alarms, caller: Caller) -> Response:
     """The object at the moment when it showed best."""
-    thing = await asyncio.to_thread(service.object, number)
-    if not caller.may_see(thing.camera):
+    found = await asyncio.to_thread(service.object, number)
+    if not caller.may_see(found.camera):
         raise NotFound(f"object {number} does not exist")
     return _picture(await asyncio.to_thread(service.object_picture, number))
 

@@ -81,7 +81,7 @@ def _token(body: _Body) -> None:
     label("name", body.get("name"))
 
 
-#: What is no settings: fields that are not there are not looked at.
+#: Bodies that are no settings: fields that are not there are not looked at.
 _OTHERS: Final[dict[str, Callable[[_Body], None]]] = {
     "user": _user,
     "token": _token,

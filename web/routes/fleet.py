@@ -189,7 +189,7 @@ async def submit_job(body: Body, service: Service, by: Who, response: Response) 
 
 @router.delete("/jobs/{job}", status_code=204, response_class=Response)
 async def withdraw_job(job: JobId, service: Service, by: Who) -> None:
-    """Withdraw a job: nothing of it begins any more, and what runs of it is stopped."""
+    """Withdraw a job: none of its tasks begins any more, and those that run are stopped."""
     await service.fleet_jobs.withdraw(job, by)
 
 

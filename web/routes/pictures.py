@@ -45,7 +45,7 @@ async def disagreement_picture(
 ) -> Response:
     """A labelled picture as the recorder kept it. 404 when retention has deleted it."""
     picture = await asyncio.to_thread(service.labelled.picture, seen(caller, camera), window, frame)
-    # What was recorded does not change.
+    # A recorded picture does not change.
     return Response(picture, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
 

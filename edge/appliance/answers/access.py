@@ -39,7 +39,7 @@ class Me:
 
 @answer
 class SetupAnswer:
-    """Whether there is no admin yet, and whether whoever asks is known."""
+    """Whether there is no admin yet, and whether the caller is known."""
 
     open: bool
     logged_in: bool
@@ -76,7 +76,7 @@ class TokenAnswer:
 
 @answer
 class NewTokenAnswer(TokenAnswer):
-    """A token that was made; the token itself is told only here."""
+    """A token that was made; the token itself is shown only here."""
 
     token: str
 

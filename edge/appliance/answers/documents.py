@@ -15,14 +15,14 @@ _Object = Mapping[str, Any]
 
 #: By name: the reason why the document has no type of ours, which its schema tells too.
 REASONS: Final[Mapping[str, str]] = {
-    "AuditValue": "What was kept of a change: settings, a camera or a rule as they were then, in whatever version.",
-    "GivenValue": "What was sent for a field, whatever it was.",
+    "AuditValue": "The settings, camera or rule of a change as they were then, in the form of that version.",
+    "GivenValue": "The value that was sent for a field, of any kind.",
     "JournalData": "Data of a journal entry: docs/journal.md names the keys of each kind.",
     "MessageBody": "A message as it was sent by MQTT or to a webhook: docs/outputs.md has each kind's shape.",
     "ModelStatistics": "Statistics of one served version, as the Open Inference Protocol's front told them.",
     "ProgramAnswer": "The answer of a program of the fleet: each program has its own (docs/fleet.md).",
     "SchemaValue": "A value of the schema's own subject: what a field must be, may be, or is without one.",
-    "WindowDetails": "What an earlier version kept of all cameras together; this one keeps nothing there.",
+    "WindowDetails": "Results of all cameras together that an earlier version kept; this one keeps nothing there.",
 }
 
 
@@ -41,8 +41,8 @@ WindowDetails = TypeAliasType("WindowDetails", Annotated[_Object, _said("WindowD
 
 #: Names of the files below: not all of their fields are in each.
 FILES: Final = frozenset({"PlanBasisFile", "WindowPlanFile", "WindowProblemFile"})
-# File formats, whose schemas are those of `magpie schema`. They are told as they were kept, so that `magpie plan` reads
-# them again; a file that an earlier version kept may lack what came later.
+# File formats, whose schemas are those of `magpie schema`. They are answered as they were kept, so that `magpie
+# plan` reads them again; a file that an earlier version kept may lack what came later.
 WindowProblemFile = TypeAliasType(
     "WindowProblemFile", Annotated[_Object, WithJsonSchema(embedded_schema("window-problem"))]
 )

@@ -8,7 +8,7 @@ from edge.appliance.answers.marks import EntryData, EntryKind, OfCamera, Shown, 
 
 @answer
 class JournalEntry:
-    """An entry. `id` is a number; of an entry that is told while it is being written, "live-N" or null. `data` has the
+    """An entry. `id` is a number; of an entry that is sent while it is being written, "live-N" or null. `data` has the
     keys that docs/journal.md names for its kind."""
 
     id: Shown[int | str | None]

@@ -12,7 +12,7 @@ from edge.core.camera import CameraFault
 from edge.core.counts import Direction
 from edge.core.finding import OutageCause
 
-#: Lanes of a day that are told up to a number.
+#: Lanes of a day that are listed up to a number.
 Lane = Literal["alarms", "retrainings", "outages", "clips"]
 
 
@@ -92,7 +92,7 @@ class RetrainingOfDay:
 @answer
 class TimelineAnswer:
     """A camera's day (2026-11-26) in the box's time zone; `today` is the one of now. `camera_state`: whether it is
-    switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest, and
+    switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are listed, the newest, and
     outages up to a number of changes of the camera; `cut` names those of which there are more. Before
     `known_from_utc_s` (null: all day) no outage is known."""
 

@@ -14,8 +14,8 @@ from edge.core.fleet_questions import BoxOutcome
 
 @answer
 class FleetOrderAnswer:
-    """The order is under way: `cameras` that it moves. Of "invite": the join code, which is told only here, the address
-    of the agent that takes it, and its hours."""
+    """The order is under way: `cameras` that it moves. Of "invite": the join code, shown only here, the address of the
+    agent that takes it, and its hours."""
 
     kind: FleetOrderKind
     box: str

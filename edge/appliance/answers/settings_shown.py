@@ -1,5 +1,5 @@
 """The fields of settings inside answers that a user gets who may see some cameras only, by the settings' class. A field
-that is not in its list is told as its default: a new one is hidden until somebody adds it here."""
+that is not in its list is shown as its default: a new one is hidden until somebody adds it here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from edge.settings import (
 
 S = TypeVar("S", bound=Settings)
 
-#: By class. A camera's address is told to such users too, without what logs in there (web.limits.camera).
+#: By class. A camera's address is shown to such users too, without what logs in there (web.limits.camera).
 SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     CameraSettings: frozenset(
         {

@@ -36,14 +36,14 @@ class BoxHealth:
 
 @answer
 class ReasonCode:
-    """A reason for whoever is not logged in."""
+    """A reason for callers who are not logged in."""
 
     code: str
 
 
 @answer
 class OpenHealth:
-    """Health for whoever is not logged in."""
+    """Health for callers who are not logged in."""
 
     live: bool
     ready: bool
@@ -243,7 +243,7 @@ class Overview:
 
 @answer
 class CheckAnswer:
-    """One thing that was looked at."""
+    """One check of this machine and site."""
 
     name: Shown[str]
     outcome: Shown[Literal["good", "warning", "bad"]]

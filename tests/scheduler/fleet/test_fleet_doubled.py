@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.fleet.doubled import GAP_S, SLACK_S, RaisedAlarm, ToldOverlap, doubled
+from scheduler.fleet.doubled import GAP_S, SLACK_S, RaisedAlarm, ReportedOverlap, doubled
 
-OVERLAP = ToldOverlap("b1", "gate", 100.0, 160.0)
+OVERLAP = ReportedOverlap("b1", "gate", 100.0, 160.0)
 
 
 def alarm(box: str, number: int, utc_s: float, camera: str = "gate", rule: str = "parked") -> RaisedAlarm:
@@ -50,7 +50,7 @@ ALARMS = st.lists(
 )
 OVERLAPS = st.lists(
     st.builds(
-        ToldOverlap,
+        ReportedOverlap,
         st.sampled_from(["b1", "b2", "b3"]),
         st.sampled_from(["gate", "yard"]),
         st.floats(80.0, 120.0),
@@ -62,7 +62,7 @@ OVERLAPS = st.lists(
 
 @given(ALARMS, OVERLAPS, st.randoms())
 def test_no_alarm_is_in_two_pairs_each_pair_is_within_an_overlap_and_the_order_does_not_matter(
-    alarms: list[RaisedAlarm], overlaps: list[ToldOverlap], shuffled: st.DataObject
+    alarms: list[RaisedAlarm], overlaps: list[ReportedOverlap], shuffled: st.DataObject
 ) -> None:
     pairs = doubled(alarms, overlaps)
     paired = [a for pair in pairs for a in pair]

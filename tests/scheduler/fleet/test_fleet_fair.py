@@ -40,7 +40,7 @@ def test_nobody_gets_more_than_it_wants_and_nobody_below_its_part_lacks(
     for name, share in got.items():
         assert share <= want[name] + 1e-9
         if share < want[name] - 1e-6:
-            # Who lacks something has at least as much by its weight as everybody else.
+            # A tenant that lacks something has at least as much by its weight as all others.
             assert all(share / weights[name] >= got[o] / weights[o] - 1e-6 for o in got)
 
 

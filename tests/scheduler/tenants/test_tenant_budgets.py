@@ -67,7 +67,7 @@ def test_from_a_state_that_is_allowed_nobody_moves_too_far_or_too_soon(
 ) -> None:
     limits, wanted, total, rules = question
     if sum(max(x.floor, x.safe, x.entitlement if x.protected else 0.0) for x in limits) > total:
-        # What is safe is cut then, and less of it counts the next time.
+        # The safe share is cut then, and less of it counts the next time.
         limits = [replace(x, safe=0.0) for x in limits]
     first = budgets(limits, wanted, total, rules)
     again = [replace(x, held=first.shares[x.id]) for x in limits]

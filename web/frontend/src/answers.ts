@@ -1,4 +1,4 @@
-/** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
+/** REST's answers, made from edge/appliance/answers by `python -m web.page_types`, never by hand.
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 
 /** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */
@@ -171,7 +171,7 @@ export type AuditAnswer = {
   value: AuditValue;
 };
 
-/** What was kept of a change: settings, a camera or a rule as they were then, in whatever version. */
+/** The settings, camera or rule of a change as they were then, in the form of that version. */
 export type AuditValue = unknown;
 
 /** One model's part of a gpu-let's cycle: at most `batch` requests of its `queue`, which take `batch_ms`. */
@@ -433,7 +433,7 @@ export type CapacityOutcomeAnswer = {
   models: ModelCame[];
 };
 
-/** One thing that was looked at. */
+/** One check of this machine and site. */
 export type CheckAnswer = {
   name: string;
   outcome: "good" | "warning" | "bad";
@@ -1085,8 +1085,8 @@ export type FleetObjectsAnswer = {
   next: string | null;
 };
 
-/** The order is under way: `cameras` that it moves. Of "invite": the join code, which is told only here, the address
- * of the agent that takes it, and its hours. */
+/** The order is under way: `cameras` that it moves. Of "invite": the join code, shown only here, the address of the
+ * agent that takes it, and its hours. */
 export type FleetOrderAnswer = {
   kind: "drain" | "undrain" | "move" | "leave" | "revoke" | "invite";
   box: string;
@@ -1211,7 +1211,7 @@ export type FrontAnswer = {
   turned_away: number;
 };
 
-/** What was sent for a field, whatever it was. */
+/** The value that was sent for a field, of any kind. */
 export type GivenValue = unknown;
 
 /** A GPU as its driver tells it. `sms` null: not probed. */
@@ -1355,7 +1355,7 @@ export type JobsElsewhereAnswer = {
 /** Data of a journal entry: docs/journal.md names the keys of each kind. */
 export type JournalData = Record<string, unknown>;
 
-/** An entry. `id` is a number; of an entry that is told while it is being written, "live-N" or null. `data` has the
+/** An entry. `id` is a number; of an entry that is sent while it is being written, "live-N" or null. `data` has the
  * keys that docs/journal.md names for its kind. */
 export type JournalEntry = {
   id: number | string | null;
@@ -1526,7 +1526,7 @@ export type LineSettings = {
   name: string;
   /** [x, y] in fractions of the picture */
   start: [number, number];
-  /** [x, y]; who crosses to the right, as seen from start to end, goes forward */
+  /** [x, y]; crossing to the right, as seen from start to end, is forward */
   end: [number, number];
   /** only objects of these classes count; empty: all */
   classes: string[];
@@ -1759,7 +1759,7 @@ export type NeedAnswer = {
   unread: string;
 };
 
-/** A token that was made; the token itself is told only here. */
+/** A token that was made; the token itself is shown only here. */
 export type NewTokenAnswer = {
   id: string;
   name: string;
@@ -1800,7 +1800,7 @@ export type ObjectDetails = {
   score: number;
 };
 
-/** Health for whoever is not logged in. */
+/** Health for callers who are not logged in. */
 export type OpenHealth = {
   live: boolean;
   ready: boolean;
@@ -2104,7 +2104,7 @@ export type Reason = {
   camera: string | null;
 };
 
-/** A reason for whoever is not logged in. */
+/** A reason for callers who are not logged in. */
 export type ReasonCode = {
   code: string;
 };
@@ -2488,7 +2488,7 @@ export type SessionAnswer = {
   current: boolean;
 };
 
-/** Whether there is no admin yet, and whether whoever asks is known. */
+/** Whether there is no admin yet, and whether the caller is known. */
 export type SetupAnswer = {
   open: boolean;
   logged_in: boolean;
@@ -2953,7 +2953,7 @@ export type TenantsAnswer = {
 };
 
 /** A camera's day (2026-11-26) in the box's time zone; `today` is the one of now. `camera_state`: whether it is
- * switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are told, the newest, and
+ * switched on, off, or was removed. Of alarms, retrainings and clips at most 500 of each are listed, the newest, and
  * outages up to a number of changes of the camera; `cut` names those of which there are more. Before
  * `known_from_utc_s` (null: all day) no outage is known. */
 export type TimelineAnswer = {
@@ -3209,7 +3209,7 @@ export type WindowClasses = {
   student: Record<string, number>;
 };
 
-/** What an earlier version kept of all cameras together; this one keeps nothing there. */
+/** Results of all cameras together that an earlier version kept; this one keeps nothing there. */
 export type WindowDetails = Record<string, unknown>;
 
 /** The retraining window that is open. */

@@ -58,7 +58,7 @@ class Api {
     this.csrf = token;
   }
 
-  /** Ask REST; throws ApiError. A 401 is also told to the window (LOGGED_OUT). */
+  /** Ask REST; throws ApiError. A 401 is also an event of the window (LOGGED_OUT). */
   readonly ask = async <T>(path: string, method = "GET", body?: unknown, timeout_ms = TIMEOUT_MS): Promise<T> => {
     const headers: Record<string, string> = {};
     const init: RequestInit = { method, headers, signal: AbortSignal.timeout(timeout_ms) };
@@ -92,7 +92,7 @@ class Api {
 export const api = new Api();
 export const ask = api.ask;
 
-/** What to tell people about something caught. */
+/** The words for people about something caught. */
 export function words(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

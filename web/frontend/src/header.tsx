@@ -219,7 +219,7 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
       <div class="banner bad" role="alert">
         <Icon name="bad" size={18} />
         <p>
-          <strong>The appliance does not answer</strong> since {clock(silentSince / 1000)}. What you see is old. Trying again…
+          <strong>The appliance does not answer</strong> since {clock(silentSince / 1000)}. This page shows the last state. Trying again…
         </p>
       </div>
     );

@@ -49,7 +49,7 @@ export function addGuard(guard: Guard): () => void {
   return () => guards.delete(guard);
 }
 
-/** Whether the page stays; all who listen to the event are told the same. */
+/** Whether the page stays; all listeners of the event get the same answer. */
 function stays(event: HashChangeEvent): boolean {
   if (!kept.has(event) && [...guards].some((guard) => guard(event))) kept.add(event);
   return kept.has(event);

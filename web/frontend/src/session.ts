@@ -1,4 +1,4 @@
-/** Who is logged in. */
+/** The user who is logged in. */
 
 import { useCallback, useEffect, useState } from "preact/hooks";
 
@@ -66,7 +66,7 @@ export function useSession(): [Session, SessionActions] {
   }, []);
 
   const logOut = useCallback(async (): Promise<void> => {
-    // First of all nothing asks any more: what came after it would be refused.
+    // First of all nothing asks any more: a later request would be refused.
     setSession({ state: "asking", me: null });
     try {
       await ask("/logout", "POST");

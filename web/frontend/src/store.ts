@@ -1,4 +1,4 @@
-/** What the page knows of the appliance, kept fresh. */
+/** The page's knowledge of the appliance, kept fresh. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -28,7 +28,7 @@ export interface Known {
 }
 
 /** Objects come and go by the minute and have a list of their own; that an alarm goes on is no news. */
-function told(entry: JournalEntry): boolean {
+function shownHere(entry: JournalEntry): boolean {
   return !JOURNAL_KINDS.object.has(entry.kind) && entry.kind !== "alarm.update";
 }
 
@@ -84,7 +84,7 @@ export function useAppliance(): Known {
 
     const history = async (): Promise<void> => {
       const found = await ask<JournalEntry[]>(`/events?limit=${3 * EVENTS}`);
-      put({ events: found.filter(told).slice(0, EVENTS) });
+      put({ events: found.filter(shownHere).slice(0, EVENTS) });
     };
 
     const quietly = (work: Promise<void>): void => {
@@ -108,7 +108,7 @@ export function useAppliance(): Known {
       stream.onopen = () => quietly(history());
       stream.onmessage = (message: MessageEvent<string>) => {
         const entry = JSON.parse(message.data) as JournalEntry;
-        if (told(entry)) setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
+        if (shownHere(entry)) setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
         if (of(entry, "window", "model", "retraining")) soon();
         if (of(entry, "alarm")) soonAlarms();
       };
@@ -148,7 +148,7 @@ export function useAppliance(): Known {
   return known;
 }
 
-/** The time of now at the appliance, UTC seconds, told once a second. */
+/** The time of now at the appliance, UTC seconds, updated once a second. */
 export function useNow(offset_s: number): number {
   const [now, setNow] = useState(Date.now() / 1000);
   useEffect(() => {

@@ -161,7 +161,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   plan: (d) => {
     const why = text(d["cause"]);
     const expected = number(d["objective"]);
-    // Who may see some cameras only is told of a plan, not of what is in it.
+    // A user of some cameras hears of a plan, and not of its content.
     if (expected === null) return "A new plan was made";
     return `New plan by ${text(d["policy"])}${why && ` (${why})`}: expects ${percent(expected)} on average`;
   },
@@ -284,7 +284,7 @@ export function regionWords(region: Region | undefined): string {
   return `${part} % of the picture (${whole(left)}-${whole(right)} % from the left, ${whole(top)}-${whole(bottom)} % from the top)`;
 }
 
-/** What a camera's student looks at, how often, and in which shape, in words. */
+/** The part of the picture that a camera's student looks at, how often, and in which shape, in words. */
 export function lookWords(camera: Camera): string {
   const l = camera.lambda;
   if (l === null) return "–";
