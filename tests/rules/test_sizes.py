@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
-from parsed_code import ROOMS, parsed, walked
+from parsed_code import REPO, ROOMS, parsed, walked
 
 MOST_METHODS, MOST_ATTRIBUTES, MOST_LINES, MOST_FUNCTION_LINES = 30, 20, 600, 60
 
@@ -73,3 +73,11 @@ def test_no_two_classes_of_the_product_have_one_name() -> None:
         for found in (n for n in tree.body if isinstance(n, ast.ClassDef)):
             places[found.name].append(path)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_module_of_the_page_is_too_long() -> None:
+    source = REPO / "web" / "frontend" / "src"
+    files = [p for p in source.rglob("*") if p.suffix in (".ts", ".tsx", ".css") and p.name != "answers.ts"]
+    lengths = {p.relative_to(source).as_posix(): p.read_text(encoding="utf-8").count("\n") for p in files}
+    assert len(lengths) > 50
+    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}

@@ -68,7 +68,7 @@ async def fed(link: Link, made: Models, names: tuple[str, ...] = ("app",), **cha
     service = ApplicationService(made, [parse_application("app", described(**change))], made.clock)
     feeds = CameraFeeds(service, told.append)
     feeds.answered(link, OfferedAnswer(3, 17, names, ()))  # type: ignore[arg-type]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not link.freed:
             await asyncio.sleep(0)
     await feeds.close()
@@ -113,7 +113,7 @@ async def test_a_request_that_fails_is_counted_and_its_slot_is_free() -> None:
     for slot in (1, 2):
         feeds.answered(link, OfferedAnswer(slot, slot, (), ()))  # type: ignore[arg-type]
     feeds.answered(link, OfferedAnswer(3, 3, ("app",), ()))  # type: ignore[arg-type]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while len(link.freed) < 3:
             await asyncio.sleep(0)
     await feeds.close()

@@ -113,7 +113,7 @@ async def test_open_streams_end_with_the_login(server: WebServer, door: Door, se
                 while True:
                     await socket.recv()
         assert socket.close_code == 4401
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while service.watching or service.listeners:
             await asyncio.sleep(0.01)
 

@@ -80,21 +80,21 @@ def _row(value: Any, sight: _Sight) -> Any:
     """An answer, or `_NOT_YOURS`."""
     kind: Any = type(value)
     marks = _marks(kind)
-    whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_CAMERA), None)
+    of_camera = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_CAMERA), None)
     several = (camera for name, mark in marks.items() if mark is Mark.OF_CAMERAS for camera in getattr(value, name))
     tenants = (getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_TENANT)
-    if not sight.camera(whose) or not all(map(sight.camera, several)) or not all(map(sight.tenant, tenants)):
+    if not sight.camera(of_camera) or not all(map(sight.camera, several)) or not all(map(sight.tenant, tenants)):
         return _NOT_YOURS
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}
     found: Any
     for name, mark in marks.items():
         if mark is Mark.ENTRY_DATA:
-            found = {} if whose is None else _entry_data(value, marks, name)
+            found = {} if of_camera is None else _entry_data(value, marks, name)
         elif mark is Mark.CAUSE:
             found = getattr(value, name) if _may_read_cause(value, marks, sight) else _OTHER
         else:
-            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, sight, whose)
+            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, sight, of_camera)
         if found is _NOT_YOURS:
             return _NOT_YOURS
         changes[name] = found
@@ -112,15 +112,15 @@ def _entry_data(entry: Any, marks: Mapping[str, Mark | None], name: str) -> Mapp
     return {key: value for key, value in getattr(entry, name).items() if key in shown}
 
 
-def _shown(value: Any, mark: Mark, sight: _Sight, whose: str | None) -> Any:
+def _shown(value: Any, mark: Mark, sight: _Sight, of_camera: str | None) -> Any:
     if mark is Mark.BY_CAMERA:
         return {camera: _within(v, sight) for camera, v in value.items() if sight.camera(camera)}
     if mark is Mark.OF_OWN:
-        return {} if whose is None else value
+        return {} if of_camera is None else value
     if mark is Mark.ABOUT:
         return value if sight.camera(value) else None
     if mark is Mark.MESSAGE:
-        return _WHOLE_BOX if whose is None and value else value
+        return _WHOLE_BOX if of_camera is None and value else value
     return _within(value, sight)
 
 

@@ -17,6 +17,10 @@ import { useSession } from "./session";
 import type { Me } from "./api";
 import { useAppliance, useNow, useTheme } from "./store";
 import "./styles/base.css";
+import "./styles/frame.css";
+import "./styles/parts.css";
+import "./styles/wall.css";
+import "./styles/narrow.css";
 
 /** Pages that one sees without being logged in. */
 const OUTSIDE = new Set(["login", "setup"]);
