@@ -9,12 +9,11 @@ from edge.core.learning import Correction, Promise
 from edge.core.plan_basis import CameraBudget
 from edge.core.profiles import InferenceProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.learning.budget import CARRY
 from scheduler.learning.promise import corrected
 from scheduler.window_group import WindowGroup
 from scheduler.window_lending import WindowLending
 
-#: The models that a window ends with serve in the next until it has retrained: for about this part of a window.
-CARRY = 0.5
 #: Shares that add up to so much more than there is are rounded, not too many.
 ROUNDING = 1e-4
 

@@ -222,7 +222,8 @@ def _best_score(job: m.Evaluate, baseline: Baseline | None, share: WorkerShare, 
     look = job.inference or InferenceConfig(1.0)
     if job.current.version == job.frozen.version:
         return baseline.score(look.region, student.usual_score)
-    frames = (*job.data.held_out, *job.data.kept_out)
+    # It was trained on windows before this one: it has not seen any of its frames.
+    frames = (*job.data.all_sampled, *job.data.kept_out)
     return best_score(_stood_in(_answers(student, frames, share, channel, look, LOWEST)), student.usual_score)
 
 
