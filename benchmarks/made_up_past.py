@@ -1,4 +1,4 @@
-"""A made-up past of a street camera, for the pictures of pages that show days: a box that runs for some minutes has none.
+"""A made-up past of a street camera, for pictures of pages that show days: a box that runs for some minutes has none.
 
 Written into the data folder of an appliance that has never run: ten days of counts by the hour, as long a journal, and
 the objects, alarms and outages of today. The appliance itself corrects the counts, compares them with the week before

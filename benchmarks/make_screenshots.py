@@ -45,7 +45,7 @@ from benchmarks.fleet_boxes import Lines, RealBox, said
 from benchmarks.headless_browser import chromium
 from benchmarks.made_up_past import places, write_past
 from benchmarks.make_applications import small_game
-from benchmarks.page_pictures import EVERY_LOOK, PICTURES, SCREEN, TELEPHONE, Look, PagePicture
+from benchmarks.page_pictures import EVERY_LOOK, PICTURES, SCREEN, TELEPHONE, PagePicture
 from benchmarks.waiting import free_port
 from edge.settings import SiteSettings
 
@@ -302,7 +302,9 @@ def chosen(pattern: str, fleet: bool) -> tuple[PagePicture, ...]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=REPO / "docs" / "images")
-    parser.add_argument("--windows", type=int, default=4, help="retraining windows before tenants share the box; two more come after")
+    parser.add_argument(
+        "--windows", type=int, default=4, help="retraining windows before tenants share the box; two more come after"
+    )
     parser.add_argument("--window-seconds", type=float, default=60.0)
     parser.add_argument("--only", default="", help="pages whose name has this pattern")
     parser.add_argument("--every-look", action="store_true", help="each page at both widths, in light and dark")
