@@ -1,4 +1,4 @@
-"""A made-up past of a street camera, for pictures of pages that show days: a box that runs for minutes has none.
+"""A made-up past of a street camera, for pictures of pages that show days: a box that runs for some minutes has none.
 
 Written into the data folder of an appliance that has never run: ten days of counts by the hour, as long a journal, and
 the objects, alarms and outages of today. The appliance itself corrects the counts, compares them with the week before
@@ -24,7 +24,7 @@ from scheduler.counts.report_days import day_bounds
 
 DAYS: Final = 10
 HOUR_S, QUARTER_S = 3600, CLUSTER_S["hour"]
-#: Objects of an hour of the day, at a line and in one direction, and classes with their part of them.
+#: Tens of objects of an hour of the day, at a line and in one direction, and classes with their part of them.
 TRAFFIC: Final = (2, 1, 1, 1, 2, 6, 18, 34, 41, 30, 24, 25, 29, 27, 26, 29, 35, 44, 38, 24, 15, 10, 6, 4)
 PARTS: Final = {"car": 0.62, "truck": 0.12, "bicycle": 0.12, "person": 0.14}
 #: Seconds after midnight of today, how long, the state of the camera's stream, and its fault.
@@ -75,7 +75,7 @@ def _counts(camera: str, where: Places, first: int, end: int, rng: random.Random
     for start in range(first, end, HOUR_S):
         for kind, name, way, busy in where:
             for of_class, part in PARTS.items():
-                mean = TRAFFIC[_hour_of(start)] * busy * part
+                mean = 10 * TRAFFIC[_hour_of(start)] * busy * part
                 objects = max(0, round(rng.gauss(mean, mean**0.5)))
                 seconds = objects * rng.uniform(6.0, 14.0) if kind == "zone" else 0.0
                 yield {
@@ -99,7 +99,7 @@ def _checks(camera: str, where: Places, first: int, end: int, rng: random.Random
             if kind == "movement":
                 continue
             for of_class, part in PARTS.items():
-                there = round(TRAFFIC[_hour_of(start)] * busy * part * rng.uniform(0.2, 0.4))
+                there = round(10 * TRAFFIC[_hour_of(start)] * busy * part * rng.uniform(0.2, 0.4))
                 same = sum(rng.random() < 0.78 for _ in range(there))
                 yield {
                     "camera": camera, "step_s": QUARTER_S, "start_s": start, "kind": kind, "name": name, "way": way,
@@ -112,7 +112,7 @@ def _objects(camera: str, midnight: float, now: float, rng: random.Random) -> It
     """The objects of today, outages left out, in the order of time."""
     began: list[float] = []
     for start in range(int(midnight), int(now), HOUR_S):
-        for _ in range(2 * TRAFFIC[_hour_of(start)]):
+        for _ in range(20 * TRAFFIC[_hour_of(start)]):
             at = start + rng.uniform(0.0, HOUR_S)
             gone = any(0 <= at - midnight - from_s <= seconds for from_s, seconds, *_ in OUTAGES)
             if at < now - 60.0 and not gone:

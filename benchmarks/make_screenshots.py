@@ -54,7 +54,8 @@ HEIGHTS = {SCREEN: 900, TELEPHONE: 844}
 #: Longer pages are cut there.
 LONGEST = {SCREEN: 1500, TELEPHONE: 1900}
 NAMES = {"overpass": "Overpass", "junction": "Junction", "residential": "Residential", "boulevard": "Boulevard"}
-SETTLED = """() => document.querySelector('h1') !== null && document.querySelector(".state-loading") === null"""
+SETTLED = """() => document.querySelector('h1') !== null && document.querySelector(".state-loading") === null
+  && [...document.images].every(i => i.complete || i.getBoundingClientRect().top > innerHeight)"""
 #: The camera that counts, its line and its zones.
 COUNTS, LINE, FAR, NEAR = "overpass", "bridge", "far", "near"
 PLACES: Final[Mapping[str, Any]] = {
@@ -71,16 +72,29 @@ JOBS: Final = (("self-test", "archive", 1, 1), ("night-check", "night", 3, 1800)
 
 
 def reduced(png: bytes, most: int = MOST_BYTES) -> bytes:
-    """The picture with a palette, of as many colours as fit into `most` bytes. Rare colours stay: lines have them."""
+    """The picture with a palette, of as many colours as fit into `most` bytes."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     out = png
-    for colours in (256, 128, 64, 32, 16):
+    for colours in (256, 128, 64, 32):
         kept = io.BytesIO()
-        picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(kept, "PNG", optimize=True)
+        palette = _palette(picture, colours)
+        picture.quantize(palette=palette, dither=Image.Dither.NONE).save(kept, "PNG", optimize=True)
         out = kept.getvalue()
         if len(out) <= most:
             break
     return out
+
+
+def _palette(picture: Image.Image, colours: int) -> Image.Image:
+    """So many colours: half of them are the commonest, as they are (those of the page: grounds, text, lines), and half
+    divide the picture."""
+    found = picture.getcolors(picture.width * picture.height) or []
+    common = [colour for _, colour in sorted(found, reverse=True)[: colours // 2]]
+    divided = picture.quantize(colours - len(common), Image.Quantize.MEDIANCUT).getpalette() or []
+    divided = divided[: 3 * (colours - len(common))]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in common for part in colour] + divided)  # type: ignore[union-attr]
+    return palette
 
 
 def in_fleet(site: SiteSettings, folder: Path) -> SiteSettings:
@@ -284,6 +298,7 @@ class Photographer:
             await page.wait_for_function(SETTLED)
             full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
             await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
+            await page.wait_for_function(SETTLED)
             for look in EVERY_LOOK if self.every else picture.looks:
                 if look[0] == width:
                     await page.emulate_media(color_scheme=look[1])

@@ -123,9 +123,9 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "rule.changed": (d) => `The rule ${text(d["rule"])} was changed${by(d)} (${names(d["fields"])})`,
   "rule.removed": (d) => `The rule ${text(d["rule"])} was removed${by(d)}`,
   "alarm.new": (d) => ({ text: `alarm: ${alarm(d)}`, tone: d["severity"] === "info" ? "plain" : "bad" }),
-  "clip.made": (d) => `Clip ${text(d["clip"])} is there (${number(d["seconds"])?.toFixed(0) ?? "?"} s)`,
-  "clip.failed": (d) => bad(`Clip ${text(d["clip"])} could not be made: ${CLIP_FAULTS[text(d["fault"])] ?? text(d["fault"])}`),
-  "clip.removed": (d) => `Clip ${text(d["clip"])} was deleted${by(d)}`,
+  "clip.made": (d) => `clip ${text(d["clip"])} was made (${number(d["seconds"])?.toFixed(0) ?? "?"} s)`,
+  "clip.failed": (d) => bad(`clip ${text(d["clip"])} could not be made: ${CLIP_FAULTS[text(d["fault"])] ?? text(d["fault"])}`),
+  "clip.removed": (d) => `clip ${text(d["clip"])} was deleted${by(d)}`,
   "alarm.update": (d) => `the alarm goes on: ${alarm(d)}`,
   "alarm.end": (d) => {
     const [began, ended] = [number(d["began_utc_s"]), number(d["ended_utc_s"])];

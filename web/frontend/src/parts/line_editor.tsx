@@ -162,6 +162,8 @@ function DrawnLine({ line, surface: { high, unit }, chosen, onChoose }: DrawnPro
   const length = Math.hypot(x1 - x0, y1 - y0) || 1;
   const [ax, ay] = [mx - ((y1 - y0) / length) * 34 * unit, my + ((x1 - x0) / length) * 34 * unit];
   const turn = (180 / Math.PI) * Math.atan2(ay - my, ax - mx);
+  // Inside the picture, also of a line that begins at its right edge.
+  const right = x0 > 0.8 * WIDE;
   return (
     <g class={chosen ? "count-line chosen" : "count-line"} onPointerDown={onChoose}>
       <line x1={x0} y1={y0} x2={x1} y2={y1}>
@@ -169,7 +171,7 @@ function DrawnLine({ line, surface: { high, unit }, chosen, onChoose }: DrawnPro
       </line>
       <line x1={mx} y1={my} x2={ax} y2={ay} />
       <path d={`M ${-9 * unit} ${-6 * unit} L 0 0 L ${-9 * unit} ${6 * unit}`} transform={`translate(${ax} ${ay}) rotate(${turn})`} />
-      <text x={x0 + 8 * unit} y={y0 - 10 * unit} font-size={15 * unit}>
+      <text x={x0 + (right ? -8 : 8) * unit} text-anchor={right ? "end" : "start"} y={y0 - 10 * unit} font-size={15 * unit}>
         {line.name}
       </text>
     </g>
