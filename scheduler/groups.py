@@ -42,13 +42,13 @@ BETTER_BY = 0.002
 FIRST_KEPT, MOST_KEPT = 1.6, 2.0
 #: Groups of so many cameras were measured; what a smaller one brings beyond an own retraining is counted in proportion.
 WHOLE_GROUP = 6
-#: What a group's retraining teaches grows by this power of its work (docs/students.md).
+#: A group's retraining teaches its members by this power of its work (docs/students.md).
 WORK_EXPONENT = 0.75
-#: What one of equal work teaches that trains some layers only, beside one that trains all.
+#: The part that a retraining of some layers teaches, of one of equal work that trains all.
 TEACHES: Mapping[Layers, float] = {"all": 1.0, "last_stage": 0.65, "head": 0.45}
 #: How fast what groups kept of an own retraining's gain is learned: the weight of one outcome.
 LEARNING_RATE = 0.2
-#: What groups kept is forgotten by this part in each window, so that groups are tried again after a bad time.
+#: The part that groups kept fades by this part in each window, so that groups are tried again after a bad time.
 FORGOTTEN = 0.05
 
 

@@ -41,8 +41,8 @@ LATE_LOSS = 0.5
 LEAST_TRAINING = 0.35
 #: Accuracy that inference loses when it has half of what it needs: answers get older.
 HALF_INFERENCE_LOSS = 0.06
-#: The models that a window ends with serve the next until it has retrained, for about half a window, and a third of what
-#: they gained is there after each retraining that follows (benchmarks/bench_start_influence.py): 1/2 + 1/3 + 1/9 + ...
+#: The models that a window ends with serve the next until it has retrained, for about half a window, and a third of
+#: what they gained is there after each retraining that follows (benchmarks/bench_start_influence.py): 1/2 + 1/3 + ...
 CARRY = 1.0
 #: While labels and profiles are awaited inference has at most this part of the capacity (controller.waiting_shares).
 WAITING_INFERENCE = 0.7

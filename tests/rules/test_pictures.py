@@ -1,4 +1,4 @@
-"""The docs name just the pictures in docs/images, and `python -m benchmarks.make_screenshots` makes each of them anew."""
+"""The docs name just the pictures in docs/images, and `python -m benchmarks.make_screenshots` makes each anew."""
 
 from __future__ import annotations
 
