@@ -1,4 +1,4 @@
-"""What an answer is worth for the frames after it: left where it was, and moved on as the product does.
+"""The worth of an answer for the frames after it: left where it was, and moved on as the product does.
 
     python -m benchmarks.bench_stale_answers --clips DIR [--seconds 30] [--teacher DESCRIPTION.yaml]
 

@@ -48,8 +48,8 @@ def learned_region(boxes: NDArray[np.float32] | Sequence[Sequence[float]]) -> Re
 
 def next_region(record: RegionRecord | None, in_force: Region) -> Region:
     """The region for the next window: the learned one when the student in force, whose `record` it is, did better on it
-    than on the whole picture. What it sees in the whole depends on how it was trained, so the download's word counts
-    for the download alone; of a student that was not measured yet (None) nothing is known, and nothing changes."""
+    than on the whole picture. A retrained one sees in the whole picture what it was trained to see, so the download's
+    record counts for the download alone; where the student was not measured yet (None) nothing changes."""
     if record is None:
         return in_force
     if record.region == WHOLE or record.part.objects <= 0 or record.whole.objects <= 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -171,6 +171,11 @@ def _cameras(s: Json) -> Iterator[Metric]:
         "magpie_camera_frames_dropped", "Frames that were not used, by cause", ("camera", "cause"),
         [((c, cause), x.get("losses", {}).get(key)) for c, x in cameras for key, cause in _DROPS.items()],
     )  # fmt: skip
+    yield from _accuracies(s, cameras, gauge)
+
+
+def _accuracies(s: Json, cameras: list[tuple[str, Json]], gauge: Callable[[str, str, str], Metric]) -> Iterator[Metric]:
+    one = ("camera",)
     yield gauge("accuracy_ratio", "Agreement with the golden model in the last window that was measured", "accuracy")
     yield gauge("frozen_accuracy_ratio", "The same of the camera's first model, never retrained", "frozen_accuracy")
     yield gauge(

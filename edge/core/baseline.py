@@ -94,7 +94,7 @@ class RegionRecord:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was measured on one camera: of the download left alone, and of the students in force that were retrained
+    """The measurements of one camera: of the download left alone, and of the students in force that were retrained
     (None: none was measured yet)."""
 
     download: RegionRecord = RegionRecord()

@@ -9,7 +9,7 @@ from typing import Any
 
 from edge.core import checks
 from edge.core.vision import Detections, Task
-from edge.core.ways import Going
+from edge.core.ways import MovingAnswer
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class SampledFrame:
     """A frame that the recorder kept, with what the student had answered at that instant (stale answers included).
 
     `path` is a JPEG file. `answer` uses the camera's class list; `answer_age_s` is how old the answer was.
-    `going`: what a stale `answer` was made of, where its objects were moved on since.
+    `going`: the answer of which a stale `answer` was made, where its objects were moved on since.
     """
 
     camera: str
@@ -28,7 +28,7 @@ class SampledFrame:
     answer: Detections
     answer_version: str
     answer_age_s: float = 0.0
-    going: Going | None = None
+    going: MovingAnswer | None = None
 
     @property
     def id(self) -> str:
@@ -64,7 +64,7 @@ class SampledFrame:
             Detections.from_json(value["answer"]),
             value["answer_version"],
             value["answer_age_s"],
-            None if going is None else Going.from_json(going),
+            None if going is None else MovingAnswer.from_json(going),
         )
 
 

@@ -1,4 +1,4 @@
-"""What another student would have answered at the instants at which the one in force did."""
+"""The answers that another student would have given at the instants at which the one in force did."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def gone_on(answer: Detections, ways: Ways | None, passed_s: float) -> Detection
 
 
 @dataclass(frozen=True)
-class Going:
-    """An answer and the `ways` (N, 3) of its objects: what a later frame's answer was made of."""
+class MovingAnswer:
+    """An answer and the `ways` (N, 3) of its objects, of which a later frame's answer was made."""
 
     answer: Detections
     ways: Ways
@@ -51,6 +51,6 @@ class Going:
         return {"answer": self.answer.to_json(), "ways": [[round(float(v), 5) for v in way] for way in self.ways]}
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Going:
+    def from_json(value: dict[str, Any]) -> MovingAnswer:
         """Inverse of `to_json`."""
-        return Going(Detections.from_json(value["answer"]), np.asarray(value["ways"], np.float32).reshape(-1, 3))
+        return MovingAnswer(Detections.from_json(value["answer"]), np.asarray(value["ways"], np.float32).reshape(-1, 3))

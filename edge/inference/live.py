@@ -12,7 +12,7 @@ from edge.core import checks
 from edge.core.configs import WHOLE, InputShape, Region
 from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections, Frame, Observation, ResolutionProbe
-from edge.core.ways import Going, Ways, gone_on
+from edge.core.ways import MovingAnswer, Ways, gone_on
 from edge.inference.agreement import agreement
 from edge.inference.proposals import ProposalFinder
 from edge.students import Student, load_student, refill
@@ -180,7 +180,7 @@ class LiveStudent:
             last.monotonic_s, self.task, last.resolution,
         )  # fmt: skip
 
-    def recorded_answer(self, observation: Observation) -> tuple[Detections, Going | None]:
+    def recorded_answer(self, observation: Observation) -> tuple[Detections, MovingAnswer | None]:
         """The answer to the latest frame as it is kept beside its sample, and what it was made of where its objects
         were moved on. For classification with the proposals that were named background (class one past the last), which
         are what a retraining learns backgrounds from."""
@@ -189,7 +189,7 @@ class LiveStudent:
         last = self._last
         if not observation.stale or last is None or last.ways is None:
             return observation.detections, None
-        return observation.detections, Going(last.detections, last.ways)
+        return observation.detections, MovingAnswer(last.detections, last.ways)
 
     def _name(self, student: AnyStudent, frame: Frame, resolution: float) -> tuple[Detections, Detections]:
         boxes = self._finder.find(frame.picture, frame.monotonic_s)

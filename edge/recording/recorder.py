@@ -30,7 +30,7 @@ from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.labels import SampledFrame
 from edge.core.vision import Detections, Frame
-from edge.core.ways import Going
+from edge.core.ways import MovingAnswer
 from edge.detectors.pictures import jpeg_bytes
 from edge.files import TEMPORARY, write_whole
 
@@ -153,7 +153,7 @@ class Recorder:
         answer: Detections,
         version: str,
         answer_age_s: float,
-        going: Going | None = None,
+        going: MovingAnswer | None = None,
     ) -> SampledFrame | None:
         """Show a frame with the answer in force at that instant; the kept sample, or None (nearly always)."""
         self._offered += 1
@@ -236,7 +236,7 @@ class Recorder:
         answer: Detections,
         version: str,
         answer_age_s: float,
-        going: Going | None,
+        going: MovingAnswer | None,
     ) -> SampledFrame | None:
         window = self._current
         if window is None:

@@ -1,8 +1,8 @@
 """How the objects of a camera's answers go on until its next answer: by the tracker, as long as that is right.
 
-Each answer is compared with the one before: as it was, and as its objects were expected to have gone on. What agreed
-better lately is how answers stand in for later frames. So a scene of standing cars, of pictures ten seconds apart or of
-answers too rare to tell who is who keeps its answers where they were.
+Each answer is compared with the one before: as it was, and as its objects were expected to have gone on. The way that
+agreed better lately is how answers stand in for later frames. So a scene of standing cars, of pictures ten seconds
+apart or of answers too rare to tell who is who keeps its answers where they were.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _IOU = 0.5
 
 
 @dataclass(frozen=True)
-class Agreed:
+class Matches:
     """Objects right, and twice them with the wrong and the missed ones; older ones count less."""
 
     right: float = 0.0
     all: float = 0.0
 
-    def after(self, counts: Counts) -> Agreed:
+    def after(self, counts: Counts) -> Matches:
         """With one comparison more."""
-        return Agreed(
+        return Matches(
             _KEPT * self.right + 2 * counts.right,
             _KEPT * self.all + 2 * counts.right + counts.wrong + counts.missed,
         )
@@ -48,7 +48,7 @@ class Agreed:
 
 @dataclass(frozen=True)
 class WaysState:
-    """What is known of one camera: the tracker, the last answer with the ways of its objects, and how well the answers
+    """The state of one camera: the tracker, the last answer with the ways of its objects, and how well the answers
     before agreed with the next ones, `held` where they were and `moved` on."""
 
     tracker: TrackerState
@@ -56,8 +56,8 @@ class WaysState:
     at_s: float = -math.inf
     last: Detections | None = None
     ways: Ways | None = None
-    held: Agreed = Agreed()
-    moved: Agreed = Agreed()
+    held: Matches = Matches()
+    moved: Matches = Matches()
 
     @property
     def right(self) -> bool:

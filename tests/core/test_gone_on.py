@@ -13,7 +13,7 @@ from edge.core.errors import InvalidValue
 from edge.core.labels import SampledFrame
 from edge.core.shadow import stood_in
 from edge.core.vision import Detections
-from edge.core.ways import FURTHEST_S, Going, gone_on
+from edge.core.ways import FURTHEST_S, MovingAnswer, gone_on
 
 CAR = Detections.build([[0.4, 0.4, 0.5, 0.5]], [0.9], [0])
 
@@ -61,12 +61,12 @@ def test_it_is_always_an_answer_and_nothing_goes_on_for_ever(
         assert np.array_equal(later.boxes, furthest.boxes)
 
 
-def frame(going: Going | None) -> SampledFrame:
+def frame(going: MovingAnswer | None) -> SampledFrame:
     return SampledFrame("gate", 1, 7, 1e9, Path("7.jpg"), CAR, "v1", 0.5, going=going)
 
 
 def test_another_students_object_goes_on_as_the_one_that_it_overlaps() -> None:
-    going = Going(CAR, ways((0.2, 0.0, 0.0)))
+    going = MovingAnswer(CAR, ways((0.2, 0.0, 0.0)))
     other = Detections.build([[0.41, 0.4, 0.5, 0.52], [0.0, 0.0, 0.1, 0.1]], [0.8, 0.7], [1, 0])
     moved = stood_in(other, frame(going))
     assert np.allclose(moved.boxes[0], [0.51, 0.4, 0.6, 0.52], atol=1e-6), "half a second of its way"
@@ -76,12 +76,12 @@ def test_another_students_object_goes_on_as_the_one_that_it_overlaps() -> None:
 def test_a_fresh_answer_and_one_that_stayed_are_as_they_are() -> None:
     assert stood_in(CAR, frame(None)) is CAR
     nothing = Detections.empty()
-    assert stood_in(nothing, frame(Going(CAR, ways((1, 0, 0))))) is nothing
-    assert stood_in(CAR, frame(Going(nothing, ways()))) is CAR
+    assert stood_in(nothing, frame(MovingAnswer(CAR, ways((1, 0, 0))))) is nothing
+    assert stood_in(CAR, frame(MovingAnswer(nothing, ways()))) is CAR
 
 
 def test_a_sample_is_read_back_with_what_its_answer_was_made_of_and_one_of_an_older_version_without() -> None:
-    sample = frame(Going(CAR, ways((0.25, 0.0, -0.5))))
+    sample = frame(MovingAnswer(CAR, ways((0.25, 0.0, -0.5))))
     again = SampledFrame.from_json(sample.to_json())
     assert again.going is not None
     assert again.going.ways.tolist() == [[0.25, 0.0, -0.5]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
 from edge.core.vision import Detections, Frame
-from edge.core.ways import Going
+from edge.core.ways import MovingAnswer
 from edge.recording import recorder as recorder_module
 from edge.recording.recorder import Recorder
 
@@ -58,7 +58,7 @@ def test_keeps_one_frame_per_stratum_and_hands_them_back_in_time_order(tmp_path:
 def test_a_sample_keeps_what_its_stale_answer_was_made_of(tmp_path: Path) -> None:
     recorder = make(tmp_path)
     recorder.open_window(1, 0.0, 100.0, 4)
-    going = Going(ANSWER, np.array([[0.1, -0.05, 0.2]], np.float32))
+    going = MovingAnswer(ANSWER, np.array([[0.1, -0.05, 0.2]], np.float32))
     kept = [recorder.offer(frame(n, float(n)), ANSWER, "v1", 0.4, going=going) for n in range(100)]
     assert any(kept)
     again = make(tmp_path).frames(1)[0].going

@@ -291,7 +291,7 @@ export function lookWords(camera: Camera): string {
   return `${regionWords(l.region)}, ${rate === 1 ? "once" : `${rate} times`} a second${shape}`;
 }
 
-/** What cameras lose, for one and for many. */
+/** Losses of cameras in words, for one and for many. */
 const CAMERA_LOSSES: Record<string, [string, string]> = {
   frames_damaged: ["damaged frame", "damaged frames"],
   frames_replaced: ["frame passed over for a newer one", "frames passed over for newer ones"],

@@ -1,4 +1,4 @@
-/** What drawing zones, masks and lines on a camera's picture has in common: the picture, its corners, the list of places. */
+/** The common parts of drawing zones, masks and lines on a camera's picture: the picture, corners, the list of places. */
 
 import type { ComponentChildren, RefObject, SVGAttributes } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -35,8 +35,8 @@ export const WIDE = 1000;
 const STEP = 0.005;
 const BIG_STEP = 0.05;
 
-export function capital(words: string): string {
-  return words.charAt(0).toUpperCase() + words.slice(1);
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export function freeName(places: readonly Place[], noun: Noun): string {
