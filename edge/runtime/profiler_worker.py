@@ -275,7 +275,7 @@ def _answers(
 
 
 def _stood_in(answers: Sequence[tuple[LabelledFrame, Detections]]) -> list[Pair]:
-    """The answers that would have stood in at each instant, beside the labels: stale ones go on as the live student's."""
+    """The answers that would have stood in at each instant, beside the labels: stale ones go on as the live one's."""
     return [(stood_in(answer, frame.frame), frame.labels) for frame, answer in answers]
 
 
