@@ -3,6 +3,12 @@
 It runs no tensor operation (no OpenMP pool may exist before the fork) and never touches CUDA.
 """
 
+import gc
+
+# Modules stay: to look through their objects for garbage while they are loaded takes up to a fifth of the time.
+gc.disable()
+
+# isort: split
 import cv2
 import numpy
 import torch
@@ -27,3 +33,6 @@ __all__ = ["cv2", "edge", "numpy", "torch"]
 
 torch.set_num_threads(1)
 cv2.setNumThreads(0)
+# No worker looks through them again, and their pages stay shared with it.
+gc.freeze()
+gc.enable()
