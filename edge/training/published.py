@@ -87,6 +87,8 @@ class PublishedExamples:
         # judged on the same pictures.
         self._files: dict[Path, bytes] = {}
         self._answered: dict[str, dict[Path, Detections]] = {}
+        #: Training frames of the window itself: no student that was in force when it ended has seen them.
+        self.new_frames = [f for f in self.train_frames if f.frame.window == data.window]
         self.held_out_frames = self._readable(data.held_out)
         self.kept_out_frames = self._readable(data.kept_out)
 
@@ -140,11 +142,14 @@ class PublishedExamples:
         return known
 
 
-def with_best_score(student: PublishedStudent, examples: PublishedExamples) -> tuple[PublishedStudent, Accuracy]:
-    """The student with the least score that is best on held-out frames, and its accuracy on the window's own."""
+def with_best_score(
+    student: PublishedStudent, examples: PublishedExamples, unseen: Sequence[LabelledFrame] = ()
+) -> tuple[PublishedStudent, Accuracy]:
+    """The student with the least score that is best on held-out frames, and on the `unseen` ones that it was not
+    trained on either; and its accuracy on the window's own held-out ones."""
     own = examples.answers(student, examples.held_out_frames)
     earlier = examples.answers(student, examples.kept_out_frames)
-    score = best_score([*own, *earlier], student.usual_score)
+    score = best_score([*own, *earlier, *examples.answers(student, unseen)], student.usual_score)
     student.info["score"] = score
     return student, judged(own, score, len(student.spec.classes))
 

@@ -52,7 +52,7 @@ class PublishedTrials:
     def start_accuracy(self) -> float:
         """Held-out accuracy of the parent at its best least score (measured once), which is `start_score` then."""
         if self._start is None:
-            best, measured = with_best_score(self.parent.copy(), self.examples)
+            best, measured = with_best_score(self.parent.copy(), self.examples, self.examples.new_frames)
             self._start, self.start_score = (measured.value, measured.objects), best.score
         return self._start[0]
 

@@ -174,7 +174,9 @@ async def test_profiles_exemplars_and_kept_out_frames(
     done = of(b, m.ProfileDone)[0]
     student = load_student(download.path)
     assert isinstance(student, PublishedStudent)
-    expected = with_best_score(student.copy(), PublishedExamples(window, student, WHOLE))[0].score
+    examples = PublishedExamples(window, student, WHOLE)
+    assert len(examples.new_frames) == len(window.train)
+    expected = with_best_score(student.copy(), examples, examples.new_frames)[0].score
     assert (done.version, done.score) == ("first", pytest.approx(expected)), "the least score comes with the profile"
     profiles = done.profiles
     assert {p.config for p in profiles} <= set(space)
