@@ -59,8 +59,8 @@ class CameraOfBox:
 
 @dataclass(frozen=True)
 class GroupGuest:
-    """A camera of another box whose pictures, in `region`, teach in a group's retraining; what comes of it is judged on
-    its own box."""
+    """A camera of another box whose pictures, in `region`, teach in a group's retraining; its own box judges the
+    student."""
 
     camera: CameraOfBox
     data: LabelledWindow
@@ -210,7 +210,7 @@ class SharedFiles:
 @dataclass
 class BoxGroupCounts:
     """Since the appliance's start: retrainings here that pictures of other boxes taught; students of other boxes'
-    groups that came into force here, and that the gate refused; what failed, by fault."""
+    groups that came into force here, and that the gate refused; losses by fault (`failures`)."""
 
     trained: int = 0
     taken: int = 0

@@ -1,8 +1,8 @@
 """The agent's part of groups over boxes: it hears what other boxes share, copies the pictures that its appliance wants,
 and the students that others have for this box. It decides nothing: the appliances do.
 
-A box that does not answer is left out; what is here already stays until the box says that it is not shared any more, is
-no longer in the fleet, or its appliance does not want it. Nothing waits for another box.
+A box that does not answer is left out; its pictures that are here already stay until it says that it shares them no
+more, is no longer in the fleet, or this appliance does not want them. Nothing waits for another box.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from edge.core.box_groups import (
     BOX_GROUP_FAULTS,
     LARGEST_MANIFEST,
     BoxGroupFault,
+    CameraOfBox,
     GroupStudent,
     HeardBox,
     HeardBoxes,
@@ -41,6 +43,8 @@ _FILE_S: Final = 60.0
 _AT_ONCE: Final = 4
 #: What did not come is asked for again after so many seconds.
 AGAIN_S: Final = 30.0
+#: Pictures of an earlier window stay so many seconds after those of a later one came.
+SUPERSEDED_S: Final = 60.0
 #: What a box shared is known for so many seconds after it answered last.
 SILENT_S: Final = 300.0
 
@@ -64,6 +68,8 @@ class AgentGroups:
         self._failures: dict[BoxGroupFault, int] = {}
         #: Until when what did not come is not asked for again, by its digest.
         self._not_before_s: dict[str, float] = {}
+        #: The pictures that are here, by camera: until when each description of them counts.
+        self._copies: dict[CameraOfBox, dict[str, float]] = {}
         #: What each box shared when it answered last, and when that was.
         self._shared: dict[str, tuple[float, tuple[SharedCamera, ...]]] = {}
         #: The boxes that answered in the last round, with their students for this one.
@@ -109,6 +115,7 @@ class AgentGroups:
         self._answered = {box: said.students for box, (how, said) in told.items() if how == "shares"}
         boxes = tuple(HeardBox(box, how, self._shared.get(box, (0.0, ()))[1]) for box, (how, _) in told.items())
         await asyncio.to_thread(self._folder.write_heard, HeardBoxes(boxes, dict(self._failures)))
+        await self._delete_others()
 
     async def _copy(self) -> None:
         """Copy what is wanted and not here yet."""
@@ -117,7 +124,7 @@ class AgentGroups:
         await self._copy_students(others, answered)
 
     async def _ask(self, box: FleetMember) -> tuple[SharedBy, GroupsTold]:
-        """What a box shares, and the students that it has for this one; of no other box, and for no other."""
+        """The cameras that a box shares, of no other box, and the students that it has for this one alone."""
         try:
             told = await self._links.ask(box, "/groups", GroupsAsk(), GroupsTold, _ASK_S)
         except (MagpieError, ValueError) as error:
@@ -130,13 +137,38 @@ class AgentGroups:
     # -- pictures of others
 
     async def _copy_pictures(self, boxes: Mapping[str, FleetMember], answered: Collection[str]) -> None:
-        wanted = await asyncio.to_thread(self._folder.wanted)
-        # One that its box does not share any more goes at once; of a box that is silent for a while all stay.
-        wanted = tuple(c for c in wanted if c.box in boxes and c in self._shared.get(c.box, (0.0, ()))[1])
-        await asyncio.to_thread(self._folder.keep_guests, {c.manifest for c in wanted})
-        for camera in wanted:
-            if camera.box in answered and await asyncio.to_thread(self._folder.manifest, camera.manifest) is None:
+        for camera in await self._delete_others():
+            if camera.box not in answered or camera.box not in boxes:
+                continue
+            if await asyncio.to_thread(self._folder.manifest, camera.manifest) is None:
                 await self._tried(camera.manifest, self._copy_camera(boxes[camera.box], camera))
+            if await asyncio.to_thread(self._folder.manifest, camera.manifest) is not None:
+                self._copied(camera)
+
+    async def _delete_others(self) -> list[SharedCamera]:
+        """Delete the pictures of cameras that are not wanted, or that their boxes share no more; of a box that is silent
+        for a while all stay. Returns the cameras whose pictures are to be here."""
+        wanted = await asyncio.to_thread(self._folder.wanted)
+        shared = {c.of_box: c for _, cameras in self._shared.values() for c in cameras}
+        named = {c.of_box for c in wanted if c.of_box in shared}
+        now_s = self._clock.monotonic()
+        self._copies = {
+            camera: {manifest: until_s for manifest, until_s in copies.items() if until_s > now_s}
+            for camera, copies in self._copies.items()
+            if camera in named
+        }
+        found = [c for c in wanted if shared.get(c.of_box) == c]
+        copied = {manifest for copies in self._copies.values() for manifest in copies}
+        await asyncio.to_thread(self._folder.keep_guests, {c.manifest for c in found} | copied)
+        return found
+
+    def _copied(self, camera: SharedCamera) -> None:
+        """The pictures of a camera are here: those of an earlier window go soon, a retraining may just open them."""
+        copies = self._copies.setdefault(camera.of_box, {})
+        if camera.manifest in copies:
+            return
+        until_s = self._clock.monotonic() + SUPERSEDED_S
+        self._copies[camera.of_box] = {m: min(s, until_s) for m, s in copies.items()} | {camera.manifest: math.inf}
 
     async def _copy_camera(self, box: FleetMember, camera: SharedCamera) -> None:
         """All pictures of a camera; the description comes first, and is there when all are."""
@@ -186,7 +218,7 @@ class AgentGroups:
     # -- files
 
     async def _tried(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Try to copy; what did not come is counted, and asked for again later."""
+        """Try to copy; a failure is counted, and the copy is tried again later."""
         now_s = self._clock.monotonic()
         self._not_before_s = {n: s for n, s in self._not_before_s.items() if s > now_s}
         if name in self._not_before_s:

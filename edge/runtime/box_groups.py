@@ -88,7 +88,8 @@ class _Offered:
 
 @dataclass
 class _Known:
-    """What was found at the last look: the groups over boxes, and the guests whose pictures are here, by name."""
+    """As found at the last look: the groups over boxes, other boxes, and the guests whose pictures are here, by
+    name."""
 
     groups: tuple[BoxGroup, ...] = ()
     heard: HeardBoxes = field(default_factory=HeardBoxes)
@@ -236,6 +237,8 @@ class BoxGroups:
             guest = None if camera.manifest in self._bad else await self._read(camera)
             if guest is not None:
                 guests[camera.of_box.name] = (camera, guest)
+            elif before is not None and before[0].kind == camera.kind and camera.manifest not in self._bad:
+                guests[camera.of_box.name] = before  # of an earlier window, until those of this one are here
         self._bad &= {c.manifest for c in wanted}
         self.known = _Known(groups, heard, guests)
 
@@ -336,9 +339,8 @@ class BoxGroups:
             r.learning.not_promised(camera.id, r.controller.state.window)
         self.counts.taken += judged.learned and judged.promoted
         self.counts.refused += not (judged.learned and judged.promoted)
-        self._note(
-            judged.kind, camera=camera.id, window=r.controller.state.window, data=judged.facts(config) | {"gpu_s": 0.0}
-        )
+        data = judged.facts(config) | {"gpu_s": 0.0}
+        self._note(judged.kind, camera=camera.id, window=r.controller.state.window, data=data)
         r.fact(judged.fact(camera.id, 0.0))
         r.dispatch(judged.completed(r.clock.monotonic(), camera.id, done.job))
         await self._end(one)

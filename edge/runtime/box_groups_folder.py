@@ -39,8 +39,8 @@ TOLD_S: Final = 30.0
 
 
 class BoxGroupsFolder:
-    """All files of groups over boxes of one box. `data_dir` is the appliance's data folder. What is written raises
-    StoreError or OSError where it cannot be."""
+    """All files of groups over boxes of one box. `data_dir` is the appliance's data folder. Writing raises StoreError
+    or OSError."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "fleet" / "groups"
@@ -59,7 +59,7 @@ class BoxGroupsFolder:
         write_value(self.path / "shared.json", shared)
 
     def tell_shared(self) -> bool:
-        """By the appliance: what it shares is as it was. False: it has to be told anew."""
+        """By the appliance: it shares the same as before. False: that has to be told anew."""
         try:
             os.utime(self.path / "shared.json")
         except FileNotFoundError:

@@ -353,6 +353,38 @@ async def test_files_go_to_members_and_students_to_their_box_alone(
             await links.fetch(b1, path)
 
 
+async def test_pictures_of_a_window_teach_until_those_of_the_next_one_are_here(
+    stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
+) -> None:
+    await fleet.found("b1", share_pictures=True)
+    await fleet.join("b2", "b1", share_pictures=True)
+    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
+    one.labelled("north")
+    two.labelled("yard")
+
+    async def of_window(number: int) -> bool:
+        await two.look()
+        guest = await one.guest("b2/yard")
+        assert guest is not None or number == 2, "there is always one"
+        (told,) = one.groups.guests(["b2/yard"]) or (None,)
+        assert told is None or all(f.frame.path.is_file() for f in told.data.train)
+        return guest is not None and guest.window == number
+
+    await repeated(lambda: of_window(2), "the first ones")
+    yard = two.cameras["yard"]
+    yard.closed = {3: replace(yard.closed[2], window=3, train=yard.closed[2].held_out[:5])}
+    await repeated(lambda: of_window(3), "those of the next window")
+    del two.cameras["yard"]
+
+    async def gone() -> bool:
+        await two.look()
+        await one.look()
+        return not list(one.shared.path.glob("guests/*"))
+
+    await repeated(gone, "a camera that is gone teaches nobody, and its pictures are deleted")
+    assert one.groups.guests(["b2/yard"]) == ()
+
+
 async def test_another_content_than_was_announced_is_counted_and_not_used(
     stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
 ) -> None:
