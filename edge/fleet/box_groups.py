@@ -146,8 +146,8 @@ class AgentGroups:
                 self._copied(camera)
 
     async def _delete_others(self) -> list[SharedCamera]:
-        """Delete the pictures of cameras that are not wanted, or that their boxes share no more; of a box that is silent
-        for a while all stay. Returns the cameras whose pictures are to be here."""
+        """Delete the pictures of cameras that are not wanted, or that their boxes share no more; of a box that is
+        silent for a while all stay. Returns the cameras whose pictures are to be here."""
         wanted = await asyncio.to_thread(self._folder.wanted)
         shared = {c.of_box: c for _, cameras in self._shared.values() for c in cameras}
         named = {c.of_box for c in wanted if c.of_box in shared}
