@@ -3,7 +3,7 @@ comes to the same groups.
 
 Cameras of one kind of student that look alike are a group. A box with few of them gains by the pictures of others, one
 with many has enough of its own (scheduler/groups.py): the box with the most cameras of a group among those with too few
-trains it. Its plan decides whether it does; the student that comes of it goes to every box's own gate.
+trains it, if it retrains groups. Its plan decides whether it does; the student that comes of it goes to every box's own gate.
 """
 
 from __future__ import annotations
@@ -37,19 +37,16 @@ def box_groups(cameras: Sequence[SharedCamera]) -> tuple[BoxGroup, ...]:
 
 
 def _group(cameras: Sequence[SharedCamera], counts: Counter[str]) -> BoxGroup | None:
-    """The group of alike cameras; None: they are of one box, or every box has enough of its own."""
+    """The group of alike cameras; None: they are of one box, or no box that trains groups has too few of its own."""
     own = Counter(c.box for c in cameras)
-    few = [box for box, number in own.items() if number < WHOLE]
+    few = [box for box, number in own.items() if number < WHOLE and all(c.trains for c in cameras if c.box == box)]
     if len(own) < 2 or not few:
         return None
     # Of equals the one that has fewer cameras in all: it has the more time.
     trainer = min(few, key=lambda box: (-own[box], counts[box], box))
     mine = [c for c in cameras if c.box == trainer]
     guests = sorted((c for c in cameras if c.box != trainer), key=lambda c: (_apart(c, mine), c.of_box))
-    guests = guests[: WHOLE - len(mine)]
-    return BoxGroup(
-        trainer, tuple(sorted(c.of_box for c in mine)), tuple(sorted(guests, key=lambda c: c.of_box)),
-    )  # fmt: skip
+    return BoxGroup(trainer, tuple(sorted(c.of_box for c in mine)), tuple(guests[: WHOLE - len(mine)]))
 
 
 def _apart(camera: SharedCamera, mine: Sequence[SharedCamera]) -> float:

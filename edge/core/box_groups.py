@@ -70,7 +70,8 @@ class GroupGuest:
 @dataclass(frozen=True)
 class SharedCamera:
     """A camera whose labelled pictures teach cameras of other boxes: its student's `kind` (see `kind_of`), and its
-    `look`. `manifest` is the description of the `pictures` labelled pictures of `window`, `size` the bytes of all."""
+    `look`. `manifest` is the description of the `pictures` labelled pictures of `window`, `size` the bytes of all.
+    `trains`: its box retrains cameras as groups."""
 
     box: str
     camera: str
@@ -80,6 +81,7 @@ class SharedCamera:
     manifest: str
     pictures: int
     size: int
+    trains: bool = True
 
     def __post_init__(self) -> None:
         check_work_id("box", self.box)
@@ -124,7 +126,7 @@ class SharedCameras:
 @dataclass(frozen=True)
 class BoxGroup:
     """Cameras of several boxes that look alike; the box `trainer` may retrain them as one. `guests` are those of other
-    boxes, whose pictures go there."""
+    boxes, whose pictures go there, the most alike ones first."""
 
     trainer: str
     own: tuple[CameraOfBox, ...]
@@ -139,8 +141,8 @@ class BoxGroup:
 @dataclass(frozen=True)
 class GroupStudent:
     """A student that a group's retraining with `config` on the box `trainer` taught, for the gate of `camera` of the
-    box `box`; `digest` and `size` are its file's. `others` cameras taught beside it, of `boxes` other than its own;
-    `fraction` of the work was done (0-1), on `train_frames` pictures."""
+    box `box`; `digest` and `size` are its file's. Cameras of `boxes`, others than its own, taught beside it; `fraction`
+    of the work was done (0-1), on `train_frames` pictures."""
 
     trainer: str
     box: str
@@ -148,7 +150,6 @@ class GroupStudent:
     digest: str
     size: int
     config: Mapping[str, Any]
-    others: int
     boxes: tuple[str, ...]
     fraction: float = 1.0
     train_frames: int = 0
@@ -158,7 +159,7 @@ class GroupStudent:
         check_work_id("camera", self.camera)
         check_digest("digest", self.digest)
         checks.in_range("size", self.size, 1, LARGEST_STUDENT)
-        checks.in_range("others", self.others, 1, 1000)
+
         checks.not_empty("boxes", self.boxes)
         checks.in_range("fraction", self.fraction, 0.0, 1.0)
         checks.in_range("train_frames", self.train_frames, 0, 1_000_000)

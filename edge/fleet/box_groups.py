@@ -149,7 +149,7 @@ class AgentGroups:
         """Delete the pictures of cameras that are not wanted, or that their boxes share no more; of a box that is
         silent for a while all stay. Returns the cameras whose pictures are to be here."""
         wanted = await asyncio.to_thread(self._folder.wanted)
-        shared = {c.of_box: c for _, cameras in self._shared.values() for c in cameras}
+        shared = {c.of_box: c.manifest for _, cameras in self._shared.values() for c in cameras}
         named = {c.of_box for c in wanted if c.of_box in shared}
         now_s = self._clock.monotonic()
         self._copies = {
@@ -157,7 +157,7 @@ class AgentGroups:
             for camera, copies in self._copies.items()
             if camera in named
         }
-        found = [c for c in wanted if shared.get(c.of_box) == c]
+        found = [c for c in wanted if shared.get(c.of_box) == c.manifest]
         copied = {manifest for copies in self._copies.values() for manifest in copies}
         await asyncio.to_thread(self._folder.keep_guests, {c.manifest for c in found} | copied)
         return found

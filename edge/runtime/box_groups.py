@@ -141,12 +141,12 @@ class BoxGroups:
         path = done.for_guests
         if path is None or not done.guests:
             return
-        taught = (CameraOfBox(self._me, job.camera), *(CameraOfBox(self._me, c) for c, _ in done.members), *done.guests)
+        taught = (CameraOfBox(self._me, job.camera), *done.guests)
         try:
             digest, size = await asyncio.to_thread(_moved, path, self._folder)
             students = tuple(
                 GroupStudent(
-                    self._me, guest.box, guest.camera, digest, size, job.retraining.to_json(), len(taught) - 1,
+                    self._me, guest.box, guest.camera, digest, size, job.retraining.to_json(),
                     taught_boxes(taught, guest.box), done.fraction, done.train_frames,
                 )
                 for guest in done.guests
@@ -210,12 +210,14 @@ class BoxGroups:
         self._told = told
 
     def _shared_camera(self, camera: CameraRuntime, look: CameraLook, shared: _Shared) -> SharedCamera:
-        packed = shared.packed
+        packed, settings = shared.packed, self._r.window.settings
+        # With several tenants a window's group is of one of them, without guests.
+        trains = settings.enabled and settings.groups and len(self._r.controller.state.budgets) < 2
         # As other boxes read it: all decide by the same numbers.
         same = CameraLook.from_json(look.to_json())
         return SharedCamera(
             self._me, camera.id, kind_of(camera.version.spec), same, shared.data.window, packed.manifest,
-            packed.pictures, packed.size,
+            packed.pictures, packed.size, trains,
         )  # fmt: skip
 
     async def _hear(self) -> None:

@@ -62,7 +62,7 @@ class GroupsBox(Box):
             profilers=SimpleNamespace(ask=self.judging.append), fact=lambda fact: None,
             students=SimpleNamespace(siblings=self.siblings, retrainings=SimpleNamespace(running=self.running)),
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append(camera)),
-            controller=SimpleNamespace(state=SimpleNamespace(window=3)),
+            controller=SimpleNamespace(state=SimpleNamespace(window=3, budgets=())),
         )  # fmt: skip
         self.groups = BoxGroups(runtime, shared, gate, self.spawn, self._note)
 

@@ -55,6 +55,13 @@ def test_the_box_that_gains_by_the_pictures_of_others_trains() -> None:
     assert box_groups([shared(f"b{b}/c{n}") for b in (1, 2) for n in range(WHOLE)]) == ()
 
 
+def test_a_box_that_retrains_no_groups_shares_and_does_not_train() -> None:
+    one, two = replace(shared("b1/north"), trains=False), shared("b2/yard")
+    (group,) = box_groups([one, two])
+    assert (group.trainer, names(group)[1]) == ("b2", ["b1/north"])
+    assert box_groups([one, replace(two, trains=False)]) == ()
+
+
 def test_of_many_cameras_of_others_the_most_alike_are_guests() -> None:
     near = [shared(f"b2/n{n}", replace(LOOK, crowd=LOOK.crowd + 0.01 * n)) for n in range(8)]
     (group,) = box_groups([shared("b1/a"), shared("b1/b"), *near])
