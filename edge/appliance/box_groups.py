@@ -39,6 +39,9 @@ class GroupsOverBoxes:
                 await self._groups.look(self._me)
             except (MagpieError, OSError) as error:
                 log.warning("groups over boxes: %s", error)
+            except Exception:
+                # What one box sent must not end this for all.
+                log.exception("groups over boxes: a round failed")
             await asyncio.sleep(_LOOK_S)
 
     def told(self) -> BoxGroupsAnswer:

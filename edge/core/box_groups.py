@@ -20,6 +20,8 @@ from edge.core.lending import LARGEST_WORK, check_digest, check_work_id
 
 #: Labelled pictures of a camera that are shared at most: a group trains on no more of one.
 MOST_SHARED: Final = 96
+#: Numbers that a look has at most as features.
+MOST_FEATURES: Final = 10_000
 #: Cameras that a box shares at most, and bytes of a description of the pictures, of a picture and of a student.
 MOST_CAMERAS: Final = 200
 LARGEST_MANIFEST: Final = 8 << 20
@@ -88,6 +90,12 @@ class SharedCamera:
         check_work_id("camera", self.camera)
         check_digest("kind", self.kind)
         check_digest("manifest", self.manifest)
+        look = self.look
+        for value in (*look.features, *look.spread, *look.place, look.height, look.height_spread, look.crowd):
+            checks.in_range("look", value, -1e9, 1e9)
+        checks.in_range("look.features", len(look.features), 0, MOST_FEATURES)
+        checks.in_range("look.brightness", look.brightness, 0.0, 1.0)
+        checks.in_range("look.shape", look.shape, 0.0, 1e3, low_open=True)
         checks.in_range("pictures", self.pictures, 1, MOST_SHARED)
         checks.in_range("size", self.size, 0, LARGEST_WORK)
 

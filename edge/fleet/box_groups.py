@@ -96,6 +96,9 @@ class AgentGroups:
                 await once()
             except (MagpieError, OSError) as error:
                 log.warning("groups over boxes: %s", error)
+            except Exception:
+                # What one box sent must not end this for all.
+                log.exception("groups over boxes: a round failed")
             await asyncio.sleep(self._look_s)
 
     def _others(self) -> dict[str, FleetMember]:
