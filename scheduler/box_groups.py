@@ -3,7 +3,8 @@ comes to the same groups.
 
 Cameras of one kind of student that look alike are a group. A box with few of them gains by the pictures of others, one
 with many has enough of its own (scheduler/groups.py): the box with the most cameras of a group among those with too few
-trains it, if it retrains groups. Its plan decides whether it does; the student that comes of it goes to every box's own gate.
+trains it, if it retrains groups. Its plan decides whether it does; the student that comes of it goes to every box's own
+gate.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_of_many_cameras_of_others_the_most_alike_are_guests() -> None:
 )
 def test_every_box_comes_to_the_same_groups(many: list[tuple[str, str, float]], shuffled: random.Random) -> None:
     cameras = [
-        shared(f"{box}/c{n}", replace(LOOK, brightness=crowd), kind) for n, (box, kind, crowd) in enumerate(many)
+        shared(f"{box}/c{n}", replace(LOOK, height=-height), kind) for n, (box, kind, height) in enumerate(many)
     ]
     found = box_groups(cameras)
     shuffled.shuffle(cameras)
