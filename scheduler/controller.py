@@ -160,7 +160,7 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.GroupsPossible) -> list[ev.Instruction]:
         group = self.state.group
-        group.possible, group.kept, group.taught = event.sets, event.kept, event.taught
+        group.possible, group.kept, group.taught, group.guests = event.sets, event.kept, event.taught, event.guests
         return []
 
     @_handle.register
@@ -436,7 +436,8 @@ class WindowController:
             return []  # something happened meanwhile: another plan is being made
         s.planning.asked, s.planning.choosing, s.planning.last_s = None, False, made.at_s
         taught = s.group.taught & made.group.taught
-        s.group = replace(made.group, possible=s.group.possible, kept=s.group.kept, taught=taught)
+        known = s.group
+        s.group = replace(made.group, possible=known.possible, kept=known.kept, taught=taught, guests=known.guests)
         s.options.update(made.options)
         now = s.lending
         s.lending = replace(made.lending, offers=now.offers, me=now.me, heard_s=now.heard_s, due=False)
@@ -493,9 +494,11 @@ class WindowController:
         for camera in begun:
             job = s.jobs[camera]
             members = s.group.begun(camera, job.id)
-            out.append(
-                ev.StartRetraining(camera, job.id, job.option.id, job.share, s.window - 1, members, s.plan_number)
-            )
+            order = ev.StartRetraining(
+                camera, job.id, job.option.id, job.share, s.window - 1, members, s.plan_number,
+                guests=s.group.guests_of(camera),
+            )  # fmt: skip
+            out.append(order)
         s.planning.next_segment = number + 1
         if s.planning.next_segment < len(s.plan.segments):
             due = s.window_start_s + s.plan.segments[s.planning.next_segment].start_s

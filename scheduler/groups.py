@@ -54,14 +54,21 @@ FORGOTTEN = 0.05
 
 @dataclass(frozen=True)
 class Group:
-    """`leader`'s retraining is that of `members` too (other cameras, in order of name)."""
+    """`leader`'s retraining is that of `members` too (other cameras, in order of name). The pictures of `guests`,
+    cameras of other boxes, teach in it as those of members do."""
 
     leader: str
     members: tuple[str, ...]
+    guests: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.not_empty("group.members", self.members)
-        checks.unique("group", [self.leader, *self.members])
+        checks.not_empty("group.members", (*self.members, *self.guests))
+        checks.unique("group", [self.leader, *self.members, *self.guests])
+
+    @property
+    def others(self) -> int:
+        """Cameras beside the leader."""
+        return len(self.members) + len(self.guests)
 
 
 @dataclass(frozen=True)
@@ -152,8 +159,10 @@ def choose_group(
     kept: float,
     plan: Callable[[WindowProblem], WindowPlan],
     taught: frozenset[str] = frozenset(),
+    guests: frozenset[str] = frozenset(),
 ) -> GroupChoice | None:
-    """The group that the planner expects most from, or None where one retraining each is as good.
+    """The group that the planner expects most from, or None where one retraining each is as good. The names `guests` in
+    `sets` are of cameras of other boxes: they teach, and gain nothing here.
 
     Both ways are planned in full, with the same shares and floors: the group's way with its leader's options at the
     group's work and none for its members, who gain `kept` of what their best option would, by the part that the
@@ -161,32 +170,40 @@ def choose_group(
     without options, or whose retraining runs, is in no group, and there is no group without a stale camera.
     """
     streams = {s.id: s for s in problem.streams}
-    found = free_sets(problem, sets)
-    candidates = [s for s in found if len(s) > 1 and max(_gain(streams[n]) for n in s) >= STALE]
+    found = [(_own(s, guests), s) for s in free_sets(problem, sets, guests)]
+    candidates = [s for own, s in found if own and len(s) > 1 and max(_gain(streams[n]) for n in own) >= STALE]
     if not candidates:
         return None
     own = _without(problem, taught)
     alone = _worth(own, evaluate(own, plan(own).segments))
     best: GroupChoice | None = None
     for names in _most_promising(candidates, streams):
+        mine = sorted(_own(names, guests))
         # Of those that have a configuration which teaches the others most.
-        leader = max(sorted(names), key=lambda n: (max(o.teaches for o in streams[n].options), _gain(streams[n])))
-        group = Group(leader, tuple(sorted(n for n in names if n != leader)))
+        leader = max(mine, key=lambda n: (max(o.teaches for o in streams[n].options), _gain(streams[n])))
+        others = tuple(n for n in mine if n != leader)
+        group = Group(leader, others, tuple(sorted(n for n in names if n in guests)))
         choice = _judged(problem, group, kept, plan, alone, taught)
         if choice is not None and (best is None or choice.gained > best.gained):
             best = choice
     return best
 
 
-def free_sets(problem: WindowProblem, sets: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Of each set the cameras that have options and no retraining that runs; each once."""
-    free = {s.id for s in problem.streams if s.options and s.running is None}
+def free_sets(
+    problem: WindowProblem, sets: Sequence[Sequence[str]], guests: frozenset[str] = frozenset()
+) -> list[tuple[str, ...]]:
+    """Of each set the cameras that have options and no retraining that runs, and `guests`; each once."""
+    free = {s.id for s in problem.streams if s.options and s.running is None} | guests
     return list(dict.fromkeys(tuple(n for n in names if n in free) for names in sets))
+
+
+def _own(names: Sequence[str], guests: frozenset[str]) -> list[str]:
+    return [n for n in names if n not in guests]
 
 
 def _most_promising(sets: Sequence[Sequence[str]], streams: Mapping[str, StreamProblem]) -> list[Sequence[str]]:
     by_size: dict[int, list[Sequence[str]]] = {}
-    for names in sorted(sets, key=lambda s: (-sum(_gain(streams[n]) for n in s), tuple(s))):
+    for names in sorted(sets, key=lambda s: (-sum(_gain(streams[n]) for n in s if n in streams), tuple(s))):
         by_size.setdefault(min((n for n in SIZES if len(names) <= n), default=MOST_CAMERAS), []).append(names)
     return [names for found in by_size.values() for names in found[:MOST_TRIED]]
 
@@ -200,9 +217,13 @@ def _judged(
     taught: frozenset[str],
 ) -> GroupChoice | None:
     together = _without(grouped(problem, group), taught - {group.leader})
-    kept = kept_by(kept, 1 + len(group.members))
+    kept = kept_by(kept, 1 + group.others)
     members = [s for s in problem.streams if s.id in group.members]
     gains = {s.id: min(kept * _gain(s), 1.0 - s.start_accuracy) for s in members}
+    if not members:  # its leader is the only one here that guests can bring more than its own retraining
+        (led,) = (s for s in problem.streams if s.id == group.leader)
+        room = max(0.0, 1.0 - led.start_accuracy - _gain(led))
+        gains = {led.id: min(max(0.0, kept - 1.0) * _gain(led), room)}
     parts = taught_parts(next(s.options for s in together.streams if s.id == group.leader))
     outcome = evaluate(together, plan(for_all(together, group, gains, parts)).segments)
     done = outcome.completed[group.leader]
@@ -233,13 +254,13 @@ def for_all(
     """The problem that a group is planned by: its members' `gains`, times the part that an option teaches, count where
     the retraining is, at its leader. The objective of a plan, a mean over cameras, is the same while all are served
     alike. An option without a part, of which nobody knew when the group was chosen, teaches nothing."""
-    theirs = sum(gains.get(m, 0.0) for m in group.members)
+    theirs = sum(gains.get(m, 0.0) for m in group.members or (group.leader,))
 
     def of(stream: StreamProblem) -> StreamProblem:
         if stream.id != group.leader:
             return stream
         options = tuple(
-            replace(o, end_accuracy=o.end_accuracy + parts.get(o.id, 0.0) * theirs, members=len(group.members))
+            replace(o, end_accuracy=o.end_accuracy + parts.get(o.id, 0.0) * theirs, members=len(group.members) or 1)
             for o in stream.options
         )
         return replace(stream, options=options)
@@ -254,7 +275,7 @@ def _without(problem: WindowProblem, cameras: frozenset[str]) -> WindowProblem:
 
 def with_group_work(options: Sequence[RetrainingOption], group: Group) -> tuple[RetrainingOption, ...]:
     """A leader's options as they cost when the retraining is the group's."""
-    work = group_work(len(group.members))
+    work = group_work(group.others)
     return tuple(replace(o, gpu_seconds=o.gpu_seconds * work) for o in options)
 
 

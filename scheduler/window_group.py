@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
 from scheduler.groups import Group, choose_group, for_all, free_sets, with_group_work
@@ -13,7 +13,8 @@ Options = dict[str, tuple[RetrainingOption, ...]]
 
 @dataclass
 class WindowGroup:
-    """`possible` sets of cameras may be retrained as one; a member gets the part `kept` of what its own would gain. The
+    """`possible` sets of cameras may be retrained as one; the `guests` in them are cameras of other boxes, whose
+    pictures teach. A member gets the part `kept` of what its own would gain. The
     students in force of `taught` came of a group, and these cameras have few objects: only a group retrains them, since
     a retraining on those alone lost a part of what the others' had taught (docs/students.md).
 
@@ -25,6 +26,7 @@ class WindowGroup:
     possible: tuple[tuple[str, ...], ...] = ()
     kept: float = 0.0
     taught: frozenset[str] = frozenset()
+    guests: frozenset[str] = frozenset()
     group: Group | None = None
     job: str = ""
     gains: Mapping[str, float] = field(default_factory=dict)
@@ -49,14 +51,15 @@ class WindowGroup:
         owned: Sequence[frozenset[str]] = (),
     ) -> None:
         """Retrain cameras as one, where `plan` expects more from it. With the cameras of several tenants (`owned`)
-        those of one: nobody pays for another's, or teaches with its pictures."""
+        those of one, without guests: nobody pays for another's, or teaches with its pictures."""
         sets = self.possible
         if len(owned) > 1:
             parts = {tuple(c for c in cameras if c in mine) for cameras in sets for mine in owned}
             sets = tuple(sorted(p for p in parts if len(p) > 1))
         # A camera that is in no group that could be formed now is not kept from its own retraining.
-        self.taught &= frozenset(c for cameras in free_sets(problem, sets) if len(cameras) > 1 for c in cameras)
-        choice = choose_group(problem, sets, self.kept, plan, self.taught) if sets else None
+        formed = [cameras for cameras in free_sets(problem, sets, self.guests) if len(cameras) > 1]
+        self.taught &= frozenset(c for cameras in formed for c in cameras)
+        choice = choose_group(problem, sets, self.kept, plan, self.taught, self.guests) if sets else None
         if choice is not None:
             leader = choice.group.leader
             self.group, self.job, self.alone = choice.group, "", options[leader]
@@ -98,6 +101,10 @@ class WindowGroup:
         self.job = job
         return self.group.members
 
+    def guests_of(self, camera: str) -> tuple[str, ...]:
+        """The cameras of other boxes whose pictures teach in the retraining of `camera`."""
+        return self.group.guests if self.group is not None and self.group.leader == camera else ()
+
     def has_taught(self, camera: str, job: str) -> bool:
         """Whether a camera is a member that was judged with the result of `job`, the group's retraining."""
         return self.waits(camera) and job == self.job != ""
@@ -114,8 +121,8 @@ class WindowGroup:
         if self.group is None or camera not in (self.group.leader, *self.group.members):
             return
         left = tuple(m for m in self.group.members if m != camera)
-        if self.job and left and camera != self.group.leader:
-            self.group = Group(self.group.leader, left)
+        if self.job and (left or self.group.guests) and camera != self.group.leader:
+            self.group = replace(self.group, members=left)
         elif self.job or camera == self.group.leader:
             self.end()
         else:

@@ -23,6 +23,7 @@ from edge.core.fleet_links import FleetMember, FleetOrder, FleetStatus, OrderAns
 from edge.fleet.agent import FleetAgent
 from edge.fleet.agent_jobs import AgentJobs
 from edge.fleet.appliance_client import ApplianceClient
+from edge.fleet.box_groups import AgentGroups
 from edge.fleet.codes import JoinCode
 from edge.fleet.copies import StudentCopies
 from edge.fleet.engine_keeper import StartEngine, start_engine
@@ -38,6 +39,7 @@ from edge.fleet.questions import AgentQuestions
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import Secret
+from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.lending_folder import LendingFolder
 from edge.settings import FleetSettings
 
@@ -215,6 +217,8 @@ class FleetOfAgents:
         self.start_engine: StartEngine = start_engine
         #: Boxes that the others do not reach, and that do not reach the others.
         self.cut_off: set[str] = set()
+        #: Boxes whose agents know no groups over boxes.
+        self.of_the_version_before: set[str] = set()
         #: How often each agent showed that it lives.
         self.lives: Counter[str] = Counter()
         self._running: dict[str, tuple[AsyncExitStack, asyncio.Task[None]]] = {}
@@ -235,6 +239,10 @@ class FleetOfAgents:
     def lending(self, name: str) -> LendingFolder:
         """What a box lends and borrows."""
         return LendingFolder(self._folder / name)
+
+    def groups(self, name: str) -> BoxGroupsFolder:
+        """A box's part in groups over boxes."""
+        return BoxGroupsFolder(self._folder / name)
 
     async def found(self, name: str, **more: Any) -> None:
         """The first box."""
@@ -283,9 +291,14 @@ class FleetOfAgents:
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(name, settings.lending, self.lending(name), links, lambda: memory.agreement, clock)
         questions = AgentQuestions(name, settings.answer, appliance, links, lambda: memory.agreement, clock)
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs)
+        groups = AgentGroups(
+            name, settings.share_pictures, self.groups(name), links, lambda: memory.agreement, clock, 0.2
+        )
+        told = None if name in self.of_the_version_before else groups
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs, told)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
+        await parts.enter_async_context(groups)
         self._running[name] = (parts, asyncio.create_task(agent.run()))
 
     async def kill(self, name: str) -> None:

@@ -44,6 +44,25 @@ def lending(s: Json) -> Iterator[Metric]:
     )  # fmt: skip
 
 
+def box_groups(s: Json) -> Iterator[Metric]:
+    """Groups of cameras over boxes."""
+    told = s["lending"]["groups"]
+    if not told["share"]:
+        return
+    yield counter(
+        "magpie_box_groups_retrainings", "Retrainings here that pictures of other boxes taught", (),
+        [((), told["trained"])],
+    )  # fmt: skip
+    yield counter(
+        "magpie_box_groups_students", "Students of other boxes' groups that the gate here judged", ("outcome",),
+        [((outcome,), told[outcome]) for outcome in ("taken", "refused")],
+    )  # fmt: skip
+    yield counter(
+        "magpie_box_groups_failures", "Files of other boxes that did not come or were damaged, and late students",
+        ("fault",), [((fault,), count) for fault, count in sorted(told["failures"].items())],
+    )  # fmt: skip
+
+
 def fleet_jobs(s: Json) -> Iterator[Metric]:
     """The jobs that this box keeps as the head."""
     told = s["fleet_jobs"]

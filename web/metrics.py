@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from edge.core.camera import CameraState
-from web.fleet_metrics import fleet_jobs, lending
+from web.fleet_metrics import box_groups, fleet_jobs, lending
 from web.metric_kinds import Json
 from web.metric_kinds import counter as _counter
 from web.metric_kinds import gauge as _gauge
@@ -74,6 +74,7 @@ class _Snapshot(Collector):
             _applications(s),
             _tenants(s),
             lending(s),
+            box_groups(s),
             fleet_jobs(s),
             _counted(s),
             _clips(s),

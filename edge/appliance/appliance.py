@@ -416,6 +416,7 @@ class Appliance:
         self._keep_running(services.fleet.run(), "refused strangers")
         self._keep_running(services.fleet_jobs.run(), "jobs of the fleet")
         self._keep_running(self.lending.run(), "lending")
+        self._keep_running(self.lending.groups.run(), "groups over boxes")
         self._parts.push_async_callback(services.outputs.stop)
 
     def _keep_running(self, work: Coroutine[Any, Any, None], name: str) -> None:

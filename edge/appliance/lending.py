@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from edge.appliance.answers.fleet import BorrowedAnswer, FleetLendingAnswer, LentHereAnswer
+from edge.appliance.box_groups import GroupsOverBoxes
 from edge.core.errors import MagpieError
 from edge.runtime.lender import Lender
 from edge.runtime.lending_folder import LendingFolder
@@ -33,6 +34,7 @@ class Lending:
         self._folder = LendingFolder(Path(site.data_dir))
         self._tasks = BackgroundTasks(complain)
         plan = planner(runtime.shares.partitioner.caps, time.perf_counter)
+        self.groups = GroupsOverBoxes(site, runtime)
         self._lender = Lender(
             runtime, self._folder, self._settings.most_share, plan, self._tasks.spawn, self._borrowing.counts
         )
@@ -75,5 +77,5 @@ class Lending:
             lent=counts.lent, borrowed=counts.borrowed, lent_profiles=counts.lent_profiles,
             borrowed_profiles=counts.borrowed_profiles, lent_labels=counts.lent_labels,
             borrowed_labels=counts.borrowed_labels, lent_device_s=counts.lent_device_s,
-            borrowed_device_s=counts.borrowed_device_s, failures=dict(counts.failures),
+            borrowed_device_s=counts.borrowed_device_s, failures=dict(counts.failures), groups=self.groups.told(),
         )  # fmt: skip

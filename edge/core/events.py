@@ -144,11 +144,13 @@ class RetrainingCompleted(Event):
 class GroupsPossible(Event):
     """Sets of cameras that may be retrained as one group (a camera may be in several); `kept` is the part of its own
     retraining's gain that a member of a group gets. The students in force of `taught` came of a group, and
-    those cameras have too few objects to judge another by."""
+    those cameras have too few objects to judge another by. The names `guests` in `sets` are of cameras of other boxes,
+    whose pictures teach."""
 
     sets: tuple[tuple[str, ...], ...]
     kept: float
     taught: frozenset[str] = frozenset()
+    guests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ class SetShares(Instruction):
 class StartRetraining(Instruction):
     """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion. It is
     that of `members` (other cameras) too: each is judged with the result. `plan` is the number of the plan that it
-    begins with. `lender`: the box that does it, at `share` of its device; empty: this one."""
+    begins with. `lender`: the box that does it, at `share` of its device; empty: this one. The pictures of `guests`,
+    cameras of other boxes, teach in it."""
 
     camera: str
     job: str
@@ -228,6 +231,7 @@ class StartRetraining(Instruction):
     members: tuple[str, ...] = ()
     plan: int = 0
     lender: str = ""
+    guests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from edge.core.box_groups import GroupStudent, SharedCamera
 from edge.core.errors import Conflict
 from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.lending import LendingOffer, LentState, LentWork
@@ -343,6 +344,22 @@ class LentAnswer:
     """How far a retraining is."""
 
     state: LentState
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class GroupsAsk:
+    """A box asks another one whose pictures it shares, and for the students that it has for the asking box."""
+
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class GroupsTold:
+    """The cameras whose pictures are shared, and the students for the box that asked."""
+
+    cameras: tuple[SharedCamera, ...] = ()
+    students: tuple[GroupStudent, ...] = ()
     api: int = API_VERSION
 
 

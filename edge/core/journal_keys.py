@@ -43,7 +43,7 @@ _OBJECT: Final = _keys(
 )  # fmt: skip
 _STREAM: Final = _keys("fault", "message")
 _GATE: Final = _keys(
-    "version", "config", "scores", "reason", "expected_accuracy", "gpu_s", "trained_on",
+    "version", "config", "scores", "reason", "expected_accuracy", "gpu_s", "trained_on", "boxes",
     hidden=("began_with", "taught_with", "leader"),
 )  # fmt: skip
 _BY: Final = _keys("by")
@@ -131,6 +131,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
         "expected_gpu_s",
         "profiled",
         "lender",
+        "boxes",
         hidden=("members",),
     ),
     "retraining.stopped": _keys("job", "reason"),

@@ -16,6 +16,7 @@
     engine.log                errors of the engine's process
     upgrade.json              how far the upgrade of this box is
     lending/                  retrainings that boxes do for each other (edge/runtime/lending_folder.py)
+    groups/                   cameras of several boxes that are retrained as one (edge/runtime/box_groups_folder.py)
 
 Every file is written whole under another name, synced and renamed. Writing blocks.
 """

@@ -14,6 +14,7 @@ from edge.core.errors import InvalidValue
 from edge.fleet.agent import FleetAgent
 from edge.fleet.agent_jobs import AgentJobs
 from edge.fleet.appliance_client import ApplianceClient
+from edge.fleet.box_groups import AgentGroups
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
 from edge.fleet.identity import server_context
@@ -26,6 +27,7 @@ from edge.fleet.questions import AgentQuestions
 from edge.fleet.refusals import Refusals
 from edge.fleet.server import AgentServer
 from edge.ingest.secrets import resolve_secret
+from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.lending_folder import LendingFolder
 from edge.settings import FleetSettings, SiteSettings
 
@@ -81,8 +83,13 @@ async def _be_agent(
             settings.name, settings.lending, LendingFolder(Path(site.data_dir)), links, lambda: memory.agreement, clock
         )
         questions = AgentQuestions(settings.name, settings.answer, appliance, links, lambda: memory.agreement, clock)
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs)
+        groups = AgentGroups(
+            settings.name, settings.share_pictures, BoxGroupsFolder(Path(site.data_dir)), links,
+            lambda: memory.agreement, clock,
+        )  # fmt: skip
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs, groups)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
+        await parts.enter_async_context(groups)
         log.info("the agent of %s listens on %s:%d", settings.name, settings.host, settings.port)
         await agent.run()

@@ -22,6 +22,8 @@ from edge.core.fleet_links import (
     BeatAnswer,
     FleetBeat,
     FleetOrder,
+    GroupsAsk,
+    GroupsTold,
     JoinAnswer,
     JoinAsk,
     LendingAnswer,
@@ -100,6 +102,19 @@ class LendingDesk(Protocol):
         """The student that came out of `sender`'s retraining."""
 
 
+class GroupsDesk(Protocol):
+    """Answers what other boxes ask of groups over boxes; each raises MagpieError for what it refuses."""
+
+    def told(self, sender: str) -> GroupsTold:
+        """The cameras that this box shares, and its students for `sender`."""
+
+    def file(self, digest: str) -> Path | None:
+        """A description or a picture that is shared."""
+
+    def student(self, digest: str, sender: str) -> Path | None:
+        """A student for `sender`."""
+
+
 class QuestionDesk(Protocol):
     """Carries questions of users to all boxes; each raises MagpieError for what it refuses."""
 
@@ -128,7 +143,7 @@ class JobsDesk(Protocol):
 
 class AgentServer:
     """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending`,
-    `questions` or `jobs` boxes that ask for it are told that there is no such thing here."""
+    `questions`, `jobs` or `groups` boxes that ask for it are told that there is no such thing here."""
 
     def __init__(
         self,
@@ -140,6 +155,7 @@ class AgentServer:
         lending: LendingDesk | None = None,
         questions: QuestionDesk | None = None,
         jobs: JobsDesk | None = None,
+        groups: GroupsDesk | None = None,
         limits: DoorLimits = LIMITS,
     ) -> None:
         self._desk, self._refusals = desk, refusals
@@ -160,6 +176,8 @@ class AgentServer:
             _add_questions(app, questions)
         if jobs is not None:
             _add_jobs(app, jobs)
+        if groups is not None:
+            _add_groups(app, groups)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, keepalive_timeout=30.0)
 
     async def __aenter__(self) -> AgentServer:
@@ -288,6 +306,26 @@ def _add_lending(app: web.Application, desk: LendingDesk) -> None:
     app.router.add_post(PREFIX + "/lending/state", state)
     app.router.add_get(PREFIX + "/lending/files/{name}/{digest}", file)
     app.router.add_get(PREFIX + "/lending/candidates/{name}", candidate)
+
+
+def _add_groups(app: web.Application, desk: GroupsDesk) -> None:
+    """The routes of groups over boxes."""
+
+    async def told(request: web.Request) -> web.Response:
+        decoded(GroupsAsk, await request.read())
+        return _message(await asyncio.to_thread(desk.told, request[_BOX]))
+
+    async def file(request: web.Request) -> web.StreamResponse:
+        digest = request.match_info["digest"]
+        return _file(await asyncio.to_thread(desk.file, digest), digest)
+
+    async def student(request: web.Request) -> web.StreamResponse:
+        digest = request.match_info["digest"]
+        return _file(await asyncio.to_thread(desk.student, digest, request[_BOX]), digest)
+
+    app.router.add_post(PREFIX + "/groups", told)
+    app.router.add_get(PREFIX + "/groups/files/{digest}", file)
+    app.router.add_get(PREFIX + "/groups/students/{digest}", student)
 
 
 def _add_questions(app: web.Application, desk: QuestionDesk) -> None:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
+from edge.core.box_groups import CameraOfBox
 from edge.core.errors import LabelError, WeightsError
-from edge.core.labels import LabelledWindow
 from edge.runtime import messages as m
+from edge.runtime.few_pictures import of_few
 from edge.students import load_student
 from edge.students.published import PublishedStudent
 from edge.students.weights import AnyStudent
 from edge.training.published import PublishedExamples
 
-#: Pictures of all members together that are trained on, and kept-out pictures of earlier windows that each is judged
-#: by: both bound the memory and the time of a group of 12.
-MOST_PICTURES, MOST_KEPT_OUT = 480, 24
-
-T = TypeVar("T")
+#: Pictures of all members together that are trained on: it bounds the memory and the time of a group of 12.
+MOST_PICTURES = 480
 
 
 @dataclass(frozen=True)
@@ -30,6 +27,14 @@ class MemberInMemory:
     parent: PublishedStudent
     examples: PublishedExamples
     output: Path
+
+
+@dataclass(frozen=True)
+class GuestInMemory:
+    """A camera of another box with its pictures in memory."""
+
+    camera: CameraOfBox
+    examples: PublishedExamples
 
 
 def open_members(
@@ -44,7 +49,7 @@ def open_members(
         breathe()
         try:
             parent = load_student(one.parent.path, begun.device)
-            examples = PublishedExamples(of_few(one.data, MOST_PICTURES // len(job.members)), begun, one.region)
+            examples = PublishedExamples(of_few(one.data, pictures_each(job)), begun, one.region)
         except (WeightsError, LabelError):
             continue
         if isinstance(parent, PublishedStudent) and parent.spec == begun.spec:
@@ -52,14 +57,25 @@ def open_members(
     return members
 
 
-def of_few(data: LabelledWindow, pictures: int) -> LabelledWindow:
-    """A window with at most `pictures` to train on, its own before exemplars, and the latest kept-out ones."""
-    train = _spread(data.train, pictures)
-    exemplars = _spread(data.exemplars, pictures - len(train))
-    return replace(data, train=train, exemplars=exemplars, kept_out=data.kept_out[-MOST_KEPT_OUT:])
+def open_guests(
+    job: m.RetrainingJob, begun: AnyStudent, breathe: Callable[[], object] = lambda: None
+) -> list[GuestInMemory]:
+    """The cameras of other boxes whose pictures can be read; the others are passed over."""
+    if not isinstance(begun, PublishedStudent):
+        return []
+    guests = []
+    for one in job.guests:
+        breathe()
+        if one.data.classes != begun.spec.classes:
+            continue
+        try:
+            examples = PublishedExamples(of_few(one.data, pictures_each(job)), begun, one.region)
+        except LabelError:
+            continue
+        guests.append(GuestInMemory(one.camera, examples))
+    return guests
 
 
-def _spread(values: Sequence[T], most: int) -> tuple[T, ...]:
-    """At most so many, evenly over all."""
-    every = max(1.0, len(values) / most) if most > 0 else 1.0
-    return tuple(values[int(n * every)] for n in range(min(len(values), max(0, most))))
+def pictures_each(job: m.RetrainingJob) -> int:
+    """Pictures of each camera beside the leader that are trained on at most."""
+    return MOST_PICTURES // (len(job.members) + len(job.guests))

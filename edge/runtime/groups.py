@@ -119,7 +119,8 @@ class Groups:
         if done.members:
             told = [gains for gains in found if gains is not None]
             expected = self._taught_part(job) * sum(e for e, _ in told)
-            self.kept = kept_part(self.kept, expected, sum(g for _, g in told), 1 + len(done.members))
+            cameras = 1 + len(done.members) + len(done.guests)
+            self.kept = kept_part(self.kept, expected, sum(g for _, g in told), cameras)
             self.retrainings += 1
             if led and _judged_on(done) < FEWEST_OBJECTS:
                 self._taught[job.camera] = led

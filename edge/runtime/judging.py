@@ -24,7 +24,7 @@ class Judged:
     """A candidate's fate. `promoted`: another student than before is in force; `learned`: it is the new one.
     `accuracy` is held-out, of the candidate or of what came into force. `began_with`: the version that the retraining
     began with, where that is not its parent; `taught_with`: the other cameras of its group; `trained_on`: another box
-    that did it."""
+    that did it; `boxes`: others whose cameras taught."""
 
     promoted: bool
     learned: bool
@@ -35,6 +35,7 @@ class Judged:
     began_with: str = ""
     taught_with: tuple[str, ...] = ()
     trained_on: str = ""
+    boxes: tuple[str, ...] = ()
 
     @property
     def kind(self) -> JournalKind:
@@ -45,6 +46,7 @@ class Judged:
         """For the journal, of a retraining with `config`."""
         of_others = {
             "began_with": self.began_with, "taught_with": list(self.taught_with), "trained_on": self.trained_on,
+            "boxes": list(self.boxes),
         }  # fmt: skip
         return {
             "version": self.version,
@@ -135,5 +137,5 @@ class Gate:
         unlink(done.path, done.download_path)
         return Judged(
             promoted, learned and promoted, accuracy, candidate.id, reason, scores, done.start, done.taught_with,
-            done.trained_on,
+            done.trained_on, done.boxes,
         )  # fmt: skip

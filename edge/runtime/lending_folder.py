@@ -14,29 +14,14 @@ renamed. Everything here blocks.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
-from edge.core.errors import InvalidValue, StoreError
 from edge.core.lending import LendingOffer, LendingOffers, LentState, LentWork, check_digest, check_work_id
-
-V = TypeVar("V")
-
-#: Older offers are of an appliance, or an agent, that does not run.
-FRESH_S: Final = 10.0
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+from edge.runtime.told_files import read_fresh, read_value, write_value
 
 
 @dataclass(frozen=True)
@@ -60,25 +45,25 @@ class WorkFolders:
     def begin(self, work: LentWork, given: WorkInput | None = None) -> None:
         """Keep a retraining; its folder counts when `work.json` is there."""
         if given is not None:
-            _write(self._in(work.id, "input.json"), given)
-        _write(self._in(work.id, "work.json"), work)
+            write_value(self._in(work.id, "input.json"), given)
+        write_value(self._in(work.id, "work.json"), work)
 
     def work(self, name: str) -> LentWork | None:
         """None: there is none, or it cannot be read."""
-        return _read(self._in(name, "work.json"), LentWork)
+        return read_value(self._in(name, "work.json"), LentWork)
 
     def given(self, name: str) -> WorkInput | None:
         """None: there is none, or it cannot be read."""
-        return _read(self._in(name, "input.json"), WorkInput)
+        return read_value(self._in(name, "input.json"), WorkInput)
 
     def tell(self, name: str, state: LentState) -> None:
         """How far it is. One that was removed meanwhile stays removed."""
         if self._in(name, "work.json").exists():
-            _write(self._in(name, "state.json"), state)
+            write_value(self._in(name, "state.json"), state)
 
     def state(self, name: str) -> LentState | None:
         """How far it is; None: nobody has said anything yet."""
-        return _read(self._in(name, "state.json"), LentState)
+        return read_value(self._in(name, "state.json"), LentState)
 
     def told_ns(self, name: str) -> int:
         """When somebody said something last, in the file system's nanoseconds; 0: never."""
@@ -141,47 +126,17 @@ class LendingFolder:
 
     def offer(self) -> LendingOffer | None:
         """The offer of this box; None: its appliance has not said so lately."""
-        return _fresh(self.path / "offer.json", LendingOffer)
+        return read_fresh(self.path / "offer.json", LendingOffer)
 
     def write_offer(self, offer: LendingOffer) -> None:
         """By the appliance."""
-        _write(self.path / "offer.json", offer)
+        write_value(self.path / "offer.json", offer)
 
     def offers(self) -> tuple[LendingOffer, ...]:
         """The offers of other boxes; none where the agent has not said so lately."""
-        found = _fresh(self.path / "offers.json", LendingOffers)
+        found = read_fresh(self.path / "offers.json", LendingOffers)
         return () if found is None else found.offers
 
     def write_offers(self, offers: LendingOffers) -> None:
         """By the agent."""
-        _write(self.path / "offers.json", offers)
-
-
-def _fresh(path: Path, kind: type[V]) -> V | None:
-    try:
-        age_s = time.time() - path.stat().st_mtime
-    except OSError:
-        return None
-    return _read(path, kind) if abs(age_s) <= FRESH_S else None
-
-
-def _read(path: Path, kind: type[V]) -> V | None:
-    known: Any = kind
-    try:
-        found: V = _adapter(known).validate_json(path.read_bytes())
-    except (OSError, ValidationError, InvalidValue):
-        return None
-    return found
-
-
-def _write(path: Path, value: Any) -> None:
-    kind: Any = type(value)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_bytes(_adapter(kind).dump_json(value))
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise StoreError(f"{path}: cannot be written: {error}") from None
+        write_value(self.path / "offers.json", offers)

@@ -105,10 +105,10 @@ def _checked(digest: str, value: Mapping[str, Any], pictures: Collection[str], c
     if agreement is not None:
         checks.in_range("agreement", agreement, 0.0, 1.0)
         agreement = float(agreement)
-    return TeacherAnswer(_objects(value["labels"], classes), _objects(value["unsure"], classes), agreement)
+    return TeacherAnswer(objects_of(value["labels"], classes), objects_of(value["unsure"], classes), agreement)
 
 
-def _objects(value: Mapping[str, Any], classes: int) -> Detections:
+def objects_of(value: Mapping[str, Any], classes: int) -> Detections:
     """Objects as they were sent: nothing is clipped or rounded into what it should be."""
     boxes = np.asarray(value["boxes"], np.float64).reshape(-1, 4)
     scores, kinds = np.asarray(value["scores"], np.float64), np.asarray(value["classes"], np.float64)

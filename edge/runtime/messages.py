@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.baseline import Baseline
+from edge.core.box_groups import CameraOfBox, GroupGuest
 from edge.core.camera import CameraStatus
 from edge.core.camera_look import CameraLook
 from edge.core.clips import RingNow
@@ -468,7 +469,8 @@ class GroupMember:
 class RetrainingJob:
     """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds. It begins with `parent`, or
     with the download, one of `siblings` or a member's student, where that is better on kept-out pictures. `finish`: it
-    was asked to hand over its result before its process died, and does so after one more step."""
+    was asked to hand over its result before its process died, and does so after one more step. The pictures of `guests`
+    teach as those of members do."""
 
     job: str
     camera: str
@@ -485,6 +487,7 @@ class RetrainingJob:
     siblings: tuple[StudentFile, ...] = ()
     members: tuple[GroupMember, ...] = ()
     finish: bool = False
+    guests: tuple[GroupGuest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -531,6 +534,8 @@ class TrainingDone:
     retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own;
     `group`: the contenders on the kept-out pictures of all of them together.
     `visits` are the picture visits that were made (0: as the configuration says). `trained_on`: another box.
+    `guests` are the cameras of other boxes that taught, `for_guests` the student's file for their boxes; `boxes` other
+    boxes whose cameras taught.
     """
 
     job: str
@@ -549,6 +554,9 @@ class TrainingDone:
     group: tuple[Contender, ...] = ()
     visits: int = 0
     trained_on: str = ""
+    guests: tuple[CameraOfBox, ...] = ()
+    for_guests: Path | None = None
+    boxes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
     # Not which: a user of this camera may not see the others. The journal has them as fields.
     several = "1 other camera" if len(done.taught_with) == 1 else f"{len(done.taught_with)} other cameras"
     taught = f"; retrained as one with {several}" if done.taught_with else ""
+    if done.boxes:
+        taught += f"; trained with cameras of the box{'es' if len(done.boxes) > 1 else ''} {', '.join(done.boxes)}"
     begun = "; it began with another version than its parent, the best on kept-out pictures" if done.start else ""
     return Promotion(outcome, in_words(verdict) + taught + begun + _elsewhere(done), scores)
 
@@ -53,9 +55,9 @@ def _elsewhere(done: m.TrainingDone) -> str:
 
 
 def discard(done: m.TrainingDone) -> None:
-    """Files of a result that is waited for no more: of its camera and, of a group's, of every member."""
+    """Files of a result that is waited for no more: of its camera and, of a group's, of every member and guest."""
     for one in (done, *(theirs for _, theirs in done.members)):
-        unlink(one.path, one.download_path)
+        unlink(one.path, one.download_path, one.for_guests)
 
 
 def unlink(*files: Path | None) -> None:

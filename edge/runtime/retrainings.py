@@ -23,6 +23,7 @@ from edge.runtime.judging import Gate, Judged
 from edge.runtime.mains import training_worker
 from edge.runtime.promotion import discard
 from edge.store.values import JobState
+from scheduler.box_groups import taught_boxes
 from scheduler.groups import group_work
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Retrainings:
             order.share,
             r.clock.utc(),
             profile.end_accuracy.value,
-            profile.gpu_seconds.value * group_work(len(job.members)),
+            profile.gpu_seconds.value * _work(job),
             plan=order.plan,
             box=order.lender,
         )
@@ -206,6 +207,7 @@ class Retrainings:
             region=camera.region,
             siblings=r.students.siblings.starts(camera),
             members=r.students.groups.members(order),
+            guests=r.students.box_groups.guests(order.guests) if order.guests else (),
         )
 
     def _record_start(
@@ -232,10 +234,11 @@ class Retrainings:
                 "retraining": profile.config.to_json(),
                 "share": order.share,
                 "expected_accuracy": profile.end_accuracy.to_json(),
-                "expected_gpu_s": profile.gpu_seconds.times(group_work(len(job.members))).to_json(),
+                "expected_gpu_s": profile.gpu_seconds.times(_work(job)).to_json(),
                 "profiled": profile.profiled,
                 "members": [one.camera for one in job.members],
                 "lender": order.lender,
+                "boxes": list(taught_boxes([one.camera for one in job.guests])),
             },
         )
         self._r.fact(RetrainingStepped(order.camera, "started"))
@@ -317,6 +320,8 @@ class Retrainings:
         if camera is None:
             discard(done)
             return
+        if done.for_guests is not None:
+            self._spawn(r.students.box_groups.trained(job, done), f"students of {job.job} for other boxes")
         window = r.controller.state.window
         try:
             judged = await self._gate.judge(
@@ -354,3 +359,8 @@ class Retrainings:
             data=judged.facts(job.config) | {"expected_accuracy": job.predicted_accuracy, "gpu_s": done.device_seconds},
         )
         r.fact(judged.fact(job.camera, done.device_seconds))
+
+
+def _work(job: m.RetrainingJob) -> float:
+    """Of a retraining, as a multiple of the leader's own."""
+    return group_work(len(job.members) + len(job.guests))

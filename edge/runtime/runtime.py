@@ -28,6 +28,8 @@ from edge.recording.labelled_windows import read_manifest
 from edge.runtime import messages as m
 from edge.runtime.borrowing import Borrowing
 from edge.runtime.boundary import Boundary
+from edge.runtime.box_groups import BoxGroups
+from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.camera_workers import CameraWorkers
 from edge.runtime.complaints import Complaints
@@ -66,6 +68,7 @@ class Students:
     groups: Groups
     retrainings: Retrainings
     borrowing: Borrowing
+    box_groups: BoxGroups
 
 
 class Runtime:
@@ -138,6 +141,7 @@ class Runtime:
         return Students(
             versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn),
             Borrowing(self, LendingFolder(Path(self.site.data_dir)), self._tasks.spawn, note),
+            BoxGroups(self, BoxGroupsFolder(Path(self.site.data_dir)), gate, self._tasks.spawn, note),
         )  # fmt: skip
 
     def set_serving_share(self, share: float) -> None:
@@ -198,7 +202,8 @@ class Runtime:
         """The window that runs, if there is one, ends now, and the next begins."""
         settings = self.window.following
         local = self.clock.local_minute()
-        self.dispatch(self.students.groups.possible(settings.groups))
+        possible = self.students.groups.possible(settings.groups)
+        self.dispatch(self.students.box_groups.possible(possible) if settings.groups else possible)
         allowed = settings.retraining_allowed(local)
         self.dispatch(ev.BoundaryReached(self.clock.monotonic(), allowed, self._window_settings(settings)))
 
@@ -260,7 +265,8 @@ class Runtime:
         elif isinstance(answer, m.Looked):
             self.students.siblings.looked(answer)
         elif isinstance(answer, m.TrainingDone):
-            self.students.borrowing.judged(answer)
+            of_group = self.students.box_groups.has(answer.job)
+            (self.students.box_groups if of_group else self.students.borrowing).judged(answer)
         else:
             self.learning.memorised(answer.seconds)
             self.boundary.remembered(answer.camera)
@@ -276,7 +282,8 @@ class Runtime:
         elif isinstance(job, m.Remember):
             self.boundary.remembered(job.data.camera)
         elif isinstance(job, m.JudgeCandidate):
-            self.students.borrowing.not_judged(job)
+            of_group = self.students.box_groups.has(job.job.job)
+            (self.students.box_groups if of_group else self.students.borrowing).not_judged(job)
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:
         put = partial(self.store.put_settings, audited=False)

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edge.core.box_groups import CameraOfBox
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare, open_bucket
-from edge.runtime.group_members import MemberInMemory, open_members
+from edge.runtime.group_members import MemberInMemory, open_guests, open_members
 from edge.runtime.process import Channel, Retire, Stop
 from edge.runtime.starts import best_start
 from edge.students import load_student
@@ -22,6 +23,7 @@ from edge.training import Retraining
 from edge.training.opened import RunningRetraining, open_retraining
 from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
 from edge.training.retraining import held_out_accuracy
+from scheduler.box_groups import taught_boxes
 from scheduler.contenders import Contender, together
 from scheduler.groups import group_work
 
@@ -40,11 +42,11 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     with share.batch(stop=channel.beating):
         download = None if job.download is None else load_student(job.download.path, share.device)
         start, begun = best_start(job, parent, download, channel.beat)
-        members = open_members(job, begun, channel.beat)
+        members, guests = open_members(job, begun, channel.beat), open_guests(job, begun, channel.beat)
+        teach = [*(one.examples for one in members), *(one.examples for one in guests)]
         run = open_retraining(
             begun, job.data, job.config, job.seed, job.checkpoint,
-            download=download, region=job.region,
-            members=[one.examples for one in members], work=group_work(len(members)),
+            download=download, region=job.region, members=teach, work=group_work(len(teach)),
         )  # fmt: skip
     fraction, order = _trained(channel, job, share, run)
     if isinstance(order, Stop | Retire):
@@ -67,7 +69,8 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
         with share.batch(stop=channel.beating):
             theirs += _judged_if_it_can_be(one, job, run, download, fraction)
     visits = round(fraction * run.total_steps) * job.config.batch_size
-    channel.send(_handed_over(job, start, done, theirs, visits))
+    done = _handed_over(job, start, done, theirs, [one.camera for one in guests], visits)
+    channel.send(replace(done, for_guests=_kept_for_guests(job, run)) if guests else done)
     # Only now: a death before this line goes on from the checkpoint.
     run.discard_checkpoint()
 
@@ -108,19 +111,38 @@ def _trained(
 
 
 def _handed_over(
-    job: m.RetrainingJob, start: str, done: m.TrainingDone, theirs: Sequence[tuple[str, m.TrainingDone]], visits: int
+    job: m.RetrainingJob,
+    start: str,
+    done: m.TrainingDone,
+    theirs: Sequence[tuple[str, m.TrainingDone]],
+    guests: Sequence[CameraOfBox],
+    visits: int,
 ) -> m.TrainingDone:
     """The candidate with those of its members; each says what it began as and whom it was taught with."""
     cameras = (job.camera, *(camera for camera, _ in theirs))
+    of_others = tuple(one.name for one in guests)
+    boxes = taught_boxes(guests)
     group = together([one.contenders for one in (done, *(one for _, one in theirs))]) if theirs else ()
     parents = {one.camera: one.parent.version for one in job.members} | {job.camera: job.parent.version}
 
     def described(camera: str, one: m.TrainingDone) -> m.TrainingDone:
-        others = tuple(c for c in cameras if c != camera)
-        return replace(one, start="" if start == parents[camera] else start, taught_with=others, group=group)
+        others = tuple(c for c in cameras if c != camera) + of_others
+        begun = "" if start == parents[camera] else start
+        return replace(one, start=begun, taught_with=others, group=group, boxes=boxes)
 
-    done = replace(described(job.camera, done), visits=visits if theirs else 0)
+    done = replace(described(job.camera, done), visits=visits if theirs or guests else 0, guests=tuple(guests))
     return replace(done, members=tuple((camera, described(camera, one)) for camera, one in theirs))
+
+
+def _kept_for_guests(job: m.RetrainingJob, run: RunningRetraining) -> Path | None:
+    """The student on disk for the boxes of the guests, each of which judges it; None: it could not be written."""
+    path = job.output.with_name(f"{job.output.stem}-guests{job.output.suffix}")
+    try:
+        save_student(path, run.result())
+    except MagpieError as error:
+        log.warning("%s: no student for the guests of the group: %s", job.camera, error)
+        return None
+    return path
 
 
 def _judged(

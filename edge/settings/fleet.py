@@ -73,6 +73,11 @@ class FleetSettings(Settings):
         default_factory=dict, description="camera -> its zone; a camera not named is reached by every box"
     )
     lending: LendingSettings = LendingSettings()
+    share_pictures: bool = Field(
+        False,
+        description="labelled pictures of this box's cameras teach students of alike cameras of other boxes that share "
+        "theirs, and these those of this box: pictures, labels and students go to the other boxes",
+    )
     answer: bool = Field(
         True, description="answer users of other boxes: the wall with pictures, alarms, objects, journal, audit"
     )

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from edge.appliance.answers.fleet import FleetLendingAnswer
+from edge.appliance.answers.fleet import BoxGroupsAnswer, FleetLendingAnswer
 from edge.appliance.fleet import FRESH_S, LATELY_S, Fleet
 from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import ManualClock
@@ -45,8 +45,12 @@ def nothing_lent() -> FleetLendingAnswer:
     return FleetLendingAnswer(
         lend=False, borrow=False, most_share=0.5, offered_share=0.0, here=(), there=(), lent=0, borrowed=0,
         lent_profiles=0, borrowed_profiles=0, lent_labels=0, borrowed_labels=0, lent_device_s=0.0,
-        borrowed_device_s=0.0, failures={},
+        borrowed_device_s=0.0, failures={}, groups=no_groups(),
     )  # fmt: skip
+
+
+def no_groups() -> BoxGroupsAnswer:
+    return BoxGroupsAnswer(share=False, boxes=(), cameras=(), trained=0, taken=0, refused=0, failures={})
 
 
 Box = tuple[Fleet, FleetFolder, ManualClock, list[Fact]]

@@ -39,7 +39,9 @@ _OBJECT = TrackedObject(7, "north", "car", 0.9, (0.0, 0.0, 1.0, 1.0), 1.0, 2.0, 
 _VERSION = ModelVersion(
     "v", "north", "blob", StudentSpec("detection", "ssdlite_mobilenet_v3", ("car",), (96, 160)), 0.0
 )
-_JUDGED = Judged(True, True, 0.7, "v2", "better", {}, began_with="v0", taught_with=("south",), trained_on="b2")
+_JUDGED = Judged(
+    True, True, 0.7, "v2", "better", {}, began_with="v0", taught_with=("south",), trained_on="b2", boxes=("b2",)
+)
 #: Documents that are made elsewhere, by the expression that stands for them where the entry is written.
 MADE: Final[Mapping[str, frozenset[str]]] = {
     "alarm.to_json()": frozenset(_ALARM.to_json()),
@@ -47,6 +49,7 @@ MADE: Final[Mapping[str, frozenset[str]]] = {
     "_named(camera.version)": frozenset(_named(_VERSION)),
     "_named(found)": frozenset(_named(_VERSION)),
     "judged.facts(job.config)": frozenset(_JUDGED.facts("c")),
+    "judged.facts(config)": frozenset(_JUDGED.facts("c")),
     "budget.to_json()": frozenset(LearningBudget(0.1, 1, 1, 1.0, 1.0, 1.0, 1.0, 0.1).to_json()),
     "report.to_json()": frozenset(RetentionReport(0, 0, 0, 0, 0, 0, 0, 0, ()).to_json()),
     "counted.to_json()": frozenset(CountRetention(0, 0, 0).to_json()),

@@ -22,7 +22,7 @@ from edge.core.learning import Correction
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.core.vision import Detections
 from edge.runtime import messages as m
-from edge.runtime.group_members import MOST_KEPT_OUT, of_few
+from edge.runtime.few_pictures import MOST_KEPT_OUT, of_few
 from edge.runtime.groups import Groups
 from edge.runtime.judging import Gate
 from edge.runtime.retrainings import RunningJob

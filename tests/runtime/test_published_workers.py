@@ -13,6 +13,7 @@ from detectors.tiny_detectors import describe, in_file, street_frames, tiny_dist
 from runtime_kit import Bench, until
 
 from edge.core.baseline import Baseline
+from edge.core.box_groups import CameraOfBox, GroupGuest
 from edge.core.configs import WHOLE, InferenceConfig, RetrainingConfig
 from edge.core.errors import InvalidValue, LabelError, MemoryLimitExceeded, WeightsError
 from edge.core.labels import LabelledWindow
@@ -242,20 +243,28 @@ async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pi
         m.GroupMember("north", other, download, (0.0, 0.0, 1.0, 1.0), tmp_path / "north.onnx"),
         m.GroupMember("lost", other, m.StudentFile("gone", damaged), (0.0, 0.0, 1.0, 1.0), tmp_path / "lost.onnx"),
     )
-    own = replace(window, train=window.train[:35])
+    # Two cameras of another box: of one no picture can be read.
+    gone = replace(window.train[0], frame=replace(window.train[0].frame, path=tmp_path / "gone.jpg"))
+    yard = LabelledWindow("b2/yard", 4, "detection", CLASSES, window.train[25:35], (), ())
+    guests = tuple(
+        GroupGuest(CameraOfBox("b2", name), data, WHOLE)
+        for name, data in (("yard", yard), ("gate", replace(yard, train=(gone,))))
+    )
+    own = replace(window, train=window.train[:25])
     job = m.RetrainingJob(
         "w2-cam", "cam", own, download, RetrainingConfig(4, 4, "all", 1.0, 2e-2), parent.spec, 1,
-        tmp_path / "a.ckpt", tmp_path / "a.onnx", 2.0, download, members=members,
+        tmp_path / "a.ckpt", tmp_path / "a.onnx", 2.0, download, members=members, guests=guests,
     )  # fmt: skip
     b.start("retrain-cam", training_worker, job, role="retraining", share=1.0, finishes=True)
     await until(lambda: of(b, m.TrainingDone))
     (done,) = of(b, m.TrainingDone)
-    assert done.train_frames == 70, "the pictures of both teach"
-    assert done.taught_with == ("north",)
+    assert done.train_frames == 70, "the pictures of all teach"
+    assert done.taught_with == ("north", "b2/yard"), "who cannot be read is left out"
+    assert (done.guests, done.boxes) == ((CameraOfBox("b2", "yard"),), ("b2",))
     assert done.group[0].latest == len(window.held_out) + 5, "the kept-out pictures of both"
     assert done.group == done.members[0][1].group
     ((name, theirs),) = done.members
-    assert (name, theirs.job, theirs.taught_with) == ("north", "w2-cam", ("cam",)), "who cannot be read is left out"
+    assert (name, theirs.job, theirs.taught_with) == ("north", "w2-cam", ("cam", "b2/yard"))
     assert theirs.device_seconds == 0.0 < done.device_seconds, "paid for once"
     assert (theirs.candidate.frames, done.candidate.frames) == (5, 12)
     assert {c.latest for c in theirs.contenders} == {5}
@@ -264,8 +273,12 @@ async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pi
     assert isinstance(ours, PublishedStudent)
     assert isinstance(north, PublishedStudent)
     one, two = ours.network(), north.network()
-    assert all(torch.equal(x, y) for x, y in zip(one.weights, two.weights, strict=True)), "one student for both"
+    assert done.for_guests is not None
+    for_guests = load_student(done.for_guests)
+    assert isinstance(for_guests, PublishedStudent)
+    for same in (two, for_guests.network()):
+        assert all(torch.equal(x, y) for x, y in zip(one.weights, same.weights, strict=True)), "one student for all"
     promotion = decide(theirs, ModelVersion("first", "north", "", parent.spec, 0.0), 0.0, 1)
     assert promotion.outcome == "new"
-    assert "retrained as one with 1 other camera" in promotion.reason
+    assert "retrained as one with 2 other cameras; trained with cameras of the box b2" in promotion.reason
     assert b.lost == []

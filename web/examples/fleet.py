@@ -36,6 +36,15 @@ FLEET: Final[Example] = {
         "there": [{"box": "b2", "camera": "north", "phase": "running", "fraction": 0.25, "kind": "retraining"}],
         "lent": 3, "borrowed": 12, "lent_profiles": 2, "borrowed_profiles": 9, "lent_labels": 64,
         "borrowed_labels": 320, "lent_device_s": 41.5, "borrowed_device_s": 260.0, "failures": {"refused": 1},
+        "groups": {
+            "share": True,
+            "boxes": [{"box": "b2", "shared": "shares"}, {"box": "b3", "shared": "not_known"}],
+            "cameras": [
+                {"group": 0, "trainer": "b1", "box": "b1", "camera": "north", "here": True},
+                {"group": 0, "trainer": "b1", "box": "b2", "camera": "yard", "here": True},
+            ],
+            "trained": 4, "taken": 2, "refused": 1, "failures": {"unreachable": 1},
+        },
     },
 }  # fmt: skip
 ORDERED: Final[Example] = {

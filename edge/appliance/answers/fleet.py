@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.core.box_groups import BoxGroupFault, SharedBy
 from edge.core.fleet import BoxStatus
 from edge.core.fleet_links import RefusedBy, Unplaced
 from edge.core.lending import LentFault, LentKind, LentPhase
@@ -76,11 +77,46 @@ class BorrowedAnswer:
 
 
 @answer
+class SharingBoxAnswer:
+    """Another box as it was heard last: whether it shares pictures."""
+
+    box: Shown[str]
+    shared: Shown[SharedBy]
+
+
+@answer
+class GroupCameraAnswer:
+    """A `camera` of `box` in a group over boxes that this box is in; the groups are numbered. The box `trainer` trains
+    it. `here`: its labelled pictures are on this box."""
+
+    group: Shown[int]
+    trainer: Shown[str]
+    box: Shown[str]
+    camera: OfCamera[str]
+    here: Shown[bool]
+
+
+@answer
+class BoxGroupsAnswer:
+    """Groups of cameras over boxes. `share` false: this box shares no pictures, and is in none. Since its start:
+    retrainings here that pictures of other boxes taught, students of other boxes' groups that came into force here
+    (`taken`) or not (`refused`), and what failed, by fault."""
+
+    share: Shown[bool]
+    boxes: Shown[tuple[SharingBoxAnswer, ...]]
+    cameras: Shown[tuple[GroupCameraAnswer, ...]]
+    trained: Shown[int]
+    taken: Shown[int]
+    refused: Shown[int]
+    failures: Shown[Mapping[BoxGroupFault, int]]
+
+
+@answer
 class FleetLendingAnswer:
     """The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
     `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
     well, profiles, and labelled pictures; their work in seconds of this box's device; borrowed ones that failed, by
-    fault."""
+    fault. `groups`: those over boxes."""
 
     lend: Shown[bool]
     borrow: Shown[bool]
@@ -97,6 +133,7 @@ class FleetLendingAnswer:
     lent_device_s: Shown[float]
     borrowed_device_s: Shown[float]
     failures: Shown[Mapping[LentFault, int]]
+    groups: Shown[BoxGroupsAnswer]
 
 
 @answer

@@ -209,6 +209,19 @@ export type BoxFoundAnswer = {
   overlaps: CameraOverlapAnswer[];
 };
 
+/** Groups of cameras over boxes. `share` false: this box shares no pictures, and is in none. Since its start:
+ * retrainings here that pictures of other boxes taught, students of other boxes' groups that came into force here
+ * (`taken`) or not (`refused`), and what failed, by fault. */
+export type BoxGroupsAnswer = {
+  share: boolean;
+  boxes: SharingBoxAnswer[];
+  cameras: GroupCameraAnswer[];
+  trained: number;
+  taken: number;
+  refused: number;
+  failures: Record<string, number>;
+};
+
 /** Whether the appliance does its work. */
 export type BoxHealth = {
   live: boolean;
@@ -1053,7 +1066,7 @@ export type FleetJobsAnswer = {
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
  * `here` it does for others, `there` others do for it. Since its start: `lent` and `borrowed` retrainings that ended
  * well, profiles, and labelled pictures; their work in seconds of this box's device; borrowed ones that failed, by
- * fault. */
+ * fault. `groups`: those over boxes. */
 export type FleetLendingAnswer = {
   lend: boolean;
   borrow: boolean;
@@ -1070,6 +1083,7 @@ export type FleetLendingAnswer = {
   lent_device_s: number;
   borrowed_device_s: number;
   failures: Record<string, number>;
+  groups: BoxGroupsAnswer;
 };
 
 /** An object that `box` followed. */
@@ -1232,6 +1246,16 @@ export type GpuletAnswer = {
   share: number;
   duty_cycle_ms: number;
   models: BatchAnswer[];
+};
+
+/** A `camera` of `box` in a group over boxes that this box is in; the groups are numbered. The box `trainer` trains
+ * it. `here`: its labelled pictures are on this box. */
+export type GroupCameraAnswer = {
+  group: number;
+  trainer: string;
+  box: string;
+  camera: string;
+  here: boolean;
 };
 
 /** An hour of the day begins: as the box's clock shows it, and how far that is ahead of UTC. */
@@ -2543,6 +2567,12 @@ export type SharingAnswer = {
   lacking: number;
   social_welfare: number | null;
   egalitarian_welfare: number | null;
+};
+
+/** Another box as it was heard last: whether it shares pictures. */
+export type SharingBoxAnswer = {
+  box: string;
+  shared: "shares" | "off" | "not_known" | "silent" | "failed";
 };
 
 /** How tenants share the box. */

@@ -37,6 +37,11 @@ function led(leader: unknown): string {
   return text(leader) ? `, retrained as one with ${text(leader)}` : "";
 }
 
+/** Other boxes of the fleet whose cameras taught. */
+function ofBoxes(boxes: unknown): string {
+  return Array.isArray(boxes) && boxes.length > 0 ? `, with cameras of the ${boxes.length > 1 ? "boxes" : "box"} ${names(boxes)}` : "";
+}
+
 function names(value: unknown): string {
   return Array.isArray(value) ? value.map(text).join(", ") : text(value);
 }
@@ -168,7 +173,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
     const l = d["lambda"] as { frame_rate: number; resolution: number } | undefined;
     return l ? `answers ${l.frame_rate} ${l.frame_rate === 1 ? "frame" : "frames"} a second at ${percent(l.resolution)} size now` : "inference changed";
   },
-  "retraining.started": (d) => `retraining began: ${configWords(d)}${together(d["members"])}`,
+  "retraining.started": (d) => `retraining began: ${configWords(d)}${together(d["members"])}${ofBoxes(d["boxes"])}`,
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
   "model.from_sibling": (d) => ({ text: `begins with the student of ${text(d["sibling"]) ? `camera ${text(d["sibling"])}` : "the camera"} that looks most alike`, tone: "good" }),
@@ -180,7 +185,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "tenants.settings": (d) => `how tenants share the box was changed by ${text(d["by"])}`,
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
   "group.member_skipped": (d) => `not judged with its group's retraining${text(d["leader"]) ? ` (of ${text(d["leader"])})` : ""}: ${({ changed: "the camera was changed or removed", own_retraining: "a retraining of its own runs" } as Record<string, string>)[text(d["why"])] ?? "it has another student by now"}`,
-  "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),
+  "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}${d["boxes"] ? `, trained${ofBoxes(d["boxes"]).slice(1)}` : ""}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
   "model.rolled_back": (d) => ({

@@ -1,6 +1,6 @@
 /** The boxes of the fleet, the one that decides, and who answers which camera. */
 
-import type { FleetAnswer, FleetBoxAnswer, FleetCameraAnswer } from "../answers";
+import type { FleetAnswer, FleetBoxAnswer, FleetCameraAnswer, GroupCameraAnswer } from "../answers";
 import { counted, moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -187,6 +187,64 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
+const SHARED = {
+  shares: "shares pictures",
+  off: "shares none: fleet.share_pictures in its site file",
+  not_known: "does not know groups over boxes: upgrade it",
+  silent: "does not answer",
+  failed: "gives no answer that this box understands",
+};
+const GROUP_FAULTS: Record<string, string> = {
+  unreachable: "did not come",
+  damaged: "damaged",
+  late: "came too late",
+};
+
+function BoxGroups({ fleet }: { fleet: FleetAnswer }) {
+  const told = fleet.lending.groups;
+  const faults = Object.entries(told.failures);
+  return (
+    <section class="card" aria-labelledby="box-groups-title">
+      <h2 id="box-groups-title">Cameras retrained as one over boxes</h2>
+      {!told.share && <p class="quiet">This box shares no pictures with others: fleet.share_pictures in the site file.</p>}
+      {told.share && (
+        <>
+          <p>
+            Cameras of other boxes taught in {told.trained} retrainings of this box. Of students that other boxes trained with
+            pictures of this one {told.taken} came into force here; the gate refused {told.refused}.
+            {faults.length > 0 && ` Lost: ${faults.map(([fault, count]) => `${count} ${GROUP_FAULTS[fault] ?? fault}`).join(", ")}.`}
+          </p>
+          {told.cameras.length === 0 ? (
+            <p class="quiet">No camera of this box looks like one of another box that shares pictures.</p>
+          ) : (
+            <Table
+              caption="Groups of cameras over boxes"
+              rows={[...told.cameras]}
+              rowKey={(c: GroupCameraAnswer) => `${c.group} ${c.box} ${c.camera}`}
+              columns={[
+                { key: "camera", title: "Camera", cell: (c) => `${c.camera} of ${c.box === fleet.me ? "this box" : c.box}` },
+                { key: "trainer", title: "Trained by", cell: (c) => (c.trainer === fleet.me ? "this box" : c.trainer) },
+                {
+                  key: "pictures",
+                  title: "Pictures",
+                  cell: (c) => (c.here ? "here" : c.trainer === fleet.me ? "not here yet" : "on its box"),
+                },
+              ]}
+            />
+          )}
+          <ul>
+            {told.boxes.map((b) => (
+              <li key={b.box}>
+                {b.box} {SHARED[b.shared]}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}
+
 function Refused({ fleet }: { fleet: FleetAnswer }) {
   const kinds = Object.entries(fleet.refused);
   return (
@@ -251,6 +309,7 @@ export function FleetPage({ known, me }: PageProps) {
               <Cameras fleet={fleet} orders={admin} again={asked.again} />
               {seesAll(me) && <FleetJobs />}
               <Lending fleet={fleet} />
+              <BoxGroups fleet={fleet} />
               <Refused fleet={fleet} />
             </>
           )}

@@ -1,0 +1,58 @@
+"""Values in files by which the appliance and the fleet's agent beside it tell each other things. A file is written
+whole under another name and renamed. Everything here blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from edge.core.errors import InvalidValue, StoreError
+
+V = TypeVar("V")
+
+#: Older values that are told again and again are of an appliance, or an agent, that does not run.
+FRESH_S: Final = 10.0
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def read_fresh(path: Path, kind: type[V], fresh_s: float = FRESH_S) -> V | None:
+    """A value that was told lately; None: there is none, or it cannot be read."""
+    try:
+        age_s = time.time() - path.stat().st_mtime
+    except OSError:
+        return None
+    return read_value(path, kind) if abs(age_s) <= fresh_s else None
+
+
+def read_value(path: Path, kind: type[V]) -> V | None:
+    """A dataclass; None: there is none, or it cannot be read."""
+    known: Any = kind
+    try:
+        found: V = _adapter(known).validate_json(path.read_bytes())
+    except (OSError, ValidationError, InvalidValue):
+        return None
+    return found
+
+
+def write_value(path: Path, value: Any) -> None:
+    """Write a dataclass. Raises StoreError."""
+    kind: Any = type(value)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary.write_bytes(_adapter(kind).dump_json(value))
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise StoreError(f"{path}: cannot be written: {error}") from None
