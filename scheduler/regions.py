@@ -6,6 +6,7 @@ made on the same F1 as everything else. It changes at a window's end only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,9 +23,11 @@ FEWEST_LABELS = 30
 SAME_REGION = 0.9
 #: A region that saves less than this part of the picture is not worth a change.
 LEAST_SAVED = 0.1
-#: F1 by which the region must have been better to be taken (the more, the fewer objects say so), and may fall behind
-#: before it is given up.
-TAKEN_AT, TAKEN_AT_ONE_OBJECT, GIVEN_UP_AT = 0.02, 0.6, 0.0
+#: F1 by which the region must have been better to be taken, and may fall behind before it is given up.
+TAKEN_AT, GIVEN_UP_AT = 0.02, 0.0
+#: It must be better beyond the noise, too: 90 % of that of a difference between two F1 on the same n objects, of which a
+#: fifth are found by one of them only, is 1.28 * sqrt(0.2 / n).
+NOISE_OF_ONE_OBJECT = 0.57
 
 
 def learned_region(boxes: NDArray[np.float32] | Sequence[Sequence[float]]) -> Region:
@@ -55,7 +58,7 @@ def next_region(record: RegionRecord | None, in_force: Region) -> Region:
     if record.region == WHOLE or record.part.objects <= 0 or record.whole.objects <= 0:
         return WHOLE
     gain = record.part.best_f1 - record.whole.best_f1
-    needed = GIVEN_UP_AT if in_force != WHOLE else TAKEN_AT + TAKEN_AT_ONE_OBJECT / record.part.objects
+    needed = GIVEN_UP_AT if in_force != WHOLE else TAKEN_AT + NOISE_OF_ONE_OBJECT / math.sqrt(record.part.objects)
     if gain < needed:
         return WHOLE
     # Nearly the same again is the same: each change is another input shape, and another least score.

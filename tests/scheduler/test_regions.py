@@ -50,8 +50,10 @@ def test_labels_all_over_the_picture_need_all_of_it() -> None:
 
 def test_a_region_is_taken_when_the_student_in_force_did_better_on_it() -> None:
     part = (0.0, 0.2, 0.8, 1.0)
-    record = RegionRecord(counts(0.60), counts(0.60 + TAKEN_AT + 0.01), part)
+    record = RegionRecord(counts(0.60), counts(0.60 + TAKEN_AT + 0.02), part)
     assert next_region(record, WHOLE) == part
+    few = ScoreCounts(*(tuple(n / 20 for n in x) for x in (record.part.right, record.part.given)), 50.0)
+    assert next_region(replace(record, part=few), WHOLE) == WHOLE, "the same gain on 50 objects is noise"
     assert next_region(replace(record, part=counts(0.60)), WHOLE) == WHOLE
     assert next_region(replace(record, part=counts(0.60)), part) == part, "it stays while it is no worse"
     assert next_region(replace(record, part=counts(0.60 + GIVEN_UP_AT - 0.01)), part) == WHOLE
