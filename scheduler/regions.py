@@ -25,7 +25,7 @@ SAME_REGION = 0.9
 LEAST_SAVED = 0.1
 #: F1 by which the region must have been better to be taken, and may fall behind before it is given up.
 TAKEN_AT, GIVEN_UP_AT = 0.02, 0.0
-#: It must be better beyond the noise, too: 90 % of that of a difference between two F1 on the same n objects, of which a
+#: It must be better beyond the noise, too: 90 % of that of a difference of two F1 on the same n objects, of which a
 #: fifth are found by one of them only, is 1.28 * sqrt(0.2 / n).
 NOISE_OF_ONE_OBJECT = 0.57
 
