@@ -53,7 +53,7 @@ def packed_pictures(data: LabelledWindow, region: Region, folder: Path) -> Packe
 
 
 def _without_answers(frames: Sequence[LabelledFrame]) -> tuple[LabelledFrame, ...]:
-    bare = {"answer": Detections.empty(), "answer_version": "", "answer_age_s": 0.0, "frozen_answer": None}
+    bare = {"answer": Detections.empty(), "answer_version": "", "answer_age_s": 0.0, "going": None}
     return tuple(replace(f, frame=replace(f.frame, **bare)) for f in frames)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from test_sibling_starts import LOOK, frames
 
@@ -16,6 +17,7 @@ from edge.core.box_groups import MOST_SHARED, SharedCamera
 from edge.core.errors import InvalidValue
 from edge.core.labels import LabelledFrame, LabelledWindow
 from edge.core.vision import Detections
+from edge.core.ways import MovingAnswer
 from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.shared_pictures import packed_pictures, read_guest
 
@@ -27,7 +29,7 @@ def labelled(folder: Path, count: int = 6) -> LabelledWindow:
     """Three pictures to train on, one to judge by, an exemplar, and one that was kept out."""
     seen = tuple(
         LabelledFrame(
-            replace(f, answer=BOX, answer_version="north-w3", frozen_answer=BOX), BOX, "t", 0.5, 1, None, BOX,
+            replace(f, answer=BOX, answer_version="north-w3", going=MovingAnswer(BOX, np.zeros((len(BOX), 3), np.float32))), BOX, "t", 0.5, 1, None, BOX,
         )
         for f in frames(folder, count, camera="north")
     )  # fmt: skip

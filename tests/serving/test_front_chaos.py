@@ -86,7 +86,8 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
         routing = s.front._routing
         assert s.front.open == s.front._requests.held_bytes == 0
         assert all(not served.queue and not served.queue.open for served in routing.served.values())
-        assert all(seat.link is None or seat.link.outstanding == 0 for seat in routing.seats.values())
+        # A batch whose requests were all too late may still be with its executor.
+        await until(lambda: all(seat.link is None or not seat.link.outstanding for seat in routing.seats.values()))
         assert all(seat.link is None or seat.link.arena.blocks == 0 for seat in routing.seats.values())
         told = s.front.report().models
         ended = Counter({o: sum(getattr(m, o) for m in told) for o in (*_OUTCOMES.values(), "answered", "cancelled")})

@@ -114,6 +114,7 @@ WINDOW: Final[Example] = {
                 "quality": {"frames": 44.0, "labels": 203.0, "confidence": 0.81},
                 "class_counts": {"car": 160, "person": 43},
                 "download": _measured(0.62),
+                "download_whole": _measured(0.6),
                 "promise": {"predicted": 0.69, "realised": 0.71},
                 "current_fresh": None,
             },
