@@ -23,13 +23,14 @@ from edge.runtime.shared_pictures import packed_pictures, read_guest
 
 REGION = (0.0, 0.25, 1.0, 1.0)
 BOX = Detections.build([[0.25, 0.25, 0.5, 0.5]], [0.75], [0])
+GOING = MovingAnswer(BOX, np.zeros((len(BOX), 3), np.float32))
 
 
 def labelled(folder: Path, count: int = 6) -> LabelledWindow:
     """Three pictures to train on, one to judge by, an exemplar, and one that was kept out."""
     seen = tuple(
         LabelledFrame(
-            replace(f, answer=BOX, answer_version="north-w3", going=MovingAnswer(BOX, np.zeros((len(BOX), 3), np.float32))), BOX, "t", 0.5, 1, None, BOX,
+            replace(f, answer=BOX, answer_version="north-w3", going=GOING), BOX, "t", 0.5, 1, None, BOX,
         )
         for f in frames(folder, count, camera="north")
     )  # fmt: skip
