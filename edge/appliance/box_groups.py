@@ -40,7 +40,7 @@ class GroupsOverBoxes:
             except (MagpieError, OSError) as error:
                 log.warning("groups over boxes: %s", error)
             except Exception:
-                # What one box sent must not end this for all.
+                # One box's answer must not end this for all.
                 log.exception("groups over boxes: a round failed")
             await asyncio.sleep(_LOOK_S)
 

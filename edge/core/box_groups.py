@@ -28,7 +28,7 @@ LARGEST_MANIFEST: Final = 8 << 20
 LARGEST_PICTURE: Final = 16 << 20
 LARGEST_STUDENT: Final = 256 << 20
 
-#: What another box answered last: it shares; it shares nothing (`off`); it is of a version that does not know groups
+#: The last answer of another box: it shares; it shares nothing (`off`); it is of a version that does not know groups
 #: (`not_known`); it does not answer (`silent`); its answer is none (`failed`).
 SharedBy = Literal["shares", "off", "not_known", "silent", "failed"]
 #: unreachable: a file did not come; damaged: another content than was announced, or no student or labels of the camera;

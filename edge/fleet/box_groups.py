@@ -41,11 +41,11 @@ LOOK_S: Final = 3.0
 _ASK_S: Final = 3.0
 _FILE_S: Final = 60.0
 _AT_ONCE: Final = 4
-#: What did not come is asked for again after so many seconds.
+#: A file that did not come is asked for again after so many seconds.
 AGAIN_S: Final = 30.0
 #: Pictures of an earlier window stay so many seconds after those of a later one came.
 SUPERSEDED_S: Final = 60.0
-#: What a box shared is known for so many seconds after it answered last.
+#: A box's shared cameras are known for so many seconds after it answered last.
 SILENT_S: Final = 300.0
 
 
@@ -70,7 +70,7 @@ class AgentGroups:
         self._not_before_s: dict[str, float] = {}
         #: The pictures that are here, by camera: until when each description of them counts.
         self._copies: dict[CameraOfBox, dict[str, float]] = {}
-        #: What each box shared when it answered last, and when that was.
+        #: The cameras that each box shared when it answered last, and when that was.
         self._shared: dict[str, tuple[float, tuple[SharedCamera, ...]]] = {}
         #: The boxes that answered in the last round, with their students for this one.
         self._answered: dict[str, tuple[GroupStudent, ...]] = {}
@@ -97,7 +97,7 @@ class AgentGroups:
             except (MagpieError, OSError) as error:
                 log.warning("groups over boxes: %s", error)
             except Exception:
-                # What one box sent must not end this for all.
+                # One box's answer must not end this for all.
                 log.exception("groups over boxes: a round failed")
             await asyncio.sleep(self._look_s)
 

@@ -34,7 +34,7 @@ from edge.core.box_groups import (
 from edge.core.lending import check_digest, check_work_id
 from edge.runtime.told_files import read_fresh, read_value, write_value
 
-#: What other boxes shared, or this one, that was told longer ago is of an agent, or an appliance, that does not run.
+#: Cameras that were shared longer ago are of an agent, or an appliance, that does not run.
 TOLD_S: Final = 30.0
 
 

@@ -244,10 +244,9 @@ class StudentFile:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure the window past: recorded answers, the frozen student in shadow, and the parent of the model in force.
-
-    For a student that began as a published detector `frozen` is the download: with `baseline`, its measurements of past
-    windows, it is measured at its best past least score too. Students in shadow look as `inference` says."""
+    """Measure the window past: recorded answers, and in shadow, looking as `inference` says, the frozen student and the
+    parent of the model in force. For a student that began as a published detector `frozen` is the download: with
+    `baseline`, its measurements of past windows, it is measured at its best past least score too."""
 
     data: LabelledWindow
     frozen: StudentFile | None
@@ -264,9 +263,8 @@ class Evaluated:
     """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
 
     `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered:
-    roll-back looks at these. `download` is of the published detector where the student in force looks, `download_whole`
-    of it on the whole picture. Measuring `frames` frames took `seconds` device seconds.
-    """
+    roll-back looks at these. `download`: the published detector where the student in force looks, `download_whole`: left
+    alone. Measuring `frames` frames took `seconds` device seconds."""
 
     camera: str
     window: int
@@ -311,9 +309,9 @@ class HandInProfile:
 
 @dataclass(frozen=True)
 class ProfileDone:
-    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `device_seconds` less
-    `setup_s` device seconds; `handed_in`: before all that should have been tried was. `box` ran them (empty: this
-    one). `score` is the best least score of `version`, whose profile it is (None: not chosen)."""
+    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran on `box` (empty: this one),
+    for `device_seconds` less `setup_s` device seconds; `handed_in`: before all that should have been tried was. `score`:
+    the best least score of `version`, whose profile it is (None: not chosen)."""
 
     camera: str
     window: int
@@ -467,10 +465,9 @@ class GroupMember:
 
 @dataclass(frozen=True)
 class RetrainingJob:
-    """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds. It begins with `parent`, or
-    with the download, one of `siblings` or a member's student, where that is better on kept-out pictures. `finish`: it
-    was asked to hand over its result before its process died, and does so after one more step. The pictures of `guests`
-    teach as those of members do."""
+    """`cores` turns CPU seconds into device seconds. It begins with `parent`, or with the download, one of `siblings` or a
+    member's student, where that is better on kept-out pictures. `finish`: it was asked to hand over its result before
+    its process died, and does so after one more step. The pictures of `guests` teach as those of members do."""
 
     job: str
     camera: str
@@ -535,8 +532,7 @@ class TrainingDone:
     `group`: the contenders on the kept-out pictures of all of them together.
     `visits` are the picture visits that were made (0: as the configuration says). `trained_on`: another box.
     `guests` are the cameras of other boxes that taught, `for_guests` the student's file for their boxes; `boxes` other
-    boxes whose cameras taught.
-    """
+    boxes whose cameras taught."""
 
     job: str
     path: Path
