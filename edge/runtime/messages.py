@@ -263,8 +263,8 @@ class Evaluated:
     """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
 
     `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered:
-    roll-back looks at these. `download`: the published detector where the student in force looks, `download_whole`: left
-    alone. Measuring `frames` frames took `seconds` device seconds."""
+    roll-back looks at these. `download`: the published detector where the student in force looks, `download_whole`:
+    left alone. Measuring `frames` frames took `seconds` device seconds."""
 
     camera: str
     window: int
@@ -310,8 +310,8 @@ class HandInProfile:
 @dataclass(frozen=True)
 class ProfileDone:
     """Profiles of one camera, and the pruning and error history to go on with. `trials` ran on `box` (empty: this one),
-    for `device_seconds` less `setup_s` device seconds; `handed_in`: before all that should have been tried was. `score`:
-    the best least score of `version`, whose profile it is (None: not chosen)."""
+    for `device_seconds` less `setup_s` device seconds; `handed_in`: before all that should have been tried was.
+    `score`: the best least score of `version`, whose profile it is (None: not chosen)."""
 
     camera: str
     window: int
@@ -465,7 +465,7 @@ class GroupMember:
 
 @dataclass(frozen=True)
 class RetrainingJob:
-    """`cores` turns CPU seconds into device seconds. It begins with `parent`, or with the download, one of `siblings` or a
+    """`cores` turns CPU seconds into device seconds. It begins with `parent`, or with the download, a sibling's or a
     member's student, where that is better on kept-out pictures. `finish`: it was asked to hand over its result before
     its process died, and does so after one more step. The pictures of `guests` teach as those of members do."""
 
