@@ -53,11 +53,11 @@ def answered(clip: Path, teacher: Any, seconds: float) -> Answers:
 
 def compare(answers: Answers, rate: float, names: Sequence[str]) -> dict[str, Any]:
     """F1 of both ways of standing in, and CPU milliseconds of following one answer."""
-    state, kept_s, due_s = WaysState(TrackerState("clip")), 0.0, -1.0
+    state, kept_s, due_s = WaysState(TrackerState("clip")), 0.0, 0.0
     held, moved, followed = Counts(), Counts(), []
     for at_s, answer in answers:
         if at_s >= due_s:
-            due_s, kept_s = at_s + 1.0 / rate - 1e-6, at_s
+            due_s, kept_s = max(due_s, at_s - 1.0 / rate) + 1.0 / rate, at_s
             began = time.process_time()
             state = with_answer(state, answer, names, at_s)
             followed.append(time.process_time() - began)
@@ -88,12 +88,15 @@ def main() -> int:
     rows: dict[str, dict[str, Any]] = {}
     for clip in sorted(p for p in folder.iterdir() if p.suffix.lower() in VIDEOS):
         answers = answered(clip, teacher, args.seconds)
-        if sum(len(a) for _, a in answers) < len(answers):
+        if len(answers) < 2 or sum(len(a) for _, a in answers) < len(answers):
             print(f"{clip.stem:36} less than one object a picture: left out")
             continue
         rows[clip.stem] = {f"{rate:g}": compare(answers, rate, teacher.classes) for rate in RATES}
         told = "  ".join(f"{r}/s {x['stays']:.0f} -> {x['moves_on']:.0f}" for r, x in rows[clip.stem].items())
         print(f"{clip.stem:36} {told}", flush=True)
+    if not rows:
+        print(f"no clip with objects in {folder}")
+        return 1
     gains = {
         f"{rate:g}": [r[f"{rate:g}"]["moves_on"] - r[f"{rate:g}"]["stays"] for r in rows.values()] for rate in RATES
     }

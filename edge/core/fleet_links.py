@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from edge.core.box_groups import GroupStudent, SharedCamera
+from edge.core import checks
+from edge.core.box_groups import MOST_CAMERAS, GroupStudent, SharedCamera
 from edge.core.errors import Conflict
 from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.lending import LendingOffer, LentState, LentWork
@@ -361,6 +362,10 @@ class GroupsTold:
     cameras: tuple[SharedCamera, ...] = ()
     students: tuple[GroupStudent, ...] = ()
     api: int = API_VERSION
+
+    def __post_init__(self) -> None:
+        checks.in_range("cameras", len(self.cameras), 0, MOST_CAMERAS)
+        checks.in_range("students", len(self.students), 0, MOST_CAMERAS)
 
 
 @dataclass(frozen=True)

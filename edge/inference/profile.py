@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean, median
 
 import numpy as np
@@ -30,6 +31,8 @@ MOST_OBSERVATIONS = 80
 SMALLEST_SHARE = 0.001
 ENOUGH_OBJECTS = 60
 UNKNOWN_HALF_LIFE_S = 1.0
+#: Objects' ways hold for so many times the usual time between two answers.
+KNOWN_GAPS = 1.5
 
 
 def measure_cost(
@@ -67,12 +70,15 @@ def agreement_by_age(
     `most_s`, and the number of objects compared. Made to fall with age (what remains is noise of few samples); empty if
     there are no two fresh answers with an object."""
     fresh = sorted((o for o in observations if not o.stale), key=lambda o: o.monotonic_s)
+    # Ways that were learned from answers so far apart say nothing of much longer times.
+    gaps = [b.monotonic_s - a.monotonic_s for a, b in pairwise(fresh)]
+    known_s = KNOWN_GAPS * median(gaps) if gaps else 0.0
     pairs = []
     for n, late in enumerate(fresh):
         for early in fresh[:n]:
             age = late.monotonic_s - early.monotonic_s
             if 0 < age <= most_s * 1.25:
-                stood_in = gone_on(early.detections, early.ways, age)
+                stood_in = gone_on(early.detections, early.ways if age <= known_s else None, age)
                 right, total = agreement_counts(task, stood_in, late.detections)
                 if total:
                     pairs.append((age, right, total))

@@ -21,4 +21,5 @@ class AnswerWays:
         """The ways (N, 3) of the objects of a fresh answer about a picture of `at_s` (monotonic seconds); None where
         answers that stay were nearer to the next ones lately."""
         self._state = with_answer(self._state, answer, self._classes, at_s)
-        return self._state.ways if self._state.right else None
+        # An answer that is not newer than the one before is of other objects.
+        return self._state.ways if self._state.right and self._state.at_s == at_s else None

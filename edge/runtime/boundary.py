@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,9 @@ class Boundary:
         camera.measured = WindowAccuracy(result.realised, result.frozen, result.download, result.download_whole)
         if result.baseline is not None:
             self._learned_baseline(camera, result.baseline)
-        if result.score is not None:
+        now = camera.inference
+        looks = now is None or result.looked is None or now == replace(result.looked, frame_rate=now.frame_rate)
+        if result.score is not None and looks:  # a score of another look is no better than the one in force
             r.camera_workers.choose_score(camera, result.version, result.score)
         r.students.siblings.learned(camera.id, result.look)
         self._record(camera, result)

@@ -271,7 +271,7 @@ class BoxGroups:
             camera = self._r.cameras.get(student.camera)
             if camera is None or not self._shares(camera) or camera.version.pinned:
                 await self._end(one)
-            elif one.tries >= TRIES or now_s - one.since_s > patience_s:
+            elif not one.job and (one.tries >= TRIES or now_s - one.since_s > patience_s):
                 self._failed("late", name, "")
                 await self._end(one)
             elif not one.job and self._can_judge(camera):

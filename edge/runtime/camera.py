@@ -154,7 +154,8 @@ class CameraRuntime:
     @property
     def record(self) -> RegionRecord | None:
         """How the student in force did on the whole picture and on a part of it; None: not known."""
-        return None if self.baseline is None else self.baseline.of(self.version.id != self.frozen.id)
+        retrained = self.version.origin not in ("first", "download")
+        return None if self.baseline is None else self.baseline.of(retrained)
 
     def fixed_region(self) -> Region | None:
         """The region that settings ask for; None where it is learned."""

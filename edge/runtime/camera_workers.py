@@ -77,7 +77,8 @@ class CameraWorkers:
         fixed = camera.fixed_region()
         # A record of an older version says nothing of retrained students: what the download's said then, held for them.
         record = camera.record or (None if camera.baseline is None else camera.baseline.download)
-        learned = WHOLE if record is None else next_region(record, record.region)
+        # Which region was in force is not known any more: it must be better beyond the noise again.
+        learned = WHOLE if record is None else next_region(record, WHOLE)
         camera.take_region(learned if fixed is None else fixed)
         camera.pictured = pictured_windows(self._data, settings.id)
         r.cameras[settings.id] = camera
@@ -151,7 +152,9 @@ class CameraWorkers:
             self._note("inference.changed", camera=camera.id, data=facts)
 
     def choose_score(self, camera: CameraRuntime, version: str, score: float) -> None:
-        """The least score of an answered object from now on, as long as `version` is in force."""
+        """The least score of an answered object from now on, if `version` is in force still."""
+        if version != camera.version.id:
+            return
         camera.score = (version, score)
         self._r.supervisor.send(camera.worker, m.SetScore(version, score))
 

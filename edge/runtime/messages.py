@@ -264,7 +264,7 @@ class Evaluated:
 
     `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered:
     roll-back looks at these. `download`: the published detector where the student in force looks, `download_whole`:
-    left alone. Measuring `frames` frames took `seconds` device seconds."""
+    left alone; `score` is for the look `looked`. Measuring `frames` frames took `seconds` device seconds."""
 
     camera: str
     window: int
@@ -277,6 +277,7 @@ class Evaluated:
     download_whole: Accuracy | None = None
     baseline: Baseline | None = None
     score: float | None = None
+    looked: InferenceConfig | None = None
     look: CameraLook | None = None
     quality: dict[str, float] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)

@@ -158,7 +158,9 @@ class Preparation:
         camera = r.cameras.get(done.camera)
         if camera is None:
             return
-        if done.score is not None:
+        # It was chosen on whole inputs in the camera's shape.
+        looks = camera.inference is None or (camera.inference.resolution == 1.0 and camera.inference.shape == "camera")
+        if done.score is not None and looks:
             r.camera_workers.choose_score(camera, done.version, done.score)
         r.learning.profiled(done, history_of(camera.history))
         camera.history = done.history

@@ -133,6 +133,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
         download_whole=shadow.whole,
         baseline=baseline,
         score=score,
+        looked=job.inference,
         look=_look(job, share, channel),
         quality=label_quality(frames),
         class_counts=dict(counts),
@@ -196,11 +197,10 @@ def _with_students_record(
 ) -> Baseline | None:
     """With how the student in force, where it was retrained, did on the whole picture and on the region: a retrained
     one may see in the whole what the download sees in the part alone."""
-    retrained = job.frozen is not None and job.current.version != job.frozen.version
-    if baseline is None or not frames or not job.learn_region or not retrained:
+    if baseline is None or not frames or not job.learn_region:
         return baseline
     student = load_student(job.current.path, share.device)
-    if not isinstance(student, PublishedStudent):
+    if not isinstance(student, PublishedStudent) or not student.retrained:
         return baseline
     look = job.inference or InferenceConfig(1.0)
 

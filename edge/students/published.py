@@ -70,10 +70,15 @@ class PublishedStudent:
     @property
     def usual_score(self) -> float:
         """The least score to begin with: soft targets raise it, the kept part of the download lowers it."""
-        if not self.info.get("steps"):
+        if not self.retrained:
             return DOWNLOAD_SCORE
         kept = float(self.info.get("kept_of_download", 0.0))
         return kept * DOWNLOAD_SCORE + (1.0 - kept) * RETRAINED_SCORE
+
+    @property
+    def retrained(self) -> bool:
+        """Whether it was ever trained further than the download."""
+        return bool(self.info.get("steps"))
 
     @property
     def background(self) -> int:

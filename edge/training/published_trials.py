@@ -50,10 +50,12 @@ class PublishedTrials:
         return len(self.examples.train_frames)
 
     def start_accuracy(self) -> float:
-        """Held-out accuracy of the parent at its best least score (measured once), which is `start_score` then."""
+        """Held-out accuracy of the parent at the least score that is best on held-out frames, as candidates are judged
+        (measured once). `start_score` is its best on all new frames then."""
         if self._start is None:
-            best, measured = with_best_score(self.parent.copy(), self.examples, self.examples.new_frames)
-            self._start, self.start_score = (measured.value, measured.objects), best.score
+            measured = with_best_score(self.parent.copy(), self.examples)[1]
+            self._start = (measured.value, measured.objects)
+            self.start_score = with_best_score(self.parent.copy(), self.examples, self.examples.new_frames)[0].score
         return self._start[0]
 
     def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:

@@ -28,6 +28,7 @@ from edge.runtime.training_worker import training_worker
 from edge.settings import CameraSettings
 from edge.students import load_student
 from edge.students.published import PublishedStudent
+from edge.students.weights import save_student
 from edge.training.published import PublishedExamples, with_best_score
 from scheduler.contenders import WHO
 
@@ -120,7 +121,7 @@ def test_a_file_that_is_gone_or_swapped_is_refused_before_the_camera_starts(desc
 
 
 async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
-    bench: Make, window: LabelledWindow, download: m.StudentFile
+    bench: Make, window: LabelledWindow, download: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     b.start("profiler-0", profiler_worker, 2.0, share=1.0)
@@ -153,11 +154,15 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
     assert part.download_whole == again.download
     # A retrained student in force has a record of its own.
     b.said.clear()
-    other = m.StudentFile("second", download.path)
+    published = load_student(download.path)
+    assert isinstance(published, PublishedStudent)
+    other = m.StudentFile("second", tmp_path / "second.onnx")
+    save_student(other.path, PublishedStudent(published.spec, published.content, {"steps": 5}))
     b.supervisor.send("profiler-0", m.Evaluate(window, download, other, None, 2.0, look, baseline, True))
     await until(lambda: of(b, m.Evaluated))
     own = of(b, m.Evaluated)[0].baseline
     assert own.student is not None
+    assert of(b, m.Evaluated)[0].looked == look
     assert own.student.region == own.download.region
     assert own.student.whole.objects == record.whole.objects
     assert own.student.part.objects == (0 if own.student.region == WHOLE else record.whole.objects)
