@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edge.core import events as ev
-from edge.core.configs import RetrainingConfig
+from edge.core.configs import InferenceConfig, RetrainingConfig
 from edge.core.labels import LabelledWindow
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.runtime import messages as m
@@ -26,13 +26,18 @@ def done(*profiles: RetrainingProfile, handed_in: bool = True) -> m.ProfileDone:
     return m.ProfileDone("a", 1, profiles, 0.5, 0.0, ProfilerHistory().to_json(), {}, "", len(profiles), 0.0, handed_in)
 
 
-def handed_over(answer: m.ProfileDone, others_know: bool = True, chosen: list[Any] | None = None) -> list[Any]:
+def handed_over(
+    answer: m.ProfileDone,
+    others_know: bool = True,
+    chosen: list[Any] | None = None,
+    looks: InferenceConfig | None = None,
+) -> list[Any]:
     """The events after camera a's profiler answered; camera b knows a configuration from past windows, or does not.
     Least scores go to `chosen`."""
     dispatched: list[Any] = []
     scores = [] if chosen is None else chosen
     data = LabelledWindow("a", 1, "detection", ("car",), (), ())
-    a = SimpleNamespace(id="a", history=None, profiles={}, closed={1: data}, published=True)
+    a = SimpleNamespace(id="a", inference=looks, history=None, profiles={}, closed={1: data}, published=True)
     b = SimpleNamespace(id="b", history=KNOWN if others_know else None, profiles={}, closed={}, published=True)
     runtime: Any = SimpleNamespace(
         cameras={"a": a, "b": b},
@@ -72,5 +77,7 @@ def test_the_least_score_that_a_profile_chose_is_used_at_once() -> None:
     chosen: list[Any] = []
     handed_over(replace(done(PROFILE), version="a-w1", score=0.42), chosen=chosen)
     assert chosen == [("a", "a-w1", 0.42)]
+    half = InferenceConfig(2.0, 0.5)
+    handed_over(replace(done(PROFILE), version="a-w1", score=0.42), chosen=chosen, looks=half)
     handed_over(done(PROFILE), chosen=chosen)
-    assert len(chosen) == 1, "of another box's profile, or of a drawn student, none is known"
+    assert len(chosen) == 1, "none is known of another resolution, another box's profile, or a drawn student"
