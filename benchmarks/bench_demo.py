@@ -85,11 +85,12 @@ def main(arguments: list[str] | None = None) -> int:
         )
         for camera, row in s["cameras"].items():
             print(f"  {camera:28} {row['frozen']:.3f} -> {row['realised']:.3f}  {row['gain_points']:+.1f} points")
-        for kind, looking in (("download", "looking where the student does"), ("download_whole", "whole picture")):
+        kinds = {"download": "looking and going on as the student", "download_whole": "left alone"}
+        for kind, how in kinds.items():
             over = s[f"over_{kind}"]
             if over is not None:
                 told = ", ".join(f"{c} {row['gain_points']:+.1f}" for c, row in over["cameras"].items())
-                print(f"  over the download left alone, {looking}: {over['gain_points']:+.1f} points ({told})")
+                print(f"  over the download, {how}: {over['gain_points']:+.1f} points ({told})")
         once = report["against_trained_once"]
         if once["gain_points"] is not None:
             print(

@@ -4,17 +4,14 @@ at what others share, and judges the students that came."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import Final
 
 from edge.appliance.answers.fleet import BoxGroupsAnswer, GroupCameraAnswer, SharingBoxAnswer
-from edge.core.errors import MagpieError
 from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.runtime import Runtime
+from edge.runtime.tasks import repeated
 from edge.settings import SiteSettings
-
-log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 2.0
 
@@ -34,15 +31,7 @@ class GroupsOverBoxes:
             # Of a time when pictures were shared.
             await asyncio.to_thread(self._folder.clear)
             return
-        while True:
-            try:
-                await self._groups.look(self._me)
-            except (MagpieError, OSError) as error:
-                log.warning("groups over boxes: %s", error)
-            except Exception:
-                # One box's answer must not end this for all.
-                log.exception("groups over boxes: a round failed")
-            await asyncio.sleep(_LOOK_S)
+        await repeated(lambda: self._groups.look(self._me), _LOOK_S, "groups over boxes")
 
     def told(self) -> BoxGroupsAnswer:
         """The groups that this box is in, and what came of them since its start."""

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,8 +31,10 @@ from edge.core.box_groups import (
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
 from edge.core.fleet_links import FleetAgreement, FleetMember, GroupsAsk, GroupsTold
+from edge.files import store_whole
 from edge.fleet.links import Links
 from edge.runtime.box_groups_folder import BoxGroupsFolder
+from edge.runtime.tasks import repeated
 from edge.runtime.told_files import read_value
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,8 @@ class AgentGroups:
             # Apart: a slow file does not keep this box from hearing the others.
             rounds = {"hear": self._hear, "copy": self._copy}
             self._tasks = tuple(
-                asyncio.create_task(self._again(one), name=f"groups over boxes: {name}") for name, one in rounds.items()
+                asyncio.create_task(repeated(one, self._look_s, "groups over boxes"), name=f"groups over boxes: {name}")
+                for name, one in rounds.items()
             )
         return self
 
@@ -89,17 +92,6 @@ class AgentGroups:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _again(self, once: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await once()
-            except (MagpieError, OSError) as error:
-                log.warning("groups over boxes: %s", error)
-            except Exception:
-                # One box's answer must not end this for all.
-                log.exception("groups over boxes: a round failed")
-            await asyncio.sleep(self._look_s)
 
     def _others(self) -> dict[str, FleetMember]:
         return {m.name: m for m in self._agreement().members if m.name != self._me}
@@ -286,7 +278,4 @@ def _sizes(draft: Path) -> dict[str, int]:
 
 
 def _put(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    store_whole(path, content, durable=False, folder_mode=0o700)

@@ -108,7 +108,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
     measured: dict[str, Accuracy | None] = {}
     measured["realised"] = realised(data.task, frames, classes) if frames else None
     shadow = _download(job, frames, share, channel)
-    baseline = _with_students_record(job, shadow.baseline, frames, share, channel)
+    baseline, score = _in_force(job, shadow.baseline, frames, share, channel)
     wanted: list[tuple[str, m.StudentFile | None, tuple[LabelledFrame, ...]]] = []
     if shadow.frozen is None:
         wanted += [("frozen", job.frozen, frames)]
@@ -119,7 +119,6 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
         if student is not None and on:
             other = load_student(student.path, share.device).for_inference()
             measured[name] = _in_shadow(other, on, share, channel, job.inference)
-    score = _best_score(job, baseline, share, channel)
     counts = Counter(data.classes[int(c)] for f in frames for c in f.labels.classes)
     return m.Evaluated(
         camera=data.camera,
@@ -188,43 +187,40 @@ def _learned_region(job: m.Evaluate, frames: tuple[LabelledFrame, ...]) -> Regio
     return learned_region(np.concatenate([f.labels.boxes for f in past]))
 
 
-def _with_students_record(
+def _in_force(
     job: m.Evaluate,
     baseline: Baseline | None,
     frames: tuple[LabelledFrame, ...],
     share: WorkerShare,
     channel: Channel,
-) -> Baseline | None:
-    """With how the student in force, where it was retrained, did on the whole picture and on the region: a retrained
-    one may see in the whole what the download sees in the part alone."""
-    if baseline is None or not frames or not job.learn_region:
-        return baseline
-    student = load_student(job.current.path, share.device)
-    if not isinstance(student, PublishedStudent) or not student.retrained:
-        return baseline
-    look = job.inference or InferenceConfig(1.0)
-
-    def at(region: Region) -> list[Pair]:
-        return _stood_in(_answers(student, frames, share, channel, replace(look, region=region), LOWEST))
-
-    region = baseline.download.region
-    record = (baseline.student or RegionRecord()).after(at(WHOLE), None if region == WHOLE else at(region), region)
-    return replace(baseline, student=record)
-
-
-def _best_score(job: m.Evaluate, baseline: Baseline | None, share: WorkerShare, channel: Channel) -> float | None:
-    """The least score for the student in force, chosen on what it was not trained on."""
-    if baseline is None or job.baseline is None or job.frozen is None:
-        return None
+) -> tuple[Baseline | None, float | None]:
+    """The student in force on frames that it was not trained on: its record on the whole picture and on the region,
+    where it was retrained (it may see in the whole what the download sees in the part alone); and its best least score.
+    """
+    if baseline is None:
+        return None, None
     student = load_student(job.current.path, share.device)
     if not isinstance(student, PublishedStudent):
-        return None
+        return baseline, None
     look = job.inference or InferenceConfig(1.0)
+    known: dict[Region, list[Pair]] = {}
+
+    def at(region: Region) -> list[Pair]:
+        if region not in known:
+            there = replace(look, region=region)
+            known[region] = _stood_in(_answers(student, frames, share, channel, there, LOWEST))
+        return known[region]
+
+    if frames and job.learn_region and student.retrained:
+        region = baseline.download.region
+        record = (baseline.student or RegionRecord()).after(at(WHOLE), None if region == WHOLE else at(region), region)
+        baseline = replace(baseline, student=record)
+    if job.frozen is None:
+        return baseline, None
     if job.current.version == job.frozen.version:
-        return baseline.score(look.region, student.usual_score)
-    # It was trained on windows before this one: it has not seen any of its frames.
-    frames = (*job.data.all_sampled, *job.data.kept_out)
-    return best_score(_stood_in(_answers(student, frames, share, channel, look, LOWEST)), student.usual_score)
+        return baseline, baseline.score(look.region, student.usual_score)
+    kept_out = _stood_in(_answers(student, job.data.kept_out, share, channel, look, LOWEST))
+    return baseline, best_score([*at(look.region), *kept_out], student.usual_score)
 
 
 def _look(job: m.Evaluate, share: WorkerShare, channel: Channel) -> CameraLook | None:

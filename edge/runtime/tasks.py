@@ -43,3 +43,16 @@ class BackgroundTasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s failed", task.get_name(), exc_info=error)
             self._complain("internal", f"{task.get_name()} failed: {error}")
+
+
+async def repeated(once: Callable[[], Awaitable[None]], pause_s: float, subject: str) -> None:
+    """Do `once` again and again, `pause_s` seconds after its end. One that fails is logged under `subject`, and ends
+    nothing: one box's answer must not end a round for all."""
+    while True:
+        try:
+            await once()
+        except (MagpieError, OSError) as error:
+            log.warning("%s: %s", subject, error)
+        except Exception:
+            log.exception("%s: a round failed", subject)
+        await asyncio.sleep(pause_s)

@@ -3,8 +3,6 @@ whole under another name and renamed. Everything here blocks."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from functools import cache
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from edge.core.errors import InvalidValue, StoreError
+from edge.core.errors import InvalidValue
+from edge.files import store_whole
 
 V = TypeVar("V")
 
@@ -45,14 +44,6 @@ def read_value(path: Path, kind: type[V]) -> V | None:
 
 
 def write_value(path: Path, value: Any) -> None:
-    """Write a dataclass. Raises StoreError."""
+    """Write a dataclass. Raises DiskFull, StoreError."""
     kind: Any = type(value)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_bytes(_adapter(kind).dump_json(value))
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise StoreError(f"{path}: cannot be written: {error}") from None
+    store_whole(path, _adapter(kind).dump_json(value), durable=False, folder_mode=0o700)

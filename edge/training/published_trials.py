@@ -53,9 +53,10 @@ class PublishedTrials:
         """Held-out accuracy of the parent at the least score that is best on held-out frames, as candidates are judged
         (measured once). `start_score` is its best on all new frames then."""
         if self._start is None:
-            measured = with_best_score(self.parent.copy(), self.examples)[1]
+            copy = self.parent.copy()
+            measured = with_best_score(copy, self.examples)[1]
             self._start = (measured.value, measured.objects)
-            self.start_score = with_best_score(self.parent.copy(), self.examples, self.examples.new_frames)[0].score
+            self.start_score = with_best_score(copy, self.examples, self.examples.new_frames)[0].score
         return self._start[0]
 
     def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
