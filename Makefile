@@ -45,6 +45,8 @@ ROOMS := runtime web serving commands,access fleet,engines,shares appliance,outp
 	scheduler,core,contracts,settings simulation,microprofiler,soak,demo,load,models \
 	rules,clips,detectors,discovery,ingest,recording,tracking
 WHOLE := e2e browser faults
+# Each process of pytest leaves a report (JUnit's XML); the ten slowest tests of all are printed at the end.
+REPORTS := .test-reports
 comma := ,
 paths = $(foreach path,$(subst $(comma), ,$(1)),$(if $(filter shares,$(path)),$(filter-out $(LAST),$(wildcard tests/shares/test_*.py)),tests/$(path)))
 # A room that is in no list runs on its own, so that none is forgotten.
@@ -55,19 +57,20 @@ test test-searches test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
-	failed=0; \
+	rm -rf $(REPORTS); failed=0; \
 	OMP_NUM_THREADS=1 nice -n 19 $(MAKE) -k -j 3 -O --no-print-directory $(addprefix pytest-in/,$(ROOMS)) & rooms=$$!; \
 	trap 'kill $$rooms 2>/dev/null' EXIT; \
 	$(MAKE) -k -j 2 -O --no-print-directory $(addprefix pytest-in/,$(WHOLE)) || failed=1; \
 	wait $$rooms || failed=1; \
-	$(BIN)/python -m pytest $(ALONE) $(LAST) || failed=1; \
+	$(BIN)/python -m pytest --junitxml=$(REPORTS)/last.xml $(ALONE) $(LAST) || failed=1; \
+	$(BIN)/python .ci/slowest $(REPORTS); \
 	exit $$failed
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
 
 pytest-in/%: # the rooms and files of one word of ROOMS and WHOLE
-	@$(BIN)/python -m pytest $(call paths,$*)
+	@$(BIN)/python -m pytest --junitxml=$(REPORTS)/$*.xml $(call paths,$*)
 
 test-all: ## run `make test` with every example, seed and row of its dear searches (tests/examples_kit.py)
 	MAGPIE_THOROUGH=1 $(MAKE) test
@@ -109,4 +112,4 @@ soak: $(DEV_STAMP) system-packages ## run the whole appliance under faults for M
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(ARGS)
 
 clean: ## remove what was installed and built (recorded data stays)
-	rm -rf $(VENV) web/static web/frontend/node_modules .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(REPORTS) web/static web/frontend/node_modules .pytest_cache .mypy_cache .ruff_cache
