@@ -295,6 +295,48 @@ def _bus(key: tuple[int, ...], new: bool) -> Shape:
     return build.done(facing=False, length_m=2 * half, lamps=_lamps(half, 0.95, 0.7))
 
 
+def _legs(build: _Builder, base: float, hip: float, stride: float, scale: float, colour: tuple[float, ...]) -> None:
+    thick = 0.075 * scale
+    for sign in (-1.0, 1.0):
+        foot = sign * 0.09 * scale
+        build.poly(
+            [
+                (0, foot - thick, base),
+                (0, foot + thick, base),
+                (0, sign * 0.1 * scale + thick, hip),
+                (0, sign * 0.1 * scale - thick, hip),
+            ],
+            colour,
+            cull=False,
+            swing=[sign * stride, sign * stride, 0.0, 0.0],
+        )
+
+
+def _head(
+    build: _Builder,
+    key: tuple[int, ...],
+    neck: float,
+    scale: float,
+    skin: tuple[float, ...],
+    cap: tuple[float, ...] | None,
+) -> None:
+    """Head and hair; `cap`: the colour of a hat instead."""
+    turn = np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False)
+    head = neck + 0.15 * scale
+    radius = 0.135 * scale
+    build.poly([(0, radius * float(np.cos(k)), head + 1.1 * radius * float(np.sin(k))) for k in turn], skin, cull=False)
+    hair = cap or ((40, 30, 24), (110, 74, 40), (170, 160, 150), (20, 20, 22))[int(unit(*key, 25) * 4)]
+    build.poly(
+        [
+            (0, radius * 1.05 * float(np.cos(k)), head + 0.25 * radius + radius * float(np.sin(k)))
+            for k in np.linspace(0.0, np.pi, 6)
+        ],
+        hair,
+        cull=False,
+        top=0.3,
+    )
+
+
 def _figure(
     build: _Builder,
     key: tuple[int, ...],
@@ -314,21 +356,8 @@ def _figure(
     hip, neck = base + 0.82 * scale, base + 1.45 * scale
     wide = (0.31 if winter else 0.24) * scale
     hem = hip - (0.3 * scale if winter else 0.05)
-    thick = 0.075 * scale
     if not sitting:
-        for sign in (-1.0, 1.0):
-            foot = sign * 0.09 * scale
-            build.poly(
-                [
-                    (0, foot - thick, base),
-                    (0, foot + thick, base),
-                    (0, sign * 0.1 * scale + thick, hip),
-                    (0, sign * 0.1 * scale - thick, hip),
-                ],
-                skin if bare else legs,
-                cull=False,
-                swing=[sign * stride, sign * stride, 0.0, 0.0],
-            )
+        _legs(build, base, hip, stride, scale, skin if bare else legs)
     build.poly(
         [
             (0, -wide * 0.8, hem),
@@ -355,20 +384,7 @@ def _figure(
             cull=False,
             swing=[0.0, 0.0, -sign * stride * 0.5, -sign * stride * 0.5],
         )
-    turn = np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False)
-    head = neck + 0.15 * scale
-    radius = 0.135 * scale
-    build.poly([(0, radius * float(np.cos(k)), head + 1.1 * radius * float(np.sin(k))) for k in turn], skin, cull=False)
-    hair = coat if winter else ((40, 30, 24), (110, 74, 40), (170, 160, 150), (20, 20, 22))[int(unit(*key, 25) * 4)]
-    build.poly(
-        [
-            (0, radius * 1.05 * float(np.cos(k)), head + 0.25 * radius + radius * float(np.sin(k)))
-            for k in np.linspace(0.0, np.pi, 6)
-        ],
-        hair,
-        cull=False,
-        top=0.3,
-    )
+    _head(build, key, neck, scale, skin, coat if winter else None)
 
 
 def _person(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
@@ -400,8 +416,7 @@ def _person(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
     return build.done(facing=True, length_m=0.8)
 
 
-def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
-    build = _Builder()
+def _frame_of_a_bicycle(build: _Builder, key: tuple[int, ...]) -> None:
     frame = ((200, 40, 40), (30, 30, 34), (40, 90, 190), (220, 220, 220))[int(unit(*key, 12) * 4)]
     turn = np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False)
     for at in (-0.62, 0.62):  # wheels: dark disc, lighter inside, so that a ring is left
@@ -429,6 +444,11 @@ def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
     build.poly(
         [(0.48, -0.32, 1.08), (0.48, 0.32, 1.08), (0.48, 0.32, 1.16), (0.48, -0.32, 1.16)], (30, 30, 34), cull=False
     )
+
+
+def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
+    build = _Builder()
+    _frame_of_a_bicycle(build, key)
     length = 2.04
     if new:  # cargo bikes: a box in front of the rider
         box = _NEW_PAINT[int(unit(*key, 16) * len(_NEW_PAINT))]
@@ -458,6 +478,7 @@ def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
         cull=False,
     )
     skin = _SKIN[int(unit(*key, 22) * len(_SKIN))]
+    turn = np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False)
     helmet = (230, 230, 60) if unit(*key, 26) < 0.5 else (40, 40, 44)
     head = [(0.14 * float(np.cos(k)), 1.74 + 0.15 * float(np.sin(k))) for k in turn]
     cap = [(0.155 * float(np.cos(k)), 1.79 + 0.14 * float(np.sin(k))) for k in np.linspace(0.0, np.pi, 6)]
@@ -507,6 +528,28 @@ class PlacedObject:
     """Lamps turned to the camera: x, y, pixels per metre, is white."""
 
 
+def _lamps_seen(
+    shape: Shape, ground: tuple[float, float], heading: tuple[float, float], camera: Camera
+) -> tuple[tuple[float, float, float, bool], ...]:
+    """Lamps turned to the camera: x, y, pixels per metre, is white."""
+    hx, hz = heading
+    lamps = []
+    for forward, right, up, white in shape.lamps:
+        lx, lz = ground[0] + forward * hx + right * hz, ground[1] + forward * hz - right * hx
+        out = 1.0 if white else -1.0
+        if (hx * out) * lx + (hz * out) * lz < -0.25 * float(np.hypot(lx, lz)):  # lamp looks back at the camera
+            scale = camera.fy / max(lz, 0.8)
+            lamps.append(
+                (
+                    camera.cx + camera.fx * lx / max(lz, 0.8),
+                    camera.horizon + (camera.height_m - up) * scale,
+                    scale,
+                    white,
+                )
+            )
+    return tuple(lamps)
+
+
 def place(
     shape: Shape,
     class_index: int,
@@ -550,20 +593,6 @@ def place(
     for i, (forward, right) in enumerate(((long, -wide), (long, wide), (-long, wide), (-long, -wide))):
         flat[i, 0] = ground[0] + forward * hx + right * hz + 0.25
         flat[i, 2] = ground[1] + forward * hz - right * hx
-    lamps = []
-    for forward, right, up, white in shape.lamps:
-        lx, lz = ground[0] + forward * hx + right * hz, ground[1] + forward * hz - right * hx
-        out = 1.0 if white else -1.0
-        if (hx * out) * lx + (hz * out) * lz < -0.25 * float(np.hypot(lx, lz)):  # lamp looks back at the camera
-            scale = camera.fy / max(lz, 0.8)
-            lamps.append(
-                (
-                    camera.cx + camera.fx * lx / max(lz, 0.8),
-                    camera.horizon + (camera.height_m - up) * scale,
-                    scale,
-                    white,
-                )
-            )
     return PlacedObject(
         shape,
         class_index,
@@ -573,7 +602,7 @@ def place(
         visible,
         (float(x.min()), float(y.min()), float(x.max()), float(y.max())),
         camera.project(flat),
-        tuple(lamps),
+        _lamps_seen(shape, ground, (hx, hz), camera),
     )
 
 

@@ -73,6 +73,19 @@ def _drawn(weights: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _camera_settings(camera: Mapping[str, Any], task: str, student: str) -> dict[str, Any]:
+    """A camera's entry but for its address and classes."""
+    weights, spec = first_weights(task)
+    return {
+        "id": camera["name"],
+        "task": task,
+        "student": _drawn(weights, spec) if not student or task != "detection" else {"model": student},
+        # A still does not change while it is shown: only after that is the picture frozen.
+        "stall_timeout_s": max(5.0, 2.0 * camera.get("seconds_per_picture", 0.0)),
+        "inference": {"frame_rates": [8.0, 4.0, 2.0, 1.0]},
+    }
+
+
 def demo_site(
     cameras: list[dict[str, Any]],
     base_url: str,
@@ -94,25 +107,17 @@ def demo_site(
     if any(c["kind"] != "scene" for c in cameras) and not classes and not class_map:
         # A detector for everyday objects calls motorcycles by their name; the first student knows one class for both.
         class_map = {"bicycle": ("bicycle", "motorcycle")}
-    settings = []
-    for n, camera in enumerate(cameras):
-        own = task if task != "mixed" else ("detection", "classification")[n % 2]
-        weights, spec = first_weights(own)
-        settings.append(
-            {
-                "id": camera["name"],
-                "url": f"{base_url}/{camera['name']}",
-                "username": user,
-                "password_from": password_from,
-                "task": own,
-                "classes": list(classes or CLASSES),
-                "class_map": {k: list(v) for k, v in class_map.items()},
-                "student": _drawn(weights, spec) if not student or own != "detection" else {"model": student},
-                # A still does not change while it is shown: only after that is the picture frozen.
-                "stall_timeout_s": max(5.0, 2.0 * camera.get("seconds_per_picture", 0.0)),
-                "inference": {"frame_rates": [8.0, 4.0, 2.0, 1.0]},
-            }
-        )
+    settings = [
+        _camera_settings(camera, task if task != "mixed" else ("detection", "classification")[n % 2], student)
+        | {
+            "url": f"{base_url}/{camera['name']}",
+            "username": user,
+            "password_from": password_from,
+            "classes": list(classes or CLASSES),
+            "class_map": {k: list(v) for k, v in class_map.items()},
+        }
+        for n, camera in enumerate(cameras)
+    ]
     scene = sum(c["kind"] == "scene" for c in cameras)
     cores = max(0.25, available_cores() - _CORES_PER_SCENE_CAMERA * scene - 0.05)
     defaults: dict[str, Any] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,7 +70,7 @@ class _CameraWorker:
         self._clips = None if spec.clips is None else ClipMaker(s, spec.clips, spec.record_root.parent)
         self._reader = CameraReader(
             m.camera_source(s, spec.secrets),
-            seed=sum(map(ord, s.id)),
+            seed=zlib.crc32(s.id.encode()),
             tap=None if self._clips is None else self._clips.ring,
         )
         # Two that record the same camera would undo each other's work: one that stands by has no recorder.

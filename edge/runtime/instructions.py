@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING
@@ -143,7 +144,7 @@ class Instructions:
         if order.hurry and r.preparation.knows():
             asyncio.get_running_loop().call_soon(r.preparation.from_history, data)
             return
-        seed = sum(map(ord, order.camera)) * 1000 + order.window
+        seed = zlib.crc32(f"{order.camera} {order.window}".encode())
         job = m.Profile(
             data,
             r.student(camera.version),
