@@ -4,8 +4,8 @@
 
 Boxes are `magpie run` processes on this machine, with agents over mutual TLS. A box is killed with -9, all of its
 processes at once. A cut line loses every byte in both directions; both halves live on. Times are seen by asking each
-appliance ten times a second for the answers that its cameras gave, so a gap is known to about 0.2 s (a worker tells its
-counts about once a second, and that is the finest gap that is seen). Results: benchmarks/results/fleet_boxes.json.
+appliance ten times a second for the answers that its cameras gave, so a gap is known to about 0.2 s (a worker reports
+its counts about once a second, and that is the finest gap that is seen). Results: benchmarks/results/fleet_boxes.json.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Two `magpie run` processes on this machine with agents over mutual TLS, each with half of the cores: one with
 `--cameras` drawn streets, one with a single street. Both arms see the same streets at the same times of their day.
 Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows of a camera that were never
-measured are told by their number. Goal: the crowded box gains 3 points, the idle one loses 1 at most. Results:
+measured are named by their number. Goal: the crowded box gains 3 points, the idle one loses 1 at most. Results:
 benchmarks/results/fleet_lending.json.
 """
 
@@ -79,13 +79,13 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
                 left_s = max(1.0, end - time.monotonic())
                 until(lambda b=box: over(b, args.windows), f"{box.name}\n{box.log()[-2000:]}", left_s, 1.0)
             by_box = {box.name: accuracies(box, 2, args.windows) for box in boxes}
-            told = {box.name: box.ask("/fleet")["lending"] for box in boxes}
+            lending = {box.name: box.ask("/fleet")["lending"] for box in boxes}
     return {
         "mean_accuracy": {box: round(mean(v for vs in rows.values() for v in vs), 4) for box, rows in by_box.items()},
         "by_camera": {box: {c: [round(v, 4) for v in vs] for c, vs in rows.items()} for box, rows in by_box.items()},
         "unmeasured": {box.name: unmeasured(by_box[box.name], len(box_cameras), args.windows - 1)
                        for box, box_cameras in zip(boxes, (crowd, own), strict=True)},
-        "lending": told,
+        "lending": lending,
     }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site
 
 
-def said(*command: str) -> str:
+def output_of(*command: str) -> str:
     """The output of a `magpie` command in this process. Raises RuntimeError where it fails."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -76,9 +76,9 @@ class RealBox:
             site["cores"] = cores
         self._file.write_text(yaml.safe_dump(site), encoding="utf-8")
         os.environ["FLEET_ADMIN_PASSWORD"] = secrets.token_urlsafe(16)
-        said("user", "add", "agent", "--role", "admin", "--config", str(self._file), "--password-from",
+        output_of("user", "add", "agent", "--role", "admin", "--config", str(self._file), "--password-from",
              "env:FLEET_ADMIN_PASSWORD")  # fmt: skip
-        self._token = said("user", "token", "agent", "--config", str(self._file))
+        self._token = output_of("user", "token", "agent", "--config", str(self._file))
         os.environ[token] = self._token
 
     @property
@@ -136,7 +136,7 @@ class RealBox:
         return {c["id"]: c["state"]["answers"] for c in self.ask("/cameras") or ()}
 
     def status(self) -> dict[str, Any]:
-        """The fleet as the box's agent told last; empty: it told nothing yet."""
+        """The fleet as the box's agent reported it last; empty: it reported nothing yet."""
         try:
             found: dict[str, Any] = json.loads((self.folder / self.name / "fleet" / "status.json").read_text())
         except (OSError, ValueError):
@@ -220,13 +220,13 @@ def fleet_of(boxes: Sequence[RealBox]) -> Iterator[Lines]:
     with Lines(boxes) as lines:
         try:
             first, *others = boxes
-            said("fleet", "start", first.site)
+            output_of("fleet", "start", first.site)
             for box in boxes:
                 box.start()
             until(lambda: first.status().get("mandate"), f"{first.name} decides", 60)
             for box in others:
-                code = said("fleet", "invite", first.site).splitlines()[-1]
-                said("fleet", "join", box.site, first.address, "--code", code)
+                code = output_of("fleet", "invite", first.site).splitlines()[-1]
+                output_of("fleet", "join", box.site, first.address, "--code", code)
             yield lines
         finally:
             for box in boxes:

@@ -41,7 +41,7 @@ from benchmarks.dashboard_box import (
     make_site,
     until,
 )
-from benchmarks.fleet_boxes import Lines, RealBox, said
+from benchmarks.fleet_boxes import Lines, RealBox, output_of
 from benchmarks.headless_browser import chromium
 from benchmarks.made_up_past import places, write_past
 from benchmarks.make_applications import small_game
@@ -236,11 +236,11 @@ def fleet(box: Box, admin: Person, cameras: Sequence[Mapping[str, Any]], port: i
     assert box.site.fleet is not None
     with Lines([second]):
         try:
-            said("fleet", "start", str(box.file))
+            output_of("fleet", "start", str(box.file))
             second.start()
             until(lambda: good(admin.rest.get("/fleet"))["mandate"], "the box decides", 60.0)
-            code = said("fleet", "invite", str(box.file)).splitlines()[-1]
-            said("fleet", "join", second.site, box.site.fleet.address, "--code", code)
+            code = output_of("fleet", "invite", str(box.file)).splitlines()[-1]
+            output_of("fleet", "join", second.site, box.site.fleet.address, "--code", code)
             for name, tenant, tasks, seconds in JOBS:
                 work = {"program": "wait", "arguments": {"seconds": seconds}}
                 job = {"id": name, "demand": {"cpu": 1}, "duration_s": seconds, "tasks": tasks, "tenant": tenant}

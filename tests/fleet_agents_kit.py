@@ -49,8 +49,8 @@ RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
 
 class StandInAppliance:
     """Answers as an appliance's REST does. `refuses` names cameras that it cannot start, `full` admits none. While
-    `answers` is cleared a camera is added, but nobody is told; with `refuses_to_answer` it is not added either. One
-    that `hangs` does not tell its cameras."""
+    `answers` is cleared a camera is added, but the caller gets no answer; with `refuses_to_answer` it is not added
+    either. One that `hangs` does not list its cameras."""
 
     def __init__(self, models: Path) -> None:
         self.cameras: dict[str, dict[str, Any]] = {}
@@ -294,8 +294,8 @@ class FleetOfAgents:
         groups = AgentGroups(
             name, settings.share_pictures, self.groups(name), links, lambda: memory.agreement, clock, 0.2
         )
-        told = None if name in self.of_the_version_before else groups
-        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs, told)
+        desk = None if name in self.of_the_version_before else groups
+        server = AgentServer(agent, context, settings.host, settings.port, refusals, lending, questions, jobs, desk)
         await parts.enter_async_context(server)
         await parts.enter_async_context(lending)
         await parts.enter_async_context(groups)

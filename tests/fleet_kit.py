@@ -1,4 +1,4 @@
-"""Fleets for tests: boxes, jobs, a fleet that does what its controller says at once, and random scenarios."""
+"""Fleets for tests: boxes, jobs, a fleet that does what its controller orders at once, and random scenarios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def boxes(number: int, cpu: float = 4.0, per_rack: int = 2) -> list[FleetBox]:
 
 
 class ObedientFleet:
-    """Does at once what the controller says. Checks after every step that no box is over-booked, that no task lives
+    """Does at once what the controller orders. Checks after every step that no box is over-booked, that no task lives
     twice, and that gangs are whole."""
 
     def __init__(
@@ -40,9 +40,9 @@ class ObedientFleet:
         self.wakes: list[float] = []
         self.evictions: list[tuple[str, str]] = []
         self.now_s = 0.0
-        self.tell(*(ev.BoxReported(0.0, box) for box in fleet))
+        self.send(*(ev.BoxReported(0.0, box) for box in fleet))
 
-    def tell(self, *events: ev.FleetEvent) -> None:
+    def send(self, *events: ev.FleetEvent) -> None:
         """Events happen at one time, and their instructions are carried out."""
         taken: list[TaskAt] = []
         stopped: list[TaskAt] = []
@@ -65,9 +65,9 @@ class ObedientFleet:
                     self.wakes.append(at_s)
         self.check()
         if taken:
-            self.tell(ev.TasksTaken(self.now_s, tuple(taken)))
+            self.send(ev.TasksTaken(self.now_s, tuple(taken)))
         if stopped:
-            self.tell(*(ev.TaskStopped(self.now_s, task) for task in stopped))
+            self.send(*(ev.TaskStopped(self.now_s, task) for task in stopped))
 
     def check(self) -> None:
         """Nobody is over-booked, and a gang runs whole or not."""
@@ -82,24 +82,24 @@ class ObedientFleet:
         """Jobs come in."""
         self.now_s = self.now_s if at_s is None else at_s
         self.jobs.update((job.id, job) for job in jobs)
-        self.tell(*(ev.JobSubmitted(self.now_s, job) for job in jobs))
+        self.send(*(ev.JobSubmitted(self.now_s, job) for job in jobs))
 
     def end(self, job: str, task: int = 0, at_s: float | None = None) -> None:
         """A task's work is done."""
         self.now_s = self.now_s if at_s is None else at_s
-        self.tell(ev.TaskEnded(self.now_s, self.running.pop((job, task)), 1.0))
+        self.send(ev.TaskEnded(self.now_s, self.running.pop((job, task)), 1.0))
 
     def pass_time(self, at_s: float) -> None:
         """Nothing happens until then."""
         self.now_s = at_s
-        self.tell(ev.WakeTimeCame(at_s))
+        self.send(ev.WakeTimeCame(at_s))
 
     def lose(self, box: str, at_s: float) -> None:
         """A box's lease is over."""
         self.now_s = at_s
         for key in [key for key, task in self.running.items() if task.box == box]:
             del self.running[key]
-        self.tell(ev.BoxSilent(at_s, box), ev.LeaseEnded(at_s, box))
+        self.send(ev.BoxSilent(at_s, box), ev.LeaseEnded(at_s, box))
 
     def where(self, job: str) -> list[str]:
         """Boxes of a job's running tasks, in the order of the tasks."""

@@ -50,7 +50,7 @@ class Refused(Exception):
 
 @dataclass
 class StandIn:
-    """The state behind the API; every change has a version and is told to watches."""
+    """The state behind the API; every change has a version and goes to the watches."""
 
     rights: set[tuple[str, str]] = field(default_factory=lambda: {("create", "pods"), ("patch", "nodes/status")})
     kueue: bool = False
@@ -86,13 +86,13 @@ class StandIn:
         with self.lock:
             self.nodes[name] = node
             self._ready(node, ready=True)
-            self._tell("ADDED", "nodes", node)
+            self._notify("ADDED", "nodes", node)
 
     def set_ready(self, name: str, *, ready: bool) -> None:
         """A node's kubelet reports, or does so no longer; with it its pods stop."""
         with self.lock:
             self._ready(self.nodes[name], ready=ready)
-            self._tell("MODIFIED", "nodes", self.nodes[name])
+            self._notify("MODIFIED", "nodes", self.nodes[name])
             if not ready:
                 for pod in [p for p in self.pods.values() if p["spec"].get("nodeName") == name]:
                     self._kill(pod["metadata"]["name"])
@@ -100,7 +100,7 @@ class StandIn:
     def remove_node(self, name: str) -> None:
         """A node is deleted."""
         with self.lock:
-            self._tell("DELETED", "nodes", self.nodes.pop(name))
+            self._notify("DELETED", "nodes", self.nodes.pop(name))
 
     def expire(self) -> None:
         """Watches from versions until now are too old; those that run end."""
@@ -187,7 +187,7 @@ class StandIn:
             else:
                 fresh["status"] = node["status"]
             self.nodes[name] = node = fresh
-            self._tell("MODIFIED", "nodes", node)
+            self._notify("MODIFIED", "nodes", node)
             self._schedule()
         return copy.deepcopy(node)
 
@@ -204,7 +204,7 @@ class StandIn:
         pod["metadata"] |= {"namespace": NAMESPACE, "uid": f"uid-{name}-{self.version}"}
         pod["status"] = {"phase": "Pending", "conditions": []}
         self.pods[name] = pod
-        self._tell("ADDED", "pods", pod)
+        self._notify("ADDED", "pods", pod)
         self._schedule()
         return copy.deepcopy(pod)
 
@@ -223,7 +223,7 @@ class StandIn:
             self._delete(pod, int(query.get("gracePeriodSeconds", 5)))
         elif method == "PATCH":
             self.pods[name] = pod = patched(pod, change)
-            self._tell("MODIFIED", "pods", pod)
+            self._notify("MODIFIED", "pods", pod)
             self._schedule()
         return 200, copy.deepcopy(pod)
 
@@ -240,7 +240,7 @@ class StandIn:
             if body["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
                 raise Refused(409, "Conflict", "the object has been modified")
         self.leases[name] = copy.deepcopy(body)
-        self._tell("MODIFIED", "leases", self.leases[name])
+        self._notify("MODIFIED", "leases", self.leases[name])
         return 201 if method == "POST" else 200, copy.deepcopy(self.leases[name])
 
     def _found(self, rows: dict[str, dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
@@ -254,12 +254,12 @@ class StandIn:
         running = name in self.processes
         if running and grace_s > 0:
             pod["metadata"]["deletionTimestamp"] = datetime.now(UTC).isoformat()
-            self._tell("MODIFIED", "pods", pod)
+            self._notify("MODIFIED", "pods", pod)
             self.processes[name][0].send_signal(signal.SIGTERM)
             return
         if running:
             self._kill(name)
-        self._tell("DELETED", "pods", self.pods.pop(name))
+        self._notify("DELETED", "pods", self.pods.pop(name))
         self._schedule()
 
     def _kill(self, name: str) -> None:
@@ -270,7 +270,7 @@ class StandIn:
     def _ready(self, node: dict[str, Any], *, ready: bool) -> None:
         node["status"]["conditions"] = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
 
-    def _tell(self, kind: str, what: str, obj: dict[str, Any]) -> None:
+    def _notify(self, kind: str, what: str, obj: dict[str, Any]) -> None:
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
         self.changes.append((self.version, kind, what, copy.deepcopy(obj)))
@@ -288,11 +288,11 @@ class StandIn:
                     pod["spec"]["nodeName"] = fits[0]["metadata"]["name"]
                     pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
                 else:
-                    said = f"0/{len(self.nodes)} nodes are available"
-                    waits = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
+                    why = f"0/{len(self.nodes)} nodes are available"
+                    waits = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
                     pod["status"]["conditions"] = [waits]
                 if pod != before:
-                    self._tell("MODIFIED", "pods", pod)
+                    self._notify("MODIFIED", "pods", pod)
 
     def _fits(self, pod: dict[str, Any], node: dict[str, Any]) -> bool:
         if node["spec"].get("unschedulable") or node["status"]["conditions"][0]["status"] != "True":
@@ -334,7 +334,7 @@ class StandIn:
         self.processes[name] = process, pod["spec"]["nodeName"]
         state = {"running": {"startedAt": now_text()}}
         pod["status"] |= {"phase": "Running", "containerStatuses": [{"name": "work", "state": state}]}
-        self._tell("MODIFIED", "pods", pod)
+        self._notify("MODIFIED", "pods", pod)
 
     def _ended(self, name: str, node: str, code: int) -> None:
         del self.processes[name]
@@ -351,9 +351,9 @@ class StandIn:
         }
         pod["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
         pod["status"]["containerStatuses"] = [{"name": "work", "state": {"terminated": ended}}]
-        self._tell("MODIFIED", "pods", pod)
+        self._notify("MODIFIED", "pods", pod)
         if pod["metadata"].get("deletionTimestamp"):
-            self._tell("DELETED", "pods", self.pods.pop(name))
+            self._notify("DELETED", "pods", self.pods.pop(name))
         self._schedule()
 
 

@@ -33,7 +33,7 @@ class VirtualEngine:
         self.raises: dict[str, int] = {}
         self._agenda: list[tuple[float, int, Callable[[], port.EngineEvent | None]]] = []
         self._numbers = itertools.count()
-        self._told: list[port.EngineEvent] = []
+        self._events: list[port.EngineEvent] = []
         for box in fleet:
             self.join(box.name)
 
@@ -62,14 +62,14 @@ class VirtualEngine:
 
     def events(self, timeout_s: float) -> tuple[port.EngineEvent, ...]:
         until_s = self.now_s + timeout_s
-        while not self._told and self._agenda and self._agenda[0][0] <= until_s:
+        while not self._events and self._agenda and self._agenda[0][0] <= until_s:
             self.now_s, _, act = heapq.heappop(self._agenda)
             event = act()
-            self._told += [event] if event is not None else []
-        if not self._told:
+            self._events += [event] if event is not None else []
+        if not self._events:
             self.now_s = until_s
-        told, self._told = tuple(self._told), []
-        return told
+        events, self._events = tuple(self._events), []
+        return events
 
     def close(self) -> None:
         """Nothing is left of it."""
@@ -77,21 +77,21 @@ class VirtualEngine:
     # Calls of tests
 
     def join(self, box: str) -> None:
-        self._told.append(port.EngineBoxJoined(self.now_s, self.amounts.add(box, self.fleet[box].resources)))
+        self._events.append(port.EngineBoxJoined(self.now_s, self.amounts.add(box, self.fleet[box].resources)))
 
     def lose(self, box: str) -> None:
         for at in [at for at in self.running if at.box == box]:
             self.lose_task(at)
         self.amounts.remove(box)
-        self._told.append(port.EngineBoxGone(self.now_s, box))
+        self._events.append(port.EngineBoxGone(self.now_s, box))
 
     def lose_task(self, at: TaskAt) -> None:
-        self._told.append(self._over(port.EngineTaskFailed(self.now_s, at, lost=True, why="killed")))
+        self._events.append(self._over(port.EngineTaskFailed(self.now_s, at, lost=True, why="killed")))
 
     def die(self) -> None:
         for at in list(self.running):
             self.lose_task(at)
-        self._told.append(port.EngineDied(self.now_s, "killed"))
+        self._events.append(port.EngineDied(self.now_s, "killed"))
 
     def _ask(self, box: str) -> None:
         if box in self.mute:

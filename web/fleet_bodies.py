@@ -39,7 +39,7 @@ class FleetOrderBody(Settings):
 
 
 class FleetRecord(Settings):
-    """An order that was carried out, as this box's agent tells it."""
+    """An order that was carried out, as this box's agent reports it."""
 
     kind: FleetOrderKind
     box: str = Field(max_length=63, pattern=_NAME)

@@ -14,75 +14,75 @@ from web.metric_kinds import Json, counter, gauge
 
 def lending(s: Json) -> Iterator[Metric]:
     """Retrainings, trials and labels that this box lends and borrows."""
-    told = s["lending"]
-    if not (told["lend"] or told["borrow"]):
+    row = s["lending"]
+    if not (row["lend"] or row["borrow"]):
         return
     ways = ("lent", "borrowed")
     yield counter(
         "magpie_lending_retrainings", "Retrainings between boxes of the fleet that ended well", ("way",),
-        [((way,), told[way]) for way in ways],
+        [((way,), row[way]) for way in ways],
     )  # fmt: skip
     yield counter(
         "magpie_lending_profiles", "Cameras whose trials ran on another box of the fleet and ended well", ("way",),
-        [((way,), told[f"{way}_profiles"]) for way in ways],
+        [((way,), row[f"{way}_profiles"]) for way in ways],
     )  # fmt: skip
     yield counter(
         "magpie_lending_labels", "Pictures that another box of the fleet labelled", ("way",),
-        [((way,), told[f"{way}_labels"]) for way in ways],
+        [((way,), row[f"{way}_labels"]) for way in ways],
     )  # fmt: skip
     yield counter(
         "magpie_lending_device_seconds", "Their work, in seconds of this box's device", ("way",),
-        [((way,), told[f"{way}_device_s"]) for way in ways],
+        [((way,), row[f"{way}_device_s"]) for way in ways],
     )  # fmt: skip
     yield counter(
         "magpie_lending_failures", "Borrowed retrainings, trials and labels that did not come back", ("fault",),
-        [((fault,), count) for fault, count in sorted(told["failures"].items())],
+        [((fault,), count) for fault, count in sorted(row["failures"].items())],
     )  # fmt: skip
     yield gauge(
         "magpie_lending_offered_share", "Part of this box's device that others may borrow now", (),
-        [((), told["offered_share"])],
+        [((), row["offered_share"])],
     )  # fmt: skip
 
 
 def box_groups(s: Json) -> Iterator[Metric]:
     """Groups of cameras over boxes."""
-    told = s["lending"]["groups"]
-    if not told["share"]:
+    row = s["lending"]["groups"]
+    if not row["share"]:
         return
     yield counter(
         "magpie_box_groups_retrainings", "Retrainings here that pictures of other boxes taught", (),
-        [((), told["trained"])],
+        [((), row["trained"])],
     )  # fmt: skip
     yield counter(
         "magpie_box_groups_students", "Students of other boxes' groups that the gate here judged", ("outcome",),
-        [((outcome,), told[outcome]) for outcome in ("taken", "refused")],
+        [((outcome,), row[outcome]) for outcome in ("taken", "refused")],
     )  # fmt: skip
     yield counter(
         "magpie_box_groups_failures", "Files of other boxes that did not come or were damaged, and late students",
-        ("fault",), [((fault,), count) for fault, count in sorted(told["failures"].items())],
+        ("fault",), [((fault,), count) for fault, count in sorted(row["failures"].items())],
     )  # fmt: skip
 
 
 def fleet_jobs(s: Json) -> Iterator[Metric]:
     """The jobs that this box keeps as the head."""
-    told = s["fleet_jobs"]
-    if told is None:
+    row = s["fleet_jobs"]
+    if row is None:
         return
-    phases = Counter(job["phase"] for job in told["jobs"])
+    phases = Counter(job["phase"] for job in row["jobs"])
     yield gauge(
         "magpie_fleet_jobs", "Jobs that this box keeps as the head of its fleet", ("phase",),
         [((phase,), phases[phase]) for phase in (*get_args(JobOutcome), "waiting", "running", "stopping")],
     )  # fmt: skip
     yield gauge(
         "magpie_fleet_tasks_running", "Tasks of jobs that have a box", (),
-        [((), sum(job["running"] for job in told["jobs"]))],
+        [((), sum(job["running"] for job in row["jobs"]))],
     )  # fmt: skip
     yield gauge(
         "magpie_fleet_engine_up", "1 while the engine runs jobs; local: 0 while there is no job", (),
-        [((), told["engine"]["phase"] == "up")],
+        [((), row["engine"]["phase"] == "up")],
     )  # fmt: skip
     yield gauge(
         "magpie_fleet_tenant_amount", "Of the scarcest resource: wanted, fair share, used",
         ("tenant", "resource", "of"),
-        [((t["tenant"], t["resource"], of), t[of]) for t in told["tenants"] for of in ("wanted", "share", "used")],
+        [((t["tenant"], t["resource"], of), t[of]) for t in row["tenants"] for of in ("wanted", "share", "used")],
     )  # fmt: skip

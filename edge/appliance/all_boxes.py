@@ -37,10 +37,10 @@ from edge.core.fleet_questions import (
     MOST_ROWS,
     BoxOutcome,
     BoxQuestion,
-    BoxTold,
+    BoxReply,
     FleetQuestion,
     FleetQuestionKind,
-    FleetTold,
+    FleetReplies,
     PictureQuestion,
     RowFilter,
 )
@@ -95,9 +95,9 @@ class AllBoxes:
             )
             for one in asked if one.found is not None for c in one.found.cameras if who.may_see(c.camera)
         ]  # fmt: skip
-        told, known = {c.camera for c in found}, {one.box for one in asked if one.found is not None}
+        shown, known = {c.camera for c in found}, {one.box for one in asked if one.found is not None}
         for camera in agreement.cameras:
-            if camera.id not in told and camera.owner not in known and who.may_see(camera.id):
+            if camera.id not in shown and camera.owner not in known and who.may_see(camera.id):
                 name = camera.settings.get("name")
                 found.append(
                     FleetWallCamera(
@@ -191,8 +191,8 @@ class AllBoxes:
             if self._me not in start.ended:
                 own = BoxQuestion(about, question.asker, replace(rows, before=start.before.get(self._me)))
                 mine.append(_BoxHeard(self._me, "answered", 0.0, "", await self._own.answer(own)))
-            told, agreement = await others
-            return [*mine, *told], agreement
+            theirs, agreement = await others
+            return [*mine, *theirs], agreement
         finally:
             others.cancel()
 
@@ -203,27 +203,28 @@ class AllBoxes:
             return [], agreement
         asked = FleetQuestion(question, start.before, tuple(sorted(start.ended)))
         try:
-            told = (await self._agent.ask("/questions", asked, FleetTold, ALL_S + _WAY_S)).boxes
+            replies = (await self._agent.ask("/questions", asked, FleetReplies, ALL_S + _WAY_S)).boxes
         except MagpieError:  # the agent does not run
             ended = {*start.ended, self._me}
-            told = tuple(BoxTold(m.name, "silent") for m in agreement.members if m.name not in ended)
-        return await asyncio.to_thread(lambda: [_read(one, agreement) for one in told]), agreement
+            replies = tuple(BoxReply(m.name, "silent") for m in agreement.members if m.name not in ended)
+        return await asyncio.to_thread(lambda: [_read(one, agreement) for one in replies]), agreement
 
 
-def _read(told: BoxTold, agreement: FleetAgreement) -> _BoxHeard:
+def _read(reply: BoxReply, agreement: FleetAgreement) -> _BoxHeard:
     """A box's answer; fields that this version does not know are left out."""
-    if told.outcome != "answered":
-        return _BoxHeard(told.box, told.outcome, told.age_s, "", None)
+    if reply.outcome != "answered":
+        return _BoxHeard(reply.box, reply.outcome, reply.age_s, "", None)
     try:
-        found = _FOUND.validate_json(told.answer, extra="ignore")
+        found = _FOUND.validate_json(reply.answer, extra="ignore")
     except ValidationError:
-        return _BoxHeard(told.box, "failed", told.age_s, "", None)
-    member = agreement.member(told.box)
-    return _BoxHeard(told.box, "answered", told.age_s, page_of(found, "" if member is None else member.address), found)
+        return _BoxHeard(reply.box, "failed", reply.age_s, "", None)
+    member = agreement.member(reply.box)
+    page = page_of(found, "" if member is None else member.address)
+    return _BoxHeard(reply.box, "answered", reply.age_s, page, found)
 
 
 def page_of(found: BoxFoundAnswer, address: str) -> str:
-    """The address of a box's page, whose agent is at `address`; empty: none is known. A box may tell anything:
+    """The address of a box's page, whose agent is at `address`; empty: none is known. A box may send anything:
     only addresses of the web are taken."""
     if found.page:
         return found.page if found.page.startswith(("https://", "http://")) else ""
@@ -245,7 +246,7 @@ def _listed(about: FleetQuestionKind, found: BoxFoundAnswer) -> tuple[Any, ...]:
 
 
 def _numbered(who: Principal, rows: Iterable[Any]) -> list[tuple[int, Any]]:
-    """The rows that the user may see, by number; a box may tell anything."""
+    """The rows that the user may see, by number; a box may send anything."""
     return [(row.id, row) for row in rows if isinstance(row.id, int) and who.may_see(getattr(row, "camera", None))]
 
 

@@ -19,8 +19,8 @@ from edge.core.fleet_questions import BoxQuestion, RowFilter
 
 
 class AllBoxesService(Protocol):
-    """Part of `edge.appliance.service.ApplianceService`. Every answer tells which boxes did not answer; none waits
-    longer than some seconds. `cursor` as a page before told it (empty: the first page); InvalidValue for another."""
+    """Part of `edge.appliance.service.ApplianceService`. Every answer names the boxes that did not answer; none waits
+    longer than some seconds. `cursor` from the page before (empty: the first page); InvalidValue for another."""
 
     async def wall(self, who: Principal) -> FleetWallAnswer:
         """The cameras that the user may see."""

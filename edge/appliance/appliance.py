@@ -281,12 +281,12 @@ class Appliance:
         tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         self.lending = Lending(site, runtime, runtime.complaints.add)
         secrets, agent = NamedSecrets(site, store, self.access_control), self._own_agent()
-        fleet = Fleet(site, clock, alarms.fact, self.lending.told, agent, self.access_control.record)
+        fleet = Fleet(site, clock, alarms.fact, self.lending.answer, agent, self.access_control.record)
         fleet_jobs = FleetJobs(site, note, agent)
         state = State(
             site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
             served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
-            tenants=tenants, lending=self.lending.told, fleet_jobs=fleet_jobs.last, counting=counts.metrics,
+            tenants=tenants, lending=self.lending.answer, fleet_jobs=fleet_jobs.last, counting=counts.metrics,
             clips=clips.counts,
         )  # fmt: skip
         answers = BoxAnswers(site, state, alarms, journal, secrets)

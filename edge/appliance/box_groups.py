@@ -33,7 +33,7 @@ class GroupsOverBoxes:
             return
         await repeated(lambda: self._groups.look(self._me), _LOOK_S, "groups over boxes")
 
-    def told(self) -> BoxGroupsAnswer:
+    def answer(self) -> BoxGroupsAnswer:
         """The groups that this box is in, and what came of them since its start."""
         known, counts = self._groups.known, self._groups.counts
         mine = [g for g in known.groups if self._me in (g.trainer, *g.boxes)]

@@ -1,4 +1,4 @@
-"""The fleet as the agent beside this appliance tells it; strangers that it refused raise an alarm."""
+"""The fleet as the agent beside this appliance reports it; strangers that it refused raise an alarm."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RecordChange = Callable[[str, str, str, dict[str, Any]], None]
 
 
 class Fleet:
-    """Implements `FleetService`. `fact` takes what alarm rules look at; `lending` tells what is lent and borrowed.
+    """Implements `FleetService`. `fact` takes what alarm rules look at; `lending` gives what is lent and borrowed.
     `agent` None: the site file has no section `fleet`."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Fleet:
         return answer_of(self._settings.name, self._folder.joined, self.status(), now, self._lending())
 
     def status(self) -> FleetStatus | None:
-        """The fleet as the agent told it last; None: there is none. Blocks. Raises StoreError."""
+        """The fleet as the agent reported it last; None: there is none. Blocks. Raises StoreError."""
         if self._settings is None or not self._folder.joined:
             return None
         return self._folder.read("status.json", FleetStatus)
@@ -101,12 +101,12 @@ class Fleet:
         mine = self._settings.name
         if order.kind == "invite":
             order = replace(order, box=mine)
-        told = await self._agent.order(replace(order, by=str(by)))
+        answer = await self._agent.order(replace(order, by=str(by)))
         self._record(*_change(order), by, _value(order, mine))
         invited = order.kind == "invite"
         return FleetOrderAnswer(
-            kind=told.kind, box=told.box, cameras=told.cameras, code=told.code if invited else None,
-            address=told.address if invited else None, hours=told.hours if invited else None,
+            kind=answer.kind, box=answer.box, cameras=answer.cameras, code=answer.code if invited else None,
+            address=answer.address if invited else None, hours=answer.hours if invited else None,
         )  # fmt: skip
 
     def record(self, order: FleetOrder, given_on: str) -> None:
@@ -124,7 +124,7 @@ class Fleet:
             try:
                 status = await asyncio.to_thread(self._folder.read, "status.json", FleetStatus)
             except StoreError:
-                continue  # its agent says so in the log
+                continue  # its agent logs that
             self.look(status)
 
     def look(self, status: FleetStatus | None) -> None:
@@ -159,10 +159,10 @@ def _value(order: FleetOrder, given_on: str) -> dict[str, Any]:
 def answer_of(
     me: str, joined: bool, status: FleetStatus | None, now_utc_s: float, lending: FleetLendingAnswer
 ) -> FleetAnswer:
-    """The answer; `status` None: the agent told nothing yet."""
+    """The answer; `status` None: the agent reported nothing yet."""
     if status is None:
         return FleetAnswer(
-            joined=joined, agent=False, me=me, told_utc_s=None, head=None, mandate=None, boxes=(), cameras=(),
+            joined=joined, agent=False, me=me, reported_utc_s=None, head=None, mandate=None, boxes=(), cameras=(),
             overlaps=(), refused={}, lending=lending,
         )  # fmt: skip
     agreement = status.agreement
@@ -186,7 +186,7 @@ def answer_of(
         CameraOverlapAnswer(camera=o.camera, start_utc_s=o.start_utc_s, end_utc_s=o.end_utc_s) for o in status.overlaps
     )
     return FleetAnswer(
-        joined=joined, agent=abs(now_utc_s - status.utc_s) <= FRESH_S, me=status.me, told_utc_s=status.utc_s,
+        joined=joined, agent=abs(now_utc_s - status.utc_s) <= FRESH_S, me=status.me, reported_utc_s=status.utc_s,
         head=status.head, mandate=status.mandate, boxes=boxes, cameras=cameras, overlaps=overlaps,
         refused=dict(status.refused), lending=lending,
     )  # fmt: skip

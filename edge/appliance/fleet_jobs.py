@@ -20,7 +20,7 @@ from edge.appliance.answers.fleet_jobs import (
 )
 from edge.core.errors import NotFound, StoreError
 from edge.core.fleet_job_file import submitted_job
-from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import FleetJobReport, JobOrdered, JobsAsk, JobsReport, JobSubmission, JobWithdrawal
 from edge.core.fleet_reasons import FleetReason
 from edge.core.journal_kinds import JournalNote
 from edge.fleet.folder import FleetFolder
@@ -57,15 +57,15 @@ class FleetJobs:
 
     async def jobs(self) -> FleetJobsAnswer:
         """See `FleetJobsService`."""
-        return jobs_answer(await self._own_agent().ask("/jobs", JobsAsk(), JobsTold))
+        return jobs_answer(await self._own_agent().ask("/jobs", JobsAsk(), JobsReport))
 
     async def submit(self, job: Mapping[str, Any], by: str) -> FleetJobAnswer:
         """See `FleetJobsService`."""
         agent = self._own_agent()
         asked = submitted_job(job)
-        told = await agent.ask("/jobs/submit", JobSubmission(dict(job), by), JobOrdered)
+        ordered = await agent.ask("/jobs/submit", JobSubmission(dict(job), by), JobOrdered)
         self._note("fleet.job_submitted", data={"job": asked.job.id, "program": asked.work.program, "by": by})
-        return job_answer(told.job)
+        return job_answer(ordered.job)
 
     async def withdraw(self, job: str, by: str) -> None:
         """See `FleetJobsService`."""
@@ -73,23 +73,23 @@ class FleetJobs:
         self._note("fleet.job_withdrawn", data={"job": job, "by": by})
 
     def last(self) -> FleetJobsAnswer | None:
-        """The jobs as the agent told last; None: this box is not the head."""
+        """The jobs as the agent reported them last; None: this box is not the head."""
         return self._last
 
     async def run(self) -> None:
         """On the head's box look from time to time for jobs that are over, until cancelled."""
         while self._agent is not None:
-            with contextlib.suppress(StoreError):  # its agent says so in the log
-                self.look(await asyncio.to_thread(self._folder.read, "jobs_told.json", JobsTold))
+            with contextlib.suppress(StoreError):  # its agent logs that
+                self.look(await asyncio.to_thread(self._folder.read, "jobs_report.json", JobsReport))
             await asyncio.sleep(_LOOK_S)
 
-    def look(self, told: JobsTold | None) -> None:
+    def look(self, report: JobsReport | None) -> None:
         """Journal jobs that are over and were not the last time. Of those that are there at first nothing is known."""
-        self._last = None if told is None else jobs_answer(told)
-        if told is None:
+        self._last = None if report is None else jobs_answer(report)
+        if report is None:
             self._seen = None
             return
-        phases = {job.id: job.phase for job in told.jobs}
+        phases = {job.id: job.phase for job in report.jobs}
         for job, phase in phases.items():
             if self._seen is not None and phase in _OVER and self._seen.get(job) not in _OVER:
                 self._note("fleet.job_over", data={"job": job, "outcome": phase})
@@ -101,35 +101,35 @@ class FleetJobs:
         return self._agent
 
 
-def jobs_answer(told: JobsTold) -> FleetJobsAnswer:
+def jobs_answer(report: JobsReport) -> FleetJobsAnswer:
     """All jobs as they are answered."""
-    engine = told.engine
+    engine = report.engine
     return FleetJobsAnswer(
-        head=told.head,
+        head=report.head,
         engine=FleetEngineAnswer(kind=engine.kind, phase=engine.phase, why=engine.why, boxes=engine.boxes),
-        jobs=tuple(job_answer(job) for job in told.jobs),
+        jobs=tuple(job_answer(job) for job in report.jobs),
         tenants=tuple(
             FleetTenantAnswer(tenant=t.tenant, resource=t.resource, wanted=t.wanted, share=t.share, used=t.used)
-            for t in told.tenants
+            for t in report.tenants
         ),
-        elsewhere=tuple(JobsElsewhereAnswer(box=box, open=count) for box, count in sorted(told.elsewhere.items())),
-        damaged=told.damaged,
+        elsewhere=tuple(JobsElsewhereAnswer(box=box, open=count) for box, count in sorted(report.elsewhere.items())),
+        damaged=report.damaged,
     )
 
 
-def job_answer(job: FleetJobTold) -> FleetJobAnswer:
+def job_answer(job: FleetJobReport) -> FleetJobAnswer:
     """One job as it is answered."""
     tasks = sorted({*job.running, *job.raised, *job.done_on})
     return FleetJobAnswer(
         id=job.id, program=job.program, phase=job.phase, tenant=job.tenant, queue=job.queue, priority=job.priority,
         tasks=job.tasks, running=len(job.running), done=len(job.done_on),
-        told=tuple(_task_answer(job, task) for task in tasks[:_MOST_TASKS]),
+        task_states=tuple(_task_answer(job, task) for task in tasks[:_MOST_TASKS]),
         why=_reason_answer(job.why), by=job.by, withdrawn_by=job.withdrawn_by, came_utc_s=job.came_utc_s,
         over_utc_s=job.over_utc_s,
     )  # fmt: skip
 
 
-def _task_answer(job: FleetJobTold, task: int) -> JobTaskAnswer:
+def _task_answer(job: FleetJobReport, task: int) -> JobTaskAnswer:
     raised, done = job.raised.get(task), job.done_on.get(task)
     return JobTaskAnswer(
         task=task,

@@ -25,7 +25,7 @@ _LOOK_S: Final = 1.0
 
 
 class Lending:
-    """`complain(code, message)` tells people. Nothing is done on a box that neither lends nor borrows."""
+    """`complain(code, message)` reports to people. Nothing is done on a box that neither lends nor borrows."""
 
     def __init__(self, site: SiteSettings, runtime: Runtime, complain: Callable[..., None]) -> None:
         self._settings = LendingSettings() if site.fleet is None else site.fleet.lending
@@ -44,7 +44,7 @@ class Lending:
         lend, borrow = self._settings.lend, self._settings.borrow
         if not (lend or borrow):
             return
-        # Work that ran before the appliance began anew is lost; the agent says so to its lender or borrower.
+        # Work that ran before the appliance began anew is lost; the agent reports that to its lender or borrower.
         await asyncio.to_thread(self._folder.asked.clear)
         await asyncio.to_thread(self._folder.lent.clear)
         try:
@@ -60,7 +60,7 @@ class Lending:
         finally:
             await self._tasks.end()
 
-    def told(self) -> FleetLendingAnswer:
+    def answer(self) -> FleetLendingAnswer:
         """All that this box lends and borrows now, and what came of it since its start."""
         counts = self._borrowing.counts
         return FleetLendingAnswer(
@@ -77,5 +77,5 @@ class Lending:
             lent=counts.lent, borrowed=counts.borrowed, lent_profiles=counts.lent_profiles,
             borrowed_profiles=counts.borrowed_profiles, lent_labels=counts.lent_labels,
             borrowed_labels=counts.borrowed_labels, lent_device_s=counts.lent_device_s,
-            borrowed_device_s=counts.borrowed_device_s, failures=dict(counts.failures), groups=self.groups.told(),
+            borrowed_device_s=counts.borrowed_device_s, failures=dict(counts.failures), groups=self.groups.answer(),
         )  # fmt: skip

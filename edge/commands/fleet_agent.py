@@ -108,7 +108,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-async def run_until_told(config: Path, with_input: bool) -> None:
+async def run_until_stopped(config: Path, with_input: bool) -> None:
     """Be the agent of a site file until SIGTERM, or with `with_input` until standard input ends; then it shows on
     standard output that it lives, too."""
     from edge.fleet.process import run_agent

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from edge.core.errors import InvalidValue
 from edge.core.fleet_job_file import submitted_job
-from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import FleetJobReport, JobOrdered, JobsAsk, JobsReport, JobSubmission, JobWithdrawal
 from edge.fleet.folder import FleetFolder
 from edge.fleet.own_agent import ask_own_agent
 from edge.fleet.wire import encoded
@@ -27,13 +27,13 @@ def _submit(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) 
     submitted_job(given)
     asked = JobSubmission(given, _person())
     answer = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs/submit", asked, JobOrdered))
-    _print(f"The fleet keeps the job {answer.job.id}. magpie fleet jobs SITE tells what becomes of it.")
+    _print(f"The fleet keeps the job {answer.job.id}. magpie fleet jobs SITE shows what becomes of it.")
     return 0
 
 
 def _jobs(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
-    told = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs", JobsAsk(), JobsTold))
-    _print(encoded(told).decode() if args.json else jobs_in_words(told))
+    report = asyncio.run(ask_own_agent(FleetFolder(Path(site.data_dir)), fleet, "/jobs", JobsAsk(), JobsReport))
+    _print(encoded(report).decode() if args.json else jobs_in_words(report))
     return 0
 
 
@@ -44,25 +44,25 @@ def _cancel(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) 
     return 0
 
 
-def jobs_in_words(told: JobsTold, ended: bool = True) -> str:
+def jobs_in_words(report: JobsReport, ended: bool = True) -> str:
     """The jobs for people; without `ended` only those that are open."""
-    why = f": {told.engine.why}" if told.engine.why else ""
-    lines = [f"jobs: kept by {told.head}, engine {told.engine.kind} {told.engine.phase}{why}"]
-    rows = [job for job in told.jobs if ended or job.phase not in _OVER]
+    why = f": {report.engine.why}" if report.engine.why else ""
+    lines = [f"jobs: kept by {report.head}, engine {report.engine.kind} {report.engine.phase}{why}"]
+    rows = [job for job in report.jobs if ended or job.phase not in _OVER]
     lines += [line for job in rows for line in _job_lines(job)]
-    for tenant in told.tenants:
+    for tenant in report.tenants:
         lines.append(
             f"  tenant {tenant.tenant}: wants {tenant.wanted:g} of {tenant.resource or 'nothing'}, its fair share is "
             f"{tenant.share:g}, it has {tenant.used:g}"
         )
-    for box, count in sorted(told.elsewhere.items()):
+    for box, count in sorted(report.elsewhere.items()):
         lines.append(f"  {box} keeps {count} open jobs since it was the head; they run when it is the head again")
-    if told.damaged:
-        lines.append(f"  the jobs that {told.head} kept could not be read and were put aside")
+    if report.damaged:
+        lines.append(f"  the jobs that {report.head} kept could not be read and were put aside")
     return "\n".join(lines)
 
 
-def _job_lines(job: FleetJobTold) -> list[str]:
+def _job_lines(job: FleetJobReport) -> list[str]:
     boxes = ", ".join(sorted(set(job.running.values())))
     where = f", {len(job.running)} run on {boxes}" if job.running else ""
     lines = [f"  {job.id:24} {job.phase:10} {len(job.done_on)} of {job.tasks} tasks done{where}"]

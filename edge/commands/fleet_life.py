@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from edge.commands.fleet_jobs import JOB_ACTIONS, jobs_in_words
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
-from edge.core.fleet_jobs import JobsAsk, JobsTold
+from edge.core.fleet_jobs import JobsAsk, JobsReport
 from edge.core.fleet_links import HOURS, MOST_HOURS, FleetOrder, FleetOrderKind, FleetStatus, OrderAnswer
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.codes import JoinCode
@@ -79,10 +79,10 @@ def add_life_arguments(actions: Any) -> None:
 def run_life(args: argparse.Namespace) -> int:
     """Carry out; raises MagpieError."""
     if args.action == "agent":
-        from edge.commands.fleet_agent import run_until_told
+        from edge.commands.fleet_agent import run_until_stopped
 
         log_in_worker("fleet agent")
-        asyncio.run(run_until_told(args.site, args.with_input))
+        asyncio.run(run_until_stopped(args.site, args.with_input))
         return 0
     site = read_site(args.site)
     if site.fleet is None:
@@ -104,21 +104,21 @@ def _start(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -
     hours, folder = _valid_hours(args), FleetFolder(Path(site.data_dir))
     found_fleet(folder, site.site, fleet, socket.getfqdn())
     _print(f"{fleet.name} is the first box of a fleet ({fleet.reached_at(socket.getfqdn())}).")
-    return _tell_code(folder, hours)
+    return _print_code(folder, hours)
 
 
 def _invite(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) -> int:
     folder, hours = FleetFolder(Path(site.data_dir)), _valid_hours(args)
     status = _status_of(folder)
     if status is None or status.head is None:  # the first box before its agent runs
-        return _tell_code(folder, hours)
+        return _print_code(folder, hours)
     answer = asyncio.run(_ask_agent(folder, fleet, FleetOrder("invite", fleet.name, hours=hours)))
     _print(f"Join code for {answer.address}, to be used once within {hours:g} hours:")
     _print(answer.code)
     return 0
 
 
-def _tell_code(folder: FleetFolder, hours: float) -> int:
+def _print_code(folder: FleetFolder, hours: float) -> int:
     _print(f"Join code, to be used once within {hours:g} hours:")
     _print(invite(folder, hours).reveal())  # alone on its line, so that a script can take it
     return 0
@@ -148,11 +148,11 @@ def _status(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) 
     _print(encoded(status).decode() if args.json else in_words(status))
     if not args.json:
         try:
-            told = asyncio.run(ask_own_agent(folder, fleet, "/jobs", JobsAsk(), JobsTold))
+            report = asyncio.run(ask_own_agent(folder, fleet, "/jobs", JobsAsk(), JobsReport))
         except MagpieError as error:  # nobody decides, or the head is of an earlier version
             _print(f"jobs: {error}")
         else:
-            _print(jobs_in_words(told, ended=False))
+            _print(jobs_in_words(report, ended=False))
     return 0
 
 
@@ -253,7 +253,7 @@ async def _ask_agent(folder: FleetFolder, fleet: FleetSettings, order: FleetOrde
 
 
 def _status_of(folder: FleetFolder) -> FleetStatus | None:
-    """The status that the agent told last; None: it does not run."""
+    """The status that the agent wrote last; None: it does not run."""
     status = folder.read("status.json", FleetStatus)
     return None if status is None or abs(time.time() - status.utc_s) > _FRESH_S else status
 

@@ -1,4 +1,4 @@
-"""The jobs of a fleet as its head keeps and tells them, and the messages by which boxes ask for that.
+"""The jobs of a fleet as its head keeps and reports them, and the messages by which boxes ask for that.
 
 Times of day are the head's, for people; none is compared with another box's.
 """
@@ -68,7 +68,7 @@ class JobBook:
 
 
 @dataclass(frozen=True)
-class FleetJobTold:
+class FleetJobReport:
     """A job for people. By task: `done_on` those that are done, `running` the boxes of those that have one now,
     `raised` failures of programs. `why`: why a task of it waits, or why it is refused."""
 
@@ -90,7 +90,7 @@ class FleetJobTold:
 
 
 @dataclass(frozen=True)
-class TenantTold:
+class TenantReport:
     """A tenant of jobs: of `resource`, the scarcest one, it wants `wanted`, its fair share is `share`, it has
     `used`."""
 
@@ -102,7 +102,7 @@ class TenantTold:
 
 
 @dataclass(frozen=True)
-class EngineTold:
+class EngineReport:
     """The head's engine. `why`: why it failed, or what it waits for. `boxes`: those that it has now."""
 
     kind: EngineKind
@@ -112,15 +112,15 @@ class EngineTold:
 
 
 @dataclass(frozen=True)
-class JobsTold:
+class JobsReport:
     """The jobs that the `head` keeps. `elsewhere`: open jobs that other boxes keep since they were the head, by box:
     they do not run. `damaged`: the file of the jobs could not be read when the head's agent began; it was put
     aside."""
 
     head: str
-    jobs: tuple[FleetJobTold, ...]
-    tenants: tuple[TenantTold, ...]
-    engine: EngineTold
+    jobs: tuple[FleetJobReport, ...]
+    tenants: tuple[TenantReport, ...]
+    engine: EngineReport
     elsewhere: Mapping[str, int] = field(default_factory=dict)
     damaged: bool = False
     api: int = API_VERSION
@@ -155,5 +155,5 @@ class JobWithdrawal:
 class JobOrdered:
     """A job after an order."""
 
-    job: FleetJobTold
+    job: FleetJobReport
     api: int = API_VERSION

@@ -157,7 +157,7 @@ class CameraRefusal:
 
 @dataclass(frozen=True)
 class FleetBeat:
-    """A box tells the head every second that it lives. `boot`: of this run of its agent. `echo`: the number of the
+    """A box reports to the head every second that it lives. `boot`: of this run of its agent. `echo`: the number of the
     head's answer that it had last, in `term`. `appliance`: its appliance answered within the lease, the last time
     `age_s` ago, so `cameras` is all that it had then. `gone`: cameras that an operator removed there.
     `open_jobs`: jobs that it keeps since it was the head, and that are not over. `amounts` (for jobs) and
@@ -234,7 +234,7 @@ class AdmissionAsk:
 
 
 @dataclass(frozen=True)
-class AdmissionTold:
+class BoxAdmissionAnswer:
     """For each camera that would fit: the sum of the accuracies (each 0-1) of all cameras of the box with it; `now`:
     the sum without any. `why`: for each that would not."""
 
@@ -276,7 +276,7 @@ class JoinAnswer:
 #: leave: the box leaves the fleet, its cameras stay on it; revoke: a box is put out, its certificate is refused;
 #: invite: the head makes a join code (`box`: the one that asks for it).
 FleetOrderKind = Literal["drain", "undrain", "move", "leave", "revoke", "invite"]
-#: A join code is good for so many hours at most, and for so many where nobody says.
+#: A join code is good for so many hours at most, and for so many where the order names none.
 MOST_HOURS: Final = 720.0
 HOURS: Final = 24.0
 
@@ -356,7 +356,7 @@ class GroupsAsk:
 
 
 @dataclass(frozen=True)
-class GroupsTold:
+class GroupsAnswer:
     """The cameras whose pictures are shared, and the students for the box that asked."""
 
     cameras: tuple[SharedCamera, ...] = ()
@@ -383,8 +383,8 @@ class CameraOverlap:
 @dataclass(frozen=True)
 class FleetStatus:
     """The fleet as one box knows it, written at `utc_s`. `me` is this box, `mandate` whether a head has heard a quorum
-    (None: this box is not the head). `boxes`, `unplaced` and `waiting` as the head told last; `refused` counts since
-    the agent's start."""
+    (None: this box is not the head). `boxes`, `unplaced` and `waiting` from the head's last answer; `refused` counts
+    since the agent's start."""
 
     me: str
     utc_s: float

@@ -1,7 +1,7 @@
 """Questions of a user of one box to all boxes of its fleet: the wall, alarms, objects, the journal, the audit.
 
 The box of the user sends the user's name, role and limits; each box applies them to what it has. A box of the version
-before does not know the questions, and the asking box says so.
+before does not know the questions, and the asking box shows that.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FleetQuestion:
 
 
 @dataclass(frozen=True)
-class BoxTold:
+class BoxReply:
     """The outcome of a question to one box: `answer` is its JSON (empty: none). `age_s`: how long ago the box last
     answered a question of this one (None: never since the agent began)."""
 
@@ -87,10 +87,10 @@ class BoxTold:
 
 
 @dataclass(frozen=True)
-class FleetTold:
+class FleetReplies:
     """The other boxes, in the order of the agreement."""
 
-    boxes: tuple[BoxTold, ...]
+    boxes: tuple[BoxReply, ...]
     api: int = API_VERSION
 
 

@@ -34,11 +34,11 @@ class UpgradeProgress:
 
 @dataclass(frozen=True)
 class UpgradeSeen:
-    """`told`: this box's agent tells what it knows. `appliance`: the appliance answers; of `version`, begun at
+    """`fresh`: this box's agent wrote its status lately. `appliance`: the appliance answers; of `version`, begun at
     `started_utc_s`. `drained`: this box takes no cameras; `cameras` are on it still, and `waiting` says why one cannot
     leave. `away`: the other boxes that are."""
 
-    told: bool
+    fresh: bool
     appliance: bool = False
     version: str = ""
     started_utc_s: float = 0.0

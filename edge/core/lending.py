@@ -36,7 +36,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 #: The works that a lender does for another box.
 LentKind = Literal["retraining", "profiles", "labels"]
 #: asked: nobody has answered yet. fetching: the lender copies its input, or has other work before it. running: it
-#: trains. done: the result is there. failed: nothing will come, `why` says so.
+#: trains. done: the result is there. failed: nothing will come, `why` names the reason.
 LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
 #: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
 #: failed: it failed there; damaged: other content came than was announced, or no student, profiles or labels of the

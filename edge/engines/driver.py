@@ -1,7 +1,7 @@
 """The driver of a fleet: joins the fleet's controller, which decides, with an engine, which acts.
 
 Events of the engine become events of the controller, and its instructions become calls of the engine. The rows of the
-fleet's log (docs/fleet.md) tell all that happens. One thread calls `step` again and again.
+fleet's log (docs/fleet.md) record all that happens. One thread calls `step` again and again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class FleetDriver:
         self._inbox: list[ev.FleetEvent] = []
         self._works: dict[str, port.EngineWork] = {}
         self._kept: dict[tuple[str, int], Mapping[str, Any]] = {}
-        #: Tasks that the engine took, and why it was told to stop one.
+        #: Tasks that the engine took, and why the driver asked it to stop one.
         self._launched: dict[TaskAt, str | None] = {}
         self._failures: dict[tuple[str, int], int] = {}
         self._there: set[str] = set()
@@ -202,7 +202,7 @@ class FleetDriver:
             for order in self._controller.handle(*inbox):
                 self._do(order)
 
-    # --- what the engine says ------------------------------------------------------------------------------------
+    # --- events of the engine ------------------------------------------------------------------------------------
     def _hear(self, event: port.EngineEvent, gone: set[str]) -> None:
         match event:
             case port.EngineBoxJoined(box=box):
@@ -249,7 +249,7 @@ class FleetDriver:
             pause_s = PROGRAM_PACE.pause_s(self._failures[key], 0.0)
             log.warning("task %s/%d failed, next try in %g s: %s", task.job, task.task, pause_s, event.why)
             self._noted(ProgramFailed(task, self._failures[key], event.why))
-            self._tell_at(event.at_s + pause_s, ev.TaskLost(event.at_s + pause_s, task))
+            self._put_later(event.at_s + pause_s, ev.TaskLost(event.at_s + pause_s, task))
 
     # --- what the controller orders ------------------------------------------------------------------------------
     def _do(self, order: ev.FleetInstruction) -> None:
@@ -264,7 +264,7 @@ class FleetDriver:
                 self._write(self._clock(), "rejected", job=job, reason=why.words(), code=why.code)
                 self._noted(JobRefused(job, why))
             case ev.WakeAt(at_s=at_s):
-                self._tell_at(at_s, ev.WakeTimeCame(at_s))
+                self._put_later(at_s, ev.WakeTimeCame(at_s))
 
     def _make(self, order: ev.MakeResource) -> None:
         if order.box not in self._there:
@@ -272,7 +272,7 @@ class FleetDriver:
         try:
             capacity = self._engine.set_resource(order.box, order.name, order.capacity)
         except MagpieError as error:
-            log.warning("box %s was not told of %s: %s", order.box, order.name, error)
+            log.warning("box %s did not get the resource %s: %s", order.box, order.name, error)
             self._no_answer(order.box)
             return
         self._write(self._clock(), "set_resource", name=order.name, box=order.box, capacity=capacity)
@@ -334,7 +334,7 @@ class FleetDriver:
             self._inbox.append(ev.BoxReported(now_s, report.box, fresh=False, running=running))
 
     # --- time and rows -------------------------------------------------------------------------------------------
-    def _tell_at(self, at_s: float, event: ev.FleetEvent) -> None:
+    def _put_later(self, at_s: float, event: ev.FleetEvent) -> None:
         heapq.heappush(self._later, (at_s, next(self._numbers), event))
 
     def _write(self, at_s: float, event: str, **row: Any) -> None:

@@ -11,23 +11,23 @@ from edge.core.engine import EngineEvent
 
 
 class Inbox:
-    """Any thread puts, one takes. `clock` tells the caller's seconds."""
+    """Any thread puts, one takes. `clock` gives the caller's seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._said: queue.SimpleQueue[tuple[float, Any]] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[tuple[float, Any]] = queue.SimpleQueue()
 
     def put(self, message: Any) -> None:
-        """Something was said now."""
-        self._said.put((self._clock(), message))
+        """A message came now."""
+        self._messages.put((self._clock(), message))
 
     def take(self, timeout_s: float) -> list[tuple[float, Any]]:
-        """(time, message) of all that was said since the last call; waits at most so long for the first."""
+        """(time, message) of all messages since the last call; waits at most so long for the first."""
         found: list[tuple[float, Any]] = []
         try:
-            found.append(self._said.get(timeout=timeout_s) if timeout_s > 0.0 else self._said.get_nowait())
+            found.append(self._messages.get(timeout=timeout_s) if timeout_s > 0.0 else self._messages.get_nowait())
             while True:
-                found.append(self._said.get_nowait())
+                found.append(self._messages.get_nowait())
         except queue.Empty:
             return found
 
@@ -45,6 +45,6 @@ class Inbox:
     def take_one(self, timeout_s: float) -> Any | None:
         """The first message that was not taken yet; None after so long."""
         try:
-            return self._said.get(timeout=timeout_s)[1]
+            return self._messages.get(timeout=timeout_s)[1]
         except queue.Empty:
             return None

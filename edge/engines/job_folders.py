@@ -1,7 +1,7 @@
 """Folders of a box in which programs of jobs read and write, by name. A job can name no other place, since
 people who may submit jobs need not have the right to read every file of the box.
 
-The process of the engine tells the programs by its environment, so that workers of Ray and pods know them, too.
+The process of the engine passes them to the programs by its environment, so that workers of Ray and pods know them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODELS: Final = "models"
 
 
 def folders_text(folders: Mapping[str, str]) -> str:
-    """The folders as the environment tells them."""
+    """The folders that the environment names."""
     return json.dumps(dict(folders), sort_keys=True)
 
 

@@ -1,6 +1,6 @@
 """The API server of Kubernetes through the official client: requests, repeats, and its refusals in our words.
 
-Every request here may be repeated: patches say absolute values, pods have names, leases have versions. So a request
+Every request here may be repeated: patches set absolute values, pods have names, leases have versions. So a request
 that got no answer, or one of 429 and 5xx, is sent again after a pause that grows and differs each time.
 """
 
@@ -36,7 +36,7 @@ _HINTS: Final[Mapping[int, str]] = {
 
 class ApiRefusal(MagpieError):
     """The API server refused a request: `status` of HTTP, `reason` of Kubernetes; it may be asked again after
-    `retry_after_s`, where it said so."""
+    `retry_after_s`, where it named one."""
 
     code = "refused"
 
@@ -119,8 +119,8 @@ class ApiWatch:
             for line in _lines(self._response):
                 event = json.loads(line)
                 if event.get("type") == "ERROR":
-                    said = event.get("object") or {}
-                    raise ApiRefusal(int(said.get("code") or 500), said.get("reason") or "", said.get("message") or "")
+                    why = event.get("object") or {}
+                    raise ApiRefusal(int(why.get("code") or 500), why.get("reason") or "", why.get("message") or "")
                 yield event
         except ValueError as error:
             raise Unavailable(f"the API server sent a watch that is no JSON: {error}") from None
@@ -287,7 +287,7 @@ class KubernetesApi:
                 return answer if isinstance(answer, dict) else {}
             except ApiRefusal as refusal:
                 if refusal.status not in again or tried >= self._patience.tries:
-                    raise _told(refusal, tried) from None
+                    raise _for_caller(refusal, tried) from None
                 retry_after_s = refusal.retry_after_s
                 log.debug("the API server answered %d; tried %d times", refusal.status, tried)
             except Unavailable:
@@ -328,20 +328,20 @@ def _lines(response: Any) -> Iterator[bytes]:
 def _refusal(error: Any) -> ApiRefusal:
     """The client's exception in our words: those of the answer's Status object, never of its headers."""
     try:
-        said = json.loads(error.body or "{}")
+        status = json.loads(error.body or "{}")
     except ValueError:
-        said = {}
-    said = said if isinstance(said, dict) else {}
+        status = {}
+    status = status if isinstance(status, dict) else {}
     wish = (error.headers or {}).get("Retry-After", "")
     return ApiRefusal(
         error.status,
-        said.get("reason") or error.reason or "",
-        said.get("message") or "",
+        status.get("reason") or error.reason or "",
+        status.get("message") or "",
         float(wish) if wish.isdecimal() else None,
     )
 
 
-def _told(refusal: ApiRefusal, tried: int) -> MagpieError:
+def _for_caller(refusal: ApiRefusal, tried: int) -> MagpieError:
     """A refusal for the caller: its own answer (404, 409, 410, 422) as it is, the rest as Unavailable."""
     if refusal.status in _HINTS:
         return Unavailable(f"the API server refused: {refusal.message}", _HINTS[refusal.status])

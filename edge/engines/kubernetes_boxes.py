@@ -1,6 +1,6 @@
 """The engine `kubernetes` as a fleet of boxes opens it: boxes have names and amounts of their own, and a box is a node.
 
-A node of which no box is known takes no task, whatever label it has: nobody said what it leaves for jobs. Below this
+A node of which no box is known takes no task, whatever label it has: nobody set what it leaves for jobs. Below this
 the engine knows nodes only.
 """
 
@@ -51,7 +51,7 @@ class KubernetesBoxes:
         self._amounts = BoxAmounts()
         #: Tasks without a last event.
         self._running: set[TaskAt] = set()
-        self._told: list[port.EngineEvent] = []
+        self._events: list[port.EngineEvent] = []
         self._again_s = float("-inf")
 
     @property
@@ -70,7 +70,7 @@ class KubernetesBoxes:
         self._known = {}
         for row in sorted(boxes, key=lambda row: (self._joined_at(row.box) != row.node, row.box)):
             if any(row.node == other.node for other in self._known.values()):
-                log.warning("box %s says that it is node %s, which another box is", row.box, row.node)
+                log.warning("box %s reports that it is node %s, which another box is", row.box, row.node)
             else:
                 self._known[row.box] = row
         for box, joined in tuple(self._joined.items()):
@@ -114,11 +114,11 @@ class KubernetesBoxes:
     def events(self, timeout_s: float) -> tuple[port.EngineEvent, ...]:
         """See the port."""
         self._join()
-        for event in self._engine.events(0.0 if self._told else timeout_s):
+        for event in self._engine.events(0.0 if self._events else timeout_s):
             self._hear(event)
         self._join()
-        told, self._told = tuple(self._told), []
-        return told
+        events, self._events = tuple(self._events), []
+        return events
 
     def waiting(self, after_s: float) -> str:
         """The task whose pod has waited longest for its start, and why, for people; empty: none for so long."""
@@ -147,7 +147,7 @@ class KubernetesBoxes:
                 self._again_s = self._clock() + _AGAIN_S
                 continue
             self._joined[box] = row
-            self._told.append(port.EngineBoxJoined(self._clock(), self._amounts.add(box, total)))
+            self._events.append(port.EngineBoxJoined(self._clock(), self._amounts.add(box, total)))
 
     def _prepared(self, row: BoxNode) -> dict[str, float]:
         """The amounts of a box on its node: of the node's own resources no more than it has; the others are made."""
@@ -167,12 +167,12 @@ class KubernetesBoxes:
                 self._engine.cancel(self._on_node(at))
             except MagpieError as error:  # its end counts for nothing any more
                 log.warning("task %s/%d was not stopped: %s", at.job, at.task, error)
-            self._tell(port.EngineTaskFailed(now_s, at, lost=True, why=f"its box {box} is gone"))
+            self._add_event(port.EngineTaskFailed(now_s, at, lost=True, why=f"its box {box} is gone"))
         self._amounts.remove(box)
         del self._joined[box]
-        self._told.append(port.EngineBoxGone(now_s, box))
+        self._events.append(port.EngineBoxGone(now_s, box))
 
-    # --- what the engine says of nodes ---------------------------------------------------------------------------
+    # --- events of nodes -----------------------------------------------------------------------------------------
     def _hear(self, event: port.EngineEvent) -> None:
         if isinstance(event, port.EngineBoxJoined):
             self._nodes[event.box.name] = event.box
@@ -183,13 +183,13 @@ class KubernetesBoxes:
         elif isinstance(event, _OfTask):
             at = replace(event.task, box=self._box(event.task.box))
             if at in self._running:
-                self._tell(replace(event, task=at))
+                self._add_event(replace(event, task=at))
 
-    def _tell(self, event: _OfTask) -> None:
+    def _add_event(self, event: _OfTask) -> None:
         if isinstance(event, _LAST):
             self._running.discard(event.task)
             self._amounts.free(event.task)
-        self._told.append(event)
+        self._events.append(event)
 
     def _on_node(self, at: TaskAt) -> TaskAt:
         return replace(at, box=self._node(at.box))

@@ -98,8 +98,8 @@ def open_kubernetes(
     rule_of: Callable[[str], SpatialRule | None] = no_rule,
     api: KubernetesApi | None = None,
 ) -> KubernetesEngine:
-    """Open the engine: ask for rights, end what an earlier opening left, begin to look. `rule_of` tells a job's rule
-    about boxes, which the pods then say to Kubernetes too. Raises Unavailable."""
+    """Open the engine: ask for rights, end what an earlier opening left, begin to look. `rule_of` gives a job's rule
+    about boxes, which the pods then carry for Kubernetes, too. Raises Unavailable."""
     if api is None:
         api = KubernetesApi(client_for(settings.account), settings.namespace, settings.patience)
     try:
@@ -148,7 +148,7 @@ class KubernetesEngine:
         self._lives: dict[TaskAt, lives.TaskLife] = {}
         self._unwanted: set[str] = set()
         self._tidy_after_s = 0.0
-        self._told: list[port.EngineEvent] = []
+        self._events: list[port.EngineEvent] = []
         self._closed = False
         self._feed = KubernetesFeed(api, settings.selector, settings.watch_s, clock)
         self._feed.start()
@@ -231,10 +231,10 @@ class KubernetesEngine:
 
     def events(self, timeout_s: float) -> tuple[port.EngineEvent, ...]:
         """See the port."""
-        if not self._told:
+        if not self._events:
             self._look(timeout_s)
-        told, self._told = tuple(self._told), []
-        return told
+        events, self._events = tuple(self._events), []
+        return events
 
     def waiting(self) -> tuple[TaskWaiting, ...]:
         """Tasks whose pods have not begun, and why."""
@@ -271,7 +271,7 @@ class KubernetesEngine:
                 self._see(sight)
             self._give_up_pending()
             self._tidy()
-            if self._told or left_s <= next_s:
+            if self._events or left_s <= next_s:
                 return
 
     def _see(self, sight: Sight) -> None:
@@ -303,7 +303,7 @@ class KubernetesEngine:
             if self.mode == "dynamic":
                 self._resources.forget(node)
             box = self._amounts.add(node.name, physical_amounts(node))
-            self._told.append(port.EngineBoxJoined(self._clock(), box))
+            self._events.append(port.EngineBoxJoined(self._clock(), box))
 
     def _box_gone(self, box: str) -> None:
         if self._nodes.pop(box, None) is None:
@@ -312,7 +312,7 @@ class KubernetesEngine:
         for at, life in tuple(self._lives.items()):
             if at.box == box:
                 self._step(life, lives.gone(life, now_s, f"its box {box} is gone"))
-        self._told.append(port.EngineBoxGone(now_s, box))
+        self._events.append(port.EngineBoxGone(now_s, box))
         self._amounts.remove(box)
 
     def _pod_seen(self, pod: PodSeen, *, gone: bool) -> None:
@@ -327,7 +327,7 @@ class KubernetesEngine:
         self._step(life, step)
 
     def _step(self, life: lives.TaskLife, step: lives.LifeStep) -> None:
-        self._told.extend(step.events)
+        self._events.extend(step.events)
         if step.life is not None:
             self._lives[life.task.at] = step.life
             return
@@ -397,7 +397,7 @@ def _mode(api: KubernetesApi, wanted: port.EngineMode) -> tuple[port.EngineMode,
 
 
 def _owner() -> PodOwner | None:
-    """The pod that this process runs in, as the chart tells it."""
+    """The pod that this process runs in, as the chart names it."""
     name, uid = os.environ.get("MAGPIE_POD_NAME"), os.environ.get("MAGPIE_POD_UID")
     return PodOwner(name, uid) if name and uid else None
 

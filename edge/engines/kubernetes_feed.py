@@ -1,7 +1,7 @@
-"""Changes of nodes and pods, as the API server tells them: a list, then a watch from its version, for ever.
+"""Changes of nodes and pods, as the API server reports them: a list, then a watch from its version, for ever.
 
 One thread for each of the two puts what it sees into one queue. A watch that is too old (410), that breaks off or is
-refused is followed by a list; a watch that ends by itself goes on from the last version that it told.
+refused is followed by a list; a watch that ends by itself goes on from the last version that it reported.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _OTHER_WAS_FASTER: Final = 409
 
 
 class LeasedHead:
-    """One candidate. `tick` is called about each second, by one thread; in between `is_head` tells by the clock alone.
-    `rules.me` must be another one for each process."""
+    """One candidate. `tick` is called about each second, by one thread; in between `is_head` answers by the clock
+    alone. `rules.me` must be another one for each process."""
 
     def __init__(
         self,

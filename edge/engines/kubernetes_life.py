@@ -27,7 +27,7 @@ _OWN_REASONS: Final = {
 
 @dataclass(frozen=True)
 class TaskLife:
-    """A task that was launched as the pod `pod` at `since_s`; `waits` says why it does not run yet. `bound`: a kubelet
+    """A task that was launched as the pod `pod` at `since_s`; `waits`: why it does not run yet. `bound`: a kubelet
     has it, so something of it may run."""
 
     task: port.EngineTask
@@ -41,7 +41,7 @@ class TaskLife:
 
 @dataclass(frozen=True)
 class LifeStep:
-    """The life after a sight (None: it is over) and the events to tell."""
+    """The life after a sight (None: it is over) and its events."""
 
     life: TaskLife | None
     events: tuple[port.EngineEvent, ...] = ()
@@ -106,7 +106,7 @@ def _ended(life: TaskLife, pod: PodSeen, at_s: float) -> port.EngineEvent:
 
 
 def _failed(life: TaskLife, pod: PodSeen, at_s: float) -> port.EngineEvent:
-    """A program that raised says so itself; every other end is a loss."""
+    """A program that raised reports that itself; every other end is a loss."""
     if life.cancelling:
         return port.EngineTaskCancelled(at_s, life.task.at)
     words = last_words(pod.message)

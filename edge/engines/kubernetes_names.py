@@ -60,7 +60,7 @@ def is_ours(resource: str) -> bool:
 
 
 def is_hashed(resource: str) -> bool:
-    """Whether the name alone does not tell which resource of the fleet it is."""
+    """Whether the name alone does not show which resource of the fleet it is."""
     return _HASHED.fullmatch(resource.removeprefix(f"{DOMAIN}/")) is not None
 
 

@@ -169,8 +169,8 @@ def _waits(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     return _sentence(waiting)
 
 
-def _sentence(said: Mapping[str, Any]) -> str:
-    return ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
+def _sentence(status: Mapping[str, Any]) -> str:
+    return ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
 
 
 def _between(start: str | None, end: str | None) -> float:

@@ -98,4 +98,4 @@ def _as_json(path: str, value: Any) -> Any:
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise InvalidValue(path, type(value).__name__, f"what JSON can say ({error})") from None
+        raise InvalidValue(path, type(value).__name__, f"a value that JSON can hold ({error})") from None

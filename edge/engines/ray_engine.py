@@ -87,7 +87,7 @@ class _LinkEnded:
 
 
 class RayEngine:
-    """An open engine of Ray. `clock` tells the caller's seconds. Raises Unavailable where the cluster cannot be joined
+    """An open engine of Ray. `clock` gives the caller's seconds. Raises Unavailable where the cluster cannot be joined
     within a minute, or `dynamic` is not to be had."""
 
     kind: port.EngineKind = "ray"
@@ -106,8 +106,8 @@ class RayEngine:
             settings.environment(),
             settings.folder / "link.log",
             kinds_of(msg),
-            self._said,
-            lambda code: self._said(_LinkEnded(code)),
+            self._received,
+            lambda code: self._received(_LinkEnded(code)),
         )
         boxes = {name: dict(amounts) for name, amounts in settings.boxes.items()}
         self._link.send(msg.RayConnect(settings.head, settings.address, settings.mode, boxes, settings.look_s))
@@ -178,7 +178,7 @@ class RayEngine:
         self._amounts, self._running, self._keys = BoxAmounts(), {}, {}
 
     # --- the link ------------------------------------------------------------------------------------------------
-    def _said(self, message: Any) -> None:
+    def _received(self, message: Any) -> None:
         """From the link's reader thread."""
         if isinstance(message, msg.RayResized | _LinkEnded):
             self._answers.put(message)
@@ -218,11 +218,11 @@ class RayEngine:
         if self._dead:
             raise Unavailable("the engine is closed")
 
-    # --- what it says --------------------------------------------------------------------------------------------
-    def _heard(self, at_s: float, said: Any) -> list[port.EngineEvent]:
+    # --- its messages --------------------------------------------------------------------------------------------
+    def _heard(self, at_s: float, message: Any) -> list[port.EngineEvent]:
         if self._dead:
             return []
-        match said:
+        match message:
             case msg.RayBoxJoined(box=box):
                 return [port.EngineBoxJoined(at_s, self._amounts.add(box, self._settings.boxes[box]))]
             case msg.RayBoxGone(box=box) if self._amounts.has(box):
@@ -234,13 +234,13 @@ class RayEngine:
                 failed = [self._failed(at_s, key, True, "the engine is gone") for key in list(self._running)]
                 self._dead = True
                 return [*failed, port.EngineDied(at_s, f"the link to Ray ended with code {code}")]
-        key = getattr(said, "key", None)
-        return [] if key not in self._running else [self._of_task(at_s, key, said)]
+        key = getattr(message, "key", None)
+        return [] if key not in self._running else [self._of_task(at_s, key, message)]
 
-    def _of_task(self, at_s: float, key: int, said: Any) -> port.EngineEvent:
+    def _of_task(self, at_s: float, key: int, message: Any) -> port.EngineEvent:
         running = self._running[key]
         at = running.task.at
-        match said:
+        match message:
             case msg.RayStarted():
                 running.started_s = at_s
                 return port.EngineTaskStarted(at_s, at)
@@ -253,7 +253,7 @@ class RayEngine:
             case msg.RayCancelled():
                 self._forget(key)
                 return port.EngineTaskCancelled(at_s, at)
-        return self._failed(at_s, key, said.lost, said.why)
+        return self._failed(at_s, key, message.lost, message.why)
 
     def _failed(self, at_s: float, key: int, lost: bool, why: str) -> port.EngineTaskFailed:
         return port.EngineTaskFailed(at_s, self._forget(key), lost, why)

@@ -25,7 +25,7 @@ from edge.engines.ray_task import task as ray_task
 
 #: Ray has so long for a question, in s.
 _ANSWER_S = 3.0
-#: A task that is told to stop has so long; then its worker is killed.
+#: A task that was asked to stop has so long; then its worker is killed.
 _CANCEL_S = 1.0
 _CONNECT_S = 1.0
 #: Processes that were started for Ray have so long to end with the driver.
@@ -70,7 +70,7 @@ class RayLink:
         self._asked: asyncio.Future[Any] | None = None
 
     async def run(self) -> None:
-        """Look after the boxes until told to stop."""
+        """Look after the boxes until the owner stops the link."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(loop, stop), name="link-commands", daemon=True).start()
@@ -118,7 +118,7 @@ class RayLink:
         self._go(self._follow(order.key, run))
 
     async def _follow(self, key: int, run: _RayRun) -> None:
-        """Tell what a task says until its end."""
+        """Pass on the messages of a task until its end."""
         ended: Any = None
         try:
             async for item in run.stream:
@@ -280,7 +280,7 @@ def _touch(address: tuple[str, int]) -> None:
 
 
 def main() -> None:
-    """Be the driver until told to stop."""
+    """Be the driver until the owner stops it."""
     channel = ChildChannel(kinds_of(msg))
     spec = channel.receive()
     assert isinstance(spec, msg.RayConnect)

@@ -117,7 +117,7 @@ class RayBoxJoined:
 
 @dataclass(frozen=True)
 class RayBoxGone:
-    """A box is gone with all its tasks: nothing more is said of these."""
+    """A box is gone with all its tasks: no more messages of these come."""
 
     box: str
 

@@ -21,7 +21,7 @@ _STOP_S = 10.0
 
 
 class RayNode:
-    """The owner's end of a box's part. `on_message` (from another thread) gets what it says, `on_exit` its end: the
+    """The owner's end of a box's part. `on_message` (from another thread) gets its messages, `on_exit` its end: the
     owner starts another one, with back-off."""
 
     def __init__(
@@ -58,7 +58,7 @@ class RayNode:
 
 
 def main() -> None:
-    """Run the box's part until told to stop, or until the raylet ended."""
+    """Run the box's part until the owner stops it, or until the raylet ended."""
     channel = ChildChannel(kinds_of(msg))
     spec = channel.receive()
     assert isinstance(spec, msg.RayNodeStart)
@@ -116,7 +116,7 @@ def _start(spec: msg.RayNodeStart) -> Any:
         gcs_server_port=spec.port if spec.head is None else None,
         node_ip_address=spec.address,
         node_name=spec.box,
-        # Tasks ask for no CPU: these only say how many workers are kept.
+        # Tasks ask for no CPU: these only set how many workers are kept.
         num_cpus=spec.warm_workers,
         num_gpus=0,
         resources={},

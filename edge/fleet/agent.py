@@ -18,8 +18,8 @@ from edge.core.fleet import FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
     AdmissionAsk,
-    AdmissionTold,
     BeatAnswer,
+    BoxAdmissionAnswer,
     FleetBeat,
     FleetCamera,
     FleetOrder,
@@ -83,7 +83,7 @@ class FleetAgent:
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
         #: The last answer of a head; of this box where it is the head.
-        self._told = BeatAnswer(memory.me, 0, None)
+        self._last_answer = BeatAnswer(memory.me, 0, None)
         self._asking: asyncio.Task[None] | None = None
         self._votes = Votes(memory, links, clock, rules)
         self._left = asyncio.Event()
@@ -141,7 +141,7 @@ class FleetAgent:
         if memory.is_head and self._duty is not None:
             now = self._clock.monotonic()
             self._duty.hear(self._beat(), now)
-            self._told = BeatAnswer(
+            self._last_answer = BeatAnswer(
                 self._me, memory.election.term, self._me, answered_for_s=self._duty.answered_for_s(now),
                 boxes=self._duty.statuses(), unplaced=self._duty.unplaced, waiting=self._duty.waiting,
                 open_jobs=self._jobs.open_jobs, engine_at=self._jobs.engine_at,
@@ -154,7 +154,7 @@ class FleetAgent:
 
     async def _look_and_act(self) -> None:
         await self._own.look()
-        self._own.act(self._memory.agreement, self._told.answered_for_s)
+        self._own.act(self._memory.agreement, self._last_answer.answered_for_s)
 
     async def _beat_to_head(self) -> None:
         """To the head that is known; where it is silent, to all that may be it."""
@@ -172,7 +172,7 @@ class FleetAgent:
         memory, own, age_s = self._memory, self._own, self._own.age_s
         answers = age_s < self._rules.lease_s
         return FleetBeat(
-            self._me, memory.election.term, self._boot, self._told.number, memory.agreement.version, answers,
+            self._me, memory.election.term, self._boot, self._last_answer.number, memory.agreement.version, answers,
             own.report(memory.agreement) if answers else (), own.refused, own.gone, magpie_version(),
             age_s if answers else 0.0, self._jobs.open_jobs, self._jobs.amounts, self._jobs.labels,
             self._jobs.node,
@@ -200,7 +200,7 @@ class FleetAgent:
         if state is memory.election:  # of an older term, or of a box that never decides
             return
         memory.elect(state)
-        self._told = replace(answer, agreement=None)
+        self._last_answer = replace(answer, agreement=None)
         if answer.agreement is not None:
             memory.agree(answer.agreement)
 
@@ -257,14 +257,14 @@ class FleetAgent:
     async def _ask_admission(self, duty: HeadDuty, questions: tuple[tuple[str, str], ...]) -> None:
         await duty.ask(questions, self._memory.agreement, self._admission_of, self._clock)
 
-    async def _admission_of(self, box: str, camera: FleetCamera) -> AdmissionTold | None:
+    async def _admission_of(self, box: str, camera: FleetCamera) -> BoxAdmissionAnswer | None:
         asked, member = AdmissionAsk((camera,)), self._memory.member(box)
         if box == self._me:
             return await self.admission(asked)
         if member is None:
             return None
         try:
-            return await self._links.ask(member, "/admission", asked, AdmissionTold, _ADMISSION_S)
+            return await self._links.ask(member, "/admission", asked, BoxAdmissionAnswer, _ADMISSION_S)
         except MagpieError:
             return None
 
@@ -311,9 +311,9 @@ class FleetAgent:
         memory.elect(state)
         return VoteAnswer(self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None)
 
-    async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
+    async def admission(self, asked: AdmissionAsk) -> BoxAdmissionAnswer:
         """Would these cameras fit?"""
-        return AdmissionTold(*await self._own.admission(asked.cameras))
+        return BoxAdmissionAnswer(*await self._own.admission(asked.cameras))
 
     def student(self, digest: str) -> Path | None:
         """The file of a student of the fleet's cameras."""
@@ -396,18 +396,18 @@ class FleetAgent:
         await self._ask_admission(duty, ((camera.id, order.box),))
         offer = duty.offers[camera.id, order.box][0]
         if not offer.admitted:
-            raise Conflict(f"{order.box} does not admit the camera {camera.id}", "magpie admit says why")
+            raise Conflict(f"{order.box} does not admit the camera {camera.id}", "magpie admit shows why")
         camera_to_move(self._memory.agreement, order, duty.statuses())  # it may have changed meanwhile
 
     def _office(self) -> OfficeView:
         """The head, as this box knows it, for its part of the fleet's jobs."""
-        decides, told = self._mandate(), self._told
+        decides, last = self._mandate(), self._last_answer
         beats = dict(self._duty.beats) if decides and self._duty is not None else {}
         head = self._memory.election.head
-        open_jobs, engine_at = (told.open_jobs, told.engine_at) if told.sender == head else (0, "")
+        open_jobs, engine_at = (last.open_jobs, last.engine_at) if last.sender == head else (0, "")
         return OfficeView(head, decides, beats, open_jobs, engine_at)
 
-    # -- telling
+    # -- its status
 
     def status(self) -> FleetStatus:
         """The fleet as this box knows it."""
@@ -415,6 +415,6 @@ class FleetAgent:
         return FleetStatus(
             self._me, self._clock.utc(), memory.election.term, memory.election.head,
             self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement,
-            dict(self._told.boxes), dict(self._told.unplaced), dict(self._refusals.counts), own.refused,
-            tuple(own.overlaps[-20:]), dict(self._told.waiting),
+            dict(self._last_answer.boxes), dict(self._last_answer.unplaced), dict(self._refusals.counts), own.refused,
+            tuple(own.overlaps[-20:]), dict(self._last_answer.waiting),
         )  # fmt: skip

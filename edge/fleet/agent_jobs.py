@@ -16,14 +16,14 @@ from edge.core.errors import Conflict, InvalidValue, MagpieError, StoreError, Un
 from edge.core.fleet import FleetBox
 from edge.core.fleet_job_file import SubmittedJob, submitted_job
 from edge.core.fleet_jobs import (
-    EngineTold,
+    EngineReport,
     JobBook,
     JobOrdered,
     JobsAsk,
-    JobsTold,
+    JobsReport,
     JobSubmission,
     JobWithdrawal,
-    TenantTold,
+    TenantReport,
 )
 from edge.core.fleet_links import FleetAgreement, FleetBeat
 from edge.engines.programs import check_work
@@ -52,8 +52,8 @@ _LINGER_S: Final = 10.0
 
 @dataclass(frozen=True)
 class OfficeView:
-    """The head by this box's last knowledge, whether this box decides, the last beat of each box; as the head told
-    last: its open jobs, and where its part of the engine listens."""
+    """The head by this box's last knowledge, whether this box decides, the last beat of each box; from
+    the head's last answer: its open jobs, and where its part of the engine listens."""
 
     head: str | None = None
     decides: bool = False
@@ -82,11 +82,11 @@ class AgentJobs:
         self._decided_s = self._open_s = float("-inf")
         self._now = msg.EngineNow((), {}, {}, ())
         self._boxes = msg.EngineBoxes(())
-        #: Open jobs of other boxes while they were the head, as they told.
+        #: By box, its open jobs while it was the head, from its last answer.
         self._heads: dict[str, int] = {}
         self._dirty, self._changed = False, True
-        #: Whether it was in office, and its engine's phase and reason, when it told the appliance last.
-        self._last_told: tuple[bool, str, str] = (False, "off", "")
+        #: Whether it was in office, and its engine's phase and reason, when it last wrote its report for the appliance.
+        self._last_reported: tuple[bool, str, str] = (False, "off", "")
         self._wake = asyncio.Event()
         self._rounds: asyncio.Task[None]
 
@@ -165,20 +165,20 @@ class AgentJobs:
             self._open_s = self._clock.monotonic()
         await self._keeper.look(self._wanted())
         if self._keeper.part == "":
-            self._tell_boxes()
+            self._send_boxes()
         else:
             self._now = msg.EngineNow((), {}, {}, ())
             self._change(job_book.stopped(self._book, self._clock.utc()))
         for job in (forgotten := job_book.to_forget(self._book, self._settings.jobs.keep)):
-            self._keeper.tell(msg.EngineForget(job))
+            self._keeper.send(msg.EngineForget(job))
         if forgotten:
             self._change(job_book.without(self._book, forgotten))
         if self._dirty:
             self._keep(self._book)
-        telling = (self._in_office(), self._keeper.phase, self._keeper.why)
-        if self._changed or telling != self._last_told:
-            self._changed, self._last_told = False, telling
-            self._folder.write_told_jobs(self._here() if telling[0] else None)
+        now = (self._in_office(), self._keeper.phase, self._keeper.why)
+        if self._changed or now != self._last_reported:
+            self._changed, self._last_reported = False, now
+            self._folder.write_jobs_report(self._here() if now[0] else None)
 
     def _in_office(self) -> bool:
         """Whether the jobs of this box run: it decides, or did a moment ago and knows of no other head."""
@@ -199,20 +199,20 @@ class AgentJobs:
             return self._keeper.part  # nobody knows better: Ray ends a part without a head by itself
         return self._view.engine_at or None
 
-    def _tell_boxes(self) -> None:
-        """Boxes that may take tasks: of the engine `local` this one only."""
+    def _send_boxes(self) -> None:
+        """Send the engine the boxes that may take tasks: of the engine `local` this one only."""
         engine = self._settings.engine
         rows = [_row(engine.box(self._me), self.node)]
         if engine.kind != "local":
             members = {m.name for m in self._agreement().members} - {self._me}
             # A member that is not heard now (a new head has heard of none) keeps its row: its tasks run on.
-            told = {name: _row(_box_of(beat), beat.node) for name, beat in self._view.beats.items()}
-            known = {row["name"]: row for row in self._boxes.boxes} | told
+            heard = {name: _row(_box_of(beat), beat.node) for name, beat in self._view.beats.items()}
+            known = {row["name"]: row for row in self._boxes.boxes} | heard
             rows += [known[name] for name in sorted(known) if name in members]
         boxes = msg.EngineBoxes(rows)
         if boxes != self._boxes:
             self._boxes = boxes
-            self._keeper.tell(boxes)
+            self._keeper.send(boxes)
 
     # -- the engine
 
@@ -221,7 +221,7 @@ class AgentJobs:
         if self._keeper.part != "":
             return
         self._boxes = msg.EngineBoxes(())
-        self._tell_boxes()
+        self._send_boxes()
         for _, job in job_book.in_order(self._book):
             done = {str(n): row.box for n, row in job.done.items()}
             kept = {str(n): dict(state) for n, state in job.kept.items()}
@@ -261,10 +261,10 @@ class AgentJobs:
 
     # -- what people ask, by any box (JobsDesk)
 
-    async def told(self, asked: JobsAsk, sender: str) -> JobsTold:
+    async def report(self, asked: JobsAsk, sender: str) -> JobsReport:
         """All jobs that the head keeps. Raises Unavailable, Conflict."""
         if self._hands_on(sender):
-            return await self._ask_head("/jobs", asked, JobsTold)
+            return await self._ask_head("/jobs", asked, JobsReport)
         return self._here()
 
     async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
@@ -274,7 +274,7 @@ class AgentJobs:
         job = submitted_job(asked.job)
         self._check(job)
         self._keep(job_book.added(self._book, job, asked.job, asked.by, self._clock.utc()))
-        self._keeper.tell(msg.EngineJob(asked.job, {}, {}, False))
+        self._keeper.send(msg.EngineJob(asked.job, {}, {}, False))
         self._wake.set()
         log.info("%s submitted the job %s on %s", asked.by, job.job.id, sender)
         return self._answer(job.job.id)
@@ -284,7 +284,7 @@ class AgentJobs:
         if self._hands_on(sender):
             return await self._ask_head("/jobs/withdraw", asked, JobOrdered)
         self._keep(job_book.withdrawn(self._book, asked.job, asked.by))
-        self._keeper.tell(msg.EngineWithdraw(asked.job))
+        self._keeper.send(msg.EngineWithdraw(asked.job))
         self._wake.set()
         log.info("%s withdrew the job %s on %s", asked.by, asked.job, sender)
         return self._answer(asked.job)
@@ -323,25 +323,25 @@ class AgentJobs:
     def _answer(self, job: str) -> JobOrdered:
         return JobOrdered(next(row for row in self._here().jobs if row.id == job))
 
-    def _here(self) -> JobsTold:
-        """The jobs of this box, with what its engine says of them."""
+    def _here(self) -> JobsReport:
+        """The jobs of this box, with what its engine reports of them."""
         now = self._now
         rows = []
         for name, job in job_book.in_order(self._book):
             running = {int(task): box for task, box in now.running.get(name, {}).items()}
             waits = now.waiting.get(name)
-            rows.append(job_book.told(job, running, None if waits is None else reason_of(waits)))
+            rows.append(job_book.report(job, running, None if waits is None else reason_of(waits)))
         keeper = self._keeper
-        engine = EngineTold(self._settings.engine.kind, keeper.phase, keeper.why, tuple(now.boxes))
-        tenants = tuple(TenantTold(**row) for row in now.tenants)
-        return JobsTold(self._me, tuple(rows), tenants, engine, self._elsewhere(), self._damaged)
+        engine = EngineReport(self._settings.engine.kind, keeper.phase, keeper.why, tuple(now.boxes))
+        tenants = tuple(TenantReport(**row) for row in now.tenants)
+        return JobsReport(self._me, tuple(rows), tenants, engine, self._elsewhere(), self._damaged)
 
     def _elsewhere(self) -> dict[str, int]:
         """Open jobs of boxes that were the head before."""
         beats = self._view.beats
         members = {m.name for m in self._agreement().members} - {self._me}
-        told = {name: beats[name].open_jobs if name in beats else self._heads.get(name, 0) for name in members}
-        return {name: count for name, count in sorted(told.items()) if count > 0}
+        open_jobs = {name: beats[name].open_jobs if name in beats else self._heads.get(name, 0) for name in members}
+        return {name: count for name, count in sorted(open_jobs.items()) if count > 0}
 
 
 def _kept_book(folder: FleetFolder) -> tuple[JobBook, bool]:
@@ -357,7 +357,7 @@ def _kept_book(folder: FleetFolder) -> tuple[JobBook, bool]:
 
 
 def _box_of(beat: FleetBeat) -> FleetBox:
-    """A box as it tells itself; one with amounts that cannot be has none."""
+    """The box as its beat describes it; a box whose amounts cannot be has none."""
     try:
         return FleetBox(beat.sender, dict(beat.amounts), dict(beat.labels))
     except MagpieError:

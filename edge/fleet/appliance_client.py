@@ -71,8 +71,8 @@ class ApplianceClient:
 
     async def record(self, order: FleetOrder, sender: str) -> None:
         """Have an order recorded that came by the box `sender`. Raises Unavailable, MagpieError."""
-        told = {"kind": order.kind, "box": order.box, "camera": order.camera, "by": order.by, "given_on": sender}
-        await self._ask("POST", "/fleet/records", told, timeout_s=3.0)
+        body = {"kind": order.kind, "box": order.box, "camera": order.camera, "by": order.by, "given_on": sender}
+        await self._ask("POST", "/fleet/records", body, timeout_s=3.0)
 
     async def answer(self, question: BoxQuestion) -> bytes:
         """The appliance's rows for a user of another box: JSON. Raises Forbidden, Unavailable, MagpieError."""

@@ -1,7 +1,7 @@
 """The agent's part of groups over boxes: it hears what other boxes share, copies the pictures that its appliance wants,
 and the students that others have for this box. It decides nothing: the appliances do.
 
-A box that does not answer is left out; its pictures that are here already stay until it says that it shares them no
+A box that does not answer is left out; its pictures that are here already stay until it answers that it shares them no
 more, is no longer in the fleet, or this appliance does not want them. Nothing waits for another box.
 """
 
@@ -30,7 +30,7 @@ from edge.core.box_groups import (
 )
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
-from edge.core.fleet_links import FleetAgreement, FleetMember, GroupsAsk, GroupsTold
+from edge.core.fleet_links import FleetAgreement, FleetMember, GroupsAnswer, GroupsAsk
 from edge.files import store_whole
 from edge.fleet.links import Links
 from edge.runtime.box_groups_folder import BoxGroupsFolder
@@ -52,8 +52,9 @@ SILENT_S: Final = 300.0
 
 
 class AgentGroups:
-    """One box's part; with `share` it looks again and again while it is open (`async with`), without it other boxes are
-    told that nothing is shared. `agreement` gives the present one. Implements `GroupsDesk` (edge.fleet.server)."""
+    """One box's part; with `share` it looks again and again while it is open (`async with`), without it this box
+    answers others that it shares nothing. `agreement` gives the present one. Implements `GroupsDesk`
+    (edge.fleet.server)."""
 
     def __init__(
         self,
@@ -99,16 +100,16 @@ class AgentGroups:
     async def _hear(self) -> None:
         """Ask all other boxes."""
         others = self._others()
-        told = dict(zip(others, await asyncio.gather(*(self._ask(m) for m in others.values())), strict=True))
+        answers = dict(zip(others, await asyncio.gather(*(self._ask(m) for m in others.values())), strict=True))
         now_s = self._clock.monotonic()
-        for box, (how, said) in told.items():
+        for box, (how, answer) in answers.items():
             if how == "shares":
-                self._shared[box] = (now_s, said.cameras)
+                self._shared[box] = (now_s, answer.cameras)
             elif how != "silent" or now_s - self._shared.get(box, (now_s, ()))[0] > SILENT_S:
                 self._shared.pop(box, None)
         self._shared = {box: known for box, known in self._shared.items() if box in others}
-        self._answered = {box: said.students for box, (how, said) in told.items() if how == "shares"}
-        boxes = tuple(HeardBox(box, how, self._shared.get(box, (0.0, ()))[1]) for box, (how, _) in told.items())
+        self._answered = {box: answer.students for box, (how, answer) in answers.items() if how == "shares"}
+        boxes = tuple(HeardBox(box, how, self._shared.get(box, (0.0, ()))[1]) for box, (how, _) in answers.items())
         await asyncio.to_thread(self._folder.write_heard, HeardBoxes(boxes, dict(self._failures)))
         await self._delete_others()
 
@@ -118,16 +119,16 @@ class AgentGroups:
         await self._copy_pictures(others, answered)
         await self._copy_students(others, answered)
 
-    async def _ask(self, box: FleetMember) -> tuple[SharedBy, GroupsTold]:
+    async def _ask(self, box: FleetMember) -> tuple[SharedBy, GroupsAnswer]:
         """The cameras that a box shares, of no other box, and the students that it has for this one alone."""
         try:
-            told = await self._links.ask(box, "/groups", GroupsAsk(), GroupsTold, _ASK_S)
+            answer = await self._links.ask(box, "/groups", GroupsAsk(), GroupsAnswer, _ASK_S)
         except (MagpieError, ValueError) as error:
             log.debug("%s", error)
-            return _outcome_of(error), GroupsTold()
-        cameras = tuple(c for c in told.cameras if c.box == box.name)
-        students = tuple(s for s in told.students if (s.trainer, s.box) == (box.name, self._me))
-        return "shares", GroupsTold(cameras, students)
+            return _outcome_of(error), GroupsAnswer()
+        cameras = tuple(c for c in answer.cameras if c.box == box.name)
+        students = tuple(s for s in answer.students if (s.trainer, s.box) == (box.name, self._me))
+        return "shares", GroupsAnswer(cameras, students)
 
     # -- pictures of others
 
@@ -237,10 +238,10 @@ class AgentGroups:
 
     # -- what others ask
 
-    def told(self, sender: str) -> GroupsTold:
+    def answer(self, sender: str) -> GroupsAnswer:
         """The cameras that this box shares, and its students for `sender`. Raises Forbidden where nothing is shared."""
         self._check_open()
-        return GroupsTold(self._folder.shared().cameras, tuple(s for s in self._folder.students() if s.box == sender))
+        return GroupsAnswer(self._folder.shared().cameras, tuple(s for s in self._folder.students() if s.box == sender))
 
     def file(self, digest: str) -> Path | None:
         """A description or a picture that is shared. Raises Forbidden where nothing is shared."""

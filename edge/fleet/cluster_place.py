@@ -39,7 +39,7 @@ class ClusterPlace:
 
 
 def cluster_place(settings: KubernetesEngineSettings, environment: Mapping[str, str] = os.environ) -> ClusterPlace:
-    """The place of this box. Raises InvalidValue with the field: neither the site file nor the environment says it, or
+    """The place of this box. Raises InvalidValue with the field: neither the site file nor the environment names it, or
     Kubernetes would refuse it."""
     found = {name: _needed(settings, name, environment) for name in _VARIABLES}
     check_label_value(f"{_PATH}.fleet", found["fleet"])
@@ -50,17 +50,17 @@ def cluster_place(settings: KubernetesEngineSettings, environment: Mapping[str, 
 
 
 def node_of(settings: KubernetesEngineSettings, environment: Mapping[str, str] = os.environ) -> str:
-    """The node that this box is; empty where nobody says it."""
-    return _said(settings, "node", environment)
+    """The node that this box is; empty where neither names it."""
+    return _setting(settings, "node", environment)
 
 
-def _said(settings: KubernetesEngineSettings, name: str, environment: Mapping[str, str]) -> str:
+def _setting(settings: KubernetesEngineSettings, name: str, environment: Mapping[str, str]) -> str:
     given: str = getattr(settings, name)
     return given or environment.get(_VARIABLES[name][0], "")
 
 
 def _needed(settings: KubernetesEngineSettings, name: str, environment: Mapping[str, str]) -> str:
-    value = _said(settings, name, environment)
+    value = _setting(settings, name, environment)
     if not value:
         variable, words = _VARIABLES[name]
         raise InvalidValue(f"{_PATH}.{name}", "", f"{words}, here or in the environment as {variable}")

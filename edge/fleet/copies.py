@@ -31,7 +31,7 @@ class StudentCopies:
     ) -> None:
         self._me, self._folder, self._models, self._links = me, folder, models, links
         self._agreement = agreement
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         #: Copies that cameras of this box began with: should their models be damaged, they begin with them again.
         self.begun_with: frozenset[str] = frozenset()
 
@@ -83,9 +83,9 @@ class StudentCopies:
             try:
                 content = await self._links.fetch(box, f"/students/{camera.student}")
             except MagpieError as error:
-                if camera.student not in self._said:
+                if camera.student not in self._logged:
                     log.warning("the student of %s cannot be copied from %s: %s", camera.id, name, error)
-                self._said.add(camera.student)
+                self._logged.add(camera.student)
                 continue
             if await asyncio.to_thread(self._kept, camera.student, content):
                 return

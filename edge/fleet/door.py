@@ -36,7 +36,7 @@ _LOOK_S: Final = 0.25
 
 @dataclass
 class Door:
-    """Counts the connections that have shown no certificate. `refused` is told of each that is turned away."""
+    """Counts the connections that have shown no certificate. `refused` gets the reason of each that is turned away."""
 
     context: ssl.SSLContext
     refused: Refused
@@ -111,7 +111,7 @@ class _Visitor(asyncio.Protocol):
                 await self._stays(transport, tls)
         except ConnectionAbortedError:
             door.refused("too_slow", f"from {address}")
-        except OSError:  # it went away; failures of TLS are told by the context
+        except OSError:  # it went away; the context reports failures of TLS
             pass
         finally:
             door.left(address)

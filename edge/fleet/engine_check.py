@@ -1,4 +1,4 @@
-"""Whether the engine of a site file can be opened on this box, as far as can be told without opening it."""
+"""Whether the engine of a site file can be opened on this box, as far as a check without opening it can find."""
 
 from __future__ import annotations
 

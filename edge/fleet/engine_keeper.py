@@ -47,16 +47,17 @@ class EngineChild(Protocol):
 StartEngine = Callable[[Path, Callable[[Any], None], Callable[[int], None]], EngineChild]
 
 
-def start_engine(log_file: Path, said: Callable[[Any], None], exited: Callable[[int], None]) -> EngineChild:
+def start_engine(log_file: Path, on_message: Callable[[Any], None], exited: Callable[[int], None]) -> EngineChild:
     """The real process. A log that has grown large begins anew."""
     with contextlib.suppress(OSError):
         if log_file.stat().st_size > _LONGEST_LOG:
             log_file.unlink()
-    return Child("edge.fleet.engine_process", {}, log_file, kinds_of(msg), said, exited)
+    return Child("edge.fleet.engine_process", {}, log_file, kinds_of(msg), on_message, exited)
 
 
 class EngineKeeper:
-    """One process at most. `first` gives the messages that it gets after the first one; `heard` takes what it says."""
+    """One process at most. `first` gives the messages that it gets after the first one; `heard` takes
+    the messages that it sends."""
 
     def __init__(
         self,
@@ -101,8 +102,8 @@ class EngineKeeper:
         elif self._child is None and self._clock.monotonic() >= self._again_s:
             self._begin(wanted)
 
-    def tell(self, message: Any) -> None:
-        """A message to the process, where one runs."""
+    def send(self, message: Any) -> None:
+        """Send the process a message, where one runs."""
         if self._child is not None:
             self._child.send(message)
 
@@ -124,23 +125,23 @@ class EngineKeeper:
         self._part, self._began_s, self.phase = part, self._clock.monotonic(), "starting"
         self._last_words = ""
         loop = asyncio.get_running_loop()
-        said, exited = partial(self._said, self._number), partial(self._exited, self._number)
+        on_message, exited = partial(self._received, self._number), partial(self._exited, self._number)
         try:
             self._child = self._start_process(
                 self._folder / "engine.log",
-                lambda message: _in_loop(loop, said, message),
+                lambda message: _in_loop(loop, on_message, message),
                 lambda code: _in_loop(loop, exited, code),
             )
         except OSError as error:  # no memory, a full disk
             self._failed(f"its process could not be started: {error}")
             return
         fleet = self._settings.model_dump(mode="json")
-        self.tell(msg.EngineBegin(fleet, part, str(self._folder)))
+        self.send(msg.EngineBegin(fleet, part, str(self._folder)))
         for message in self._first():
-            self.tell(message)
+            self.send(message)
         log.info("the engine %s of the fleet begins", self._settings.engine.kind)
 
-    def _said(self, number: int, message: Any) -> None:
+    def _received(self, number: int, message: Any) -> None:
         if number != self._number:
             return
         match message:

@@ -37,7 +37,7 @@ _TICK_S: Final = 1.0
 _LOOK_S: Final = 0.25
 #: A request about the lease is over long before the lease is: the next tick asks again.
 _LEASE_PATIENCE: Final = ApiPatience(tries=1, timeout_s=3.0)
-#: A pod that has not begun after so long is told with its reason.
+#: The engine reports a pod that has not begun after so long, with the reason.
 _SLOW_S: Final = 10.0
 
 
@@ -95,7 +95,7 @@ class KeptLease:
 
 
 def open_on_kubernetes(settings: FleetSettings, channel: ChildChannel, parts: ExitStack) -> OpenedEngine | None:
-    """Wait for the lease, then open the engine; None where the agent said meanwhile that it shall end. Raises
+    """Wait for the lease, then open the engine; None where the agent ends it meanwhile. Raises
     InvalidValue, Unavailable."""
     kubernetes = settings.engine.kubernetes
     assert kubernetes is not None
@@ -133,11 +133,11 @@ def box_nodes(rows: Sequence[Mapping[str, Any]]) -> list[BoxNode]:
 def _until_held(lease: KeptLease, channel: ChildChannel) -> list[Any] | None:
     """The agent's messages until the lease is held; None: it shall end."""
     early: list[Any] = []
-    told = ""
+    reported = ""
     while not lease.held:
-        if lease.waits != told:
-            told = lease.waits
-            channel.send(msg.EngineWaits(told))
+        if lease.waits != reported:
+            reported = lease.waits
+            channel.send(msg.EngineWaits(reported))
         message = channel.receive(_LOOK_S)
         if isinstance(message, msg.EngineStop):
             return None

@@ -30,7 +30,7 @@ class EngineBoxes:
 @dataclass(frozen=True)
 class EngineJob:
     """A job in its JSON form. `done`: box of each task that ended before, by its number as text; `kept`: checkpoints.
-    `withdrawn`: nothing of it shall run; it is told since others may name it."""
+    `withdrawn`: nothing of it shall run; the engine knows it since others may name it."""
 
     job: Mapping[str, Any]
     done: Mapping[str, str]
@@ -67,7 +67,7 @@ class EngineUp:
 
 @dataclass(frozen=True)
 class EngineWaits:
-    """It waits; `why` says for what, for people (empty: it waits no longer)."""
+    """It waits; `why` names the reason, for people (empty: it waits no longer)."""
 
     why: str
 
@@ -126,7 +126,7 @@ class EngineJobOver:
 @dataclass(frozen=True)
 class EngineNow:
     """Boxes that the engine has; by job the box of each task that runs (by its number as text), and why it waits; the
-    tenants' shares (TenantTold as JSON)."""
+    tenants' shares (TenantReport as JSON)."""
 
     boxes: Sequence[str]
     running: Mapping[str, Mapping[str, str]]

@@ -37,7 +37,7 @@ _NODE_S: Final = 60.0
 
 
 def main() -> None:
-    """Until the agent says so, or ends."""
+    """Until the agent ends it, or ends itself."""
     channel = ChildChannel(kinds_of(msg))
     log_in_worker("fleet engine")
     begin = channel.receive()
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -> None:
-    """Run jobs until told to stop. Raises Unavailable where the engine dies."""
+    """Run jobs until the agent ends it. Raises Unavailable where the engine dies."""
     run = EngineRun(settings.jobs, opened.engine, time.monotonic, channel.send, opened.know)
     channel.send(msg.EngineUp())
     for message in opened.early:
@@ -73,7 +73,7 @@ def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -
             channel.send(msg.EngineWaits(waits))
             waited = waits
         if opened.idle is not None:
-            _tell_cost(channel, opened.idle)
+            _send_cost(channel, opened.idle)
         if run.died is not None:
             raise Unavailable(run.died)
 
@@ -109,17 +109,17 @@ def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: Ch
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.rmtree(folder / "node", ignore_errors=True)  # of a run before: its cluster is gone
-    said = Inbox(time.monotonic)
+    inbox = Inbox(time.monotonic)
     spec = RayNodeSpec(
         settings.name, folder / "node", security, ray.address, begin.head_at or None,
         0 if begin.head_at else ray.port, ray.warm_workers, headless_s=ray.headless_s,
     )  # fmt: skip
-    node = RayNode(spec, said.put, lambda code: said.put(_NodeEnded(code)))
+    node = RayNode(spec, inbox.put, lambda code: inbox.put(_NodeEnded(code)))
     parts.callback(node.close)
-    up = _node_up(said)
+    up = _node_up(inbox)
     if begin.head_at:
         channel.send(msg.EngineUp())
-        _wait_as_member(channel, said)
+        _wait_as_member(channel, inbox)
         return
     boxes = {settings.name: dict(settings.engine.amounts)}
     engine = RayEngine(RaySettings(up.head, security, boxes, folder / "link", ray.address, ray.mode), time.monotonic)
@@ -129,7 +129,7 @@ def _be_part_of_ray(settings: FleetSettings, begin: msg.EngineBegin, channel: Ch
         boxes.update((row["name"], dict(row["resources"])) for row in rows)
         engine.know(boxes)
 
-    _run(settings, OpenedEngine(engine, know, lambda: _check_node(said), idle=IdleCost()), channel)
+    _run(settings, OpenedEngine(engine, know, lambda: _check_node(inbox), idle=IdleCost()), channel)
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class _NodeEnded:
     code: int
 
 
-def _node_up(said: Inbox) -> ray_messages.RayNodeUp:
+def _node_up(inbox: Inbox) -> ray_messages.RayNodeUp:
     """Wait until the box's part runs. Raises Unavailable."""
-    first = said.take_one(_NODE_S)
+    first = inbox.take_one(_NODE_S)
     if isinstance(first, ray_messages.RayNodeUp):
         return first
     if isinstance(first, ray_messages.RayFailed):
@@ -149,22 +149,22 @@ def _node_up(said: Inbox) -> ray_messages.RayNodeUp:
     raise Unavailable("this box's part of Ray did not begin", "see node.log in fleet.engine.ray.folder")
 
 
-def _wait_as_member(channel: ChildChannel, said: Inbox) -> None:
-    """Until told to stop; raises Unavailable where the box's part ended."""
+def _wait_as_member(channel: ChildChannel, inbox: Inbox) -> None:
+    """Wait until the agent ends it; raises Unavailable where the box's part ended."""
     idle = IdleCost()
     while not isinstance(channel.receive(1.0), msg.EngineStop):
-        _check_node(said)
-        _tell_cost(channel, idle)
+        _check_node(inbox)
+        _send_cost(channel, idle)
 
 
-def _tell_cost(channel: ChildChannel, idle: IdleCost) -> None:
+def _send_cost(channel: ChildChannel, idle: IdleCost) -> None:
     cost = idle.look(time.monotonic())
     if cost is not None:
         channel.send(cost)
 
 
-def _check_node(said: Inbox) -> None:
-    for _, message in said.take(0.0):
+def _check_node(inbox: Inbox) -> None:
+    for _, message in inbox.take(0.0):
         if isinstance(message, _NodeEnded):
             raise Unavailable(f"this box's part of Ray ended with code {message.code}")
 

@@ -1,5 +1,5 @@
-"""The work of the process of a fleet's engine: its agent's messages become calls of the driver, and what comes of jobs
-is said back. One thread calls `take` and `turn`."""
+"""The work of the process of a fleet's engine: its agent's messages become calls of the driver, and the driver's news
+of jobs become messages to the agent. One thread calls `take` and `turn`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from edge.fleet.engine_cost import IdleCost
 from edge.settings import FleetJobsSettings
 from scheduler.fleet.controller import FleetController
 
-#: How things are is told at most so often, in s.
-_TELL_S: Final = 1.0
+#: The run reports the state of its jobs at most so often, in s.
+_REPORT_S: Final = 1.0
 
 
 #: Rows of `EngineBoxes`: all boxes of the fleet.
@@ -27,9 +27,9 @@ KnowBoxes = Callable[[Sequence[Mapping[str, Any]]], None]
 
 @dataclass(frozen=True)
 class OpenedEngine:
-    """An engine that is open. `know` tells it of boxes that may join. `check` raises Unavailable where what it needs
-    has ended; `waits` says what it waits for, for people (empty: nothing). `idle` measures its cost (not of an engine
-    that is there while there are jobs only). `early`: messages that came while it was opened."""
+    """An engine that is open. `know` gives it the boxes that may join. `check` raises Unavailable where a part that it
+    needs has ended; `waits` gives what it waits for, for people (empty: nothing). `idle` measures its cost (not of
+    an engine that is there while there are jobs only). `early`: messages that came while it was opened."""
 
     engine: Engine
     know: KnowBoxes = lambda rows: None
@@ -40,18 +40,18 @@ class OpenedEngine:
 
 
 class EngineRun:
-    """Jobs on an open engine. `say` takes messages of edge.fleet.engine_messages; `clock` is the engine's. `know`
-    tells the engine of boxes that may join."""
+    """Jobs on an open engine. `send` takes messages of edge.fleet.engine_messages; `clock` is the engine's. `know`
+    gives the engine the boxes that may join."""
 
     def __init__(
         self,
         settings: FleetJobsSettings,
         engine: Engine,
         clock: Callable[[], float],
-        say: Callable[[Any], None],
+        send: Callable[[Any], None],
         know: KnowBoxes = lambda rows: None,
     ) -> None:
-        self._clock, self._say, self._know = clock, say, know
+        self._clock, self._send, self._know = clock, send, know
         self._controller = FleetController(
             tenants=settings.fleet_tenants(), queues=settings.fleet_queues(), placement=settings.placement
         )
@@ -60,8 +60,8 @@ class EngineRun:
         )
         self._open: set[str] = set()
         self._changed = True
-        self._told_s = float("-inf")
-        self._told_boxes: list[str] = []
+        self._reported_s = float("-inf")
+        self._reported_boxes: list[str] = []
 
     @property
     def died(self) -> str | None:
@@ -83,18 +83,18 @@ class EngineRun:
                 self._driver.forget(job)
 
     def turn(self, timeout_s: float) -> None:
-        """Wait for something, at most so long; act on it, and tell."""
+        """Wait for something, at most so long; act on it, and report it."""
         self._driver.step(timeout_s)
         for job in [job for job in self._open if self._controller.over(job)]:
             self._open.discard(job)
-            self._say(msg.EngineJobOver(job))
+            self._send(msg.EngineJobOver(job))
             self._changed = True
         now_s = self._clock()
-        if self._driver.boxes != self._told_boxes:
+        if self._driver.boxes != self._reported_boxes:
             self._changed = True
-        if self._changed and now_s - self._told_s >= _TELL_S:
-            self._told_s, self._changed = now_s, False
-            self._tell()
+        if self._changed and now_s - self._reported_s >= _REPORT_S:
+            self._reported_s, self._changed = now_s, False
+            self._report()
 
     def _job(self, message: msg.EngineJob) -> None:
         asked = submitted_job(message.job)
@@ -103,33 +103,34 @@ class EngineRun:
         try:
             self._driver.submit(asked.job, asked.work, done, kept)
         except MagpieError as error:  # a program that this version does not have
-            self._say(msg.EngineRaised(asked.job.id, 0, 1, str(error)))
+            self._send(msg.EngineRaised(asked.job.id, 0, 1, str(error)))
             return
         if message.withdrawn:
             self._driver.withdraw(asked.job.id)
         self._open.add(asked.job.id)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         running: dict[str, dict[str, str]] = {}
         for at in self._driver.running:
             running.setdefault(at.job, {})[str(at.task)] = at.box
         waiting = {job: asdict(why) for job, why in self._controller.waiting().items() if job in self._open}
-        self._told_boxes = self._driver.boxes
-        self._say(msg.EngineNow(self._told_boxes, running, waiting, [asdict(row) for row in self._controller.shares()]))
+        self._reported_boxes = self._driver.boxes
+        shares = [asdict(row) for row in self._controller.shares()]
+        self._send(msg.EngineNow(self._reported_boxes, running, waiting, shares))
 
-    # --- what the driver says ------------------------------------------------------------------------------------
+    # --- messages of the driver ----------------------------------------------------------------------------------
     def _happened(self, row: Mapping[str, Any]) -> None:
         self._changed = True
 
     def _answered(self, task: TaskAt, answer: Any) -> None:
-        self._say(msg.EngineAnswered(task.job, task.task, task.box, answer))
+        self._send(msg.EngineAnswered(task.job, task.task, task.box, answer))
 
     def _noted(self, note: DriverNote) -> None:
         match note:
             case TaskKept(task=task, state=state):
-                self._say(msg.EngineKept(task.job, task.task, state))
+                self._send(msg.EngineKept(task.job, task.task, state))
             case ProgramFailed(task=task, failures=failures, why=why):
-                self._say(msg.EngineRaised(task.job, task.task, failures, why))
+                self._send(msg.EngineRaised(task.job, task.task, failures, why))
             case JobRefused(job=job, why=why) if job in self._open:
                 self._open.discard(job)
-                self._say(msg.EngineRefused(job, asdict(why)))
+                self._send(msg.EngineRefused(job, asdict(why)))

@@ -11,7 +11,7 @@
     status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
     students/SHA.safetensors  copies of students of cameras that other boxes answer
     jobs.json                 all jobs that this box keeps since it was the head (jobs.json.damaged: put aside)
-    jobs_told.json            the jobs, their waits and shares as the head tells them, for the appliance beside it
+    jobs_report.json          the head's report of the jobs, their waits and shares, for the appliance beside it
     engine_cost.json          what the engine of this box costs while it runs no task, for `magpie doctor`
     engine.log                errors of the engine's process
     upgrade.json              how far the upgrade of this box is
@@ -108,13 +108,13 @@ class FleetFolder:
         """Tell others on this machine; a power loss may take it."""
         self.write_bytes("status.json", encoded(message), _READABLE, sync=False)
 
-    def write_told_jobs(self, message: Any) -> None:
-        """The jobs as this box as the head tells them; None: it is not the head."""
+    def write_jobs_report(self, message: Any) -> None:
+        """Write this box's report as the head; None: it is not the head."""
         if message is None:
-            with self._errors("jobs_told.json"):
-                (self.path / "jobs_told.json").unlink(missing_ok=True)
+            with self._errors("jobs_report.json"):
+                (self.path / "jobs_report.json").unlink(missing_ok=True)
         else:
-            self.write_bytes("jobs_told.json", encoded(message), _READABLE, sync=False)
+            self.write_bytes("jobs_report.json", encoded(message), _READABLE, sync=False)
 
     def write_engine_cost(self, message: Any) -> None:
         """The cost of this box's engine as it was measured last."""

@@ -11,7 +11,7 @@ from edge.core.clock import Clock
 from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
-    AdmissionTold,
+    BoxAdmissionAnswer,
     FleetAgreement,
     FleetBeat,
     FleetCamera,
@@ -29,7 +29,7 @@ _ROUND_S: Final = 3.0
 _NUMBERS_KEPT: Final = 16
 _NEVER: Final = (BoxOffer(False), float("-inf"))
 #: The answer of a box about one camera; None: it does not answer.
-AskBox = Callable[[str, FleetCamera], Awaitable[AdmissionTold | None]]
+AskBox = Callable[[str, FleetCamera], Awaitable[BoxAdmissionAnswer | None]]
 
 
 @dataclass
@@ -108,9 +108,9 @@ class HeadDuty:
         return found
 
     def _heard_all(self) -> bool:
-        """Every box that is there has told this head of its cameras."""
-        told = {name for name, beat in self.beats.items() if beat.appliance}
-        return all(status == "lost" or name in told for name, status in self.statuses().items())
+        """Whether every box that is there has sent this head its cameras."""
+        known = {name for name, beat in self.beats.items() if beat.appliance}
+        return all(status == "lost" or name in known for name, status in self.statuses().items())
 
     def given(self, before: FleetAgreement, after: FleetAgreement, now_s: float) -> None:
         """An operator's order gave cameras to other boxes."""
@@ -156,10 +156,10 @@ class HeadDuty:
         away: set[str] = set()
 
         async def one(camera: FleetCamera, box: str) -> None:
-            told = None if box in away else await ask_box(box, camera)
-            if told is None:
+            answer = None if box in away else await ask_box(box, camera)
+            if answer is None:
                 away.add(box)
-            offer = BoxOffer(False) if told is None else offer_of(told, camera.id)
+            offer = BoxOffer(False) if answer is None else offer_of(answer, camera.id)
             missed = offer.admitted or not camera.answered or self.watched.status(str(camera.owner)) == "lost"
             self.offers[camera.id, box] = (offer, clock.monotonic() + (_OFFER_S if missed else _REFUSAL_S))
 
@@ -169,8 +169,8 @@ class HeadDuty:
                 return
 
 
-def offer_of(told: AdmissionTold, camera: str) -> BoxOffer:
+def offer_of(answer: BoxAdmissionAnswer, camera: str) -> BoxOffer:
     """A box's answer about one camera."""
-    if camera not in told.accuracy:
+    if camera not in answer.accuracy:
         return BoxOffer(False)
-    return BoxOffer(True, told.accuracy[camera] - told.now)
+    return BoxOffer(True, answer.accuracy[camera] - answer.now)

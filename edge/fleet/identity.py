@@ -107,7 +107,7 @@ def fingerprint(certificate: str) -> str:
 
 def server_context(folder: Path, refused: Callable[[RefusedBy], None]) -> ssl.SSLContext:
     """Of the agent's server. A client may come without a certificate (to join); one of another authority is refused,
-    and told to `refused`. Raises StoreError."""
+    and `refused` gets the reason. Raises StoreError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     _load(context, folder)
@@ -115,7 +115,7 @@ def server_context(folder: Path, refused: Callable[[RefusedBy], None]) -> ssl.SS
     context.num_tickets = 0  # every connection shows its certificate
 
     class CountedHandshake(ssl.SSLObject):
-        """A connection whose failed handshake is told."""
+        """A connection that reports its failed handshake to `refused`."""
 
         def do_handshake(self) -> None:
             """Raises ssl.SSLError, as always."""

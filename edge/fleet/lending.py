@@ -106,11 +106,11 @@ class AgentLending:
 
     async def _offer_of(self, box: FleetMember) -> LendingAnswer | None:
         try:
-            told = await self._links.ask(box, "/lending/offer", LendingAsk(), LendingAnswer, _ASK_S)
+            answer = await self._links.ask(box, "/lending/offer", LendingAsk(), LendingAnswer, _ASK_S)
         except (MagpieError, ValueError) as error:  # away, of an older version, or its answer is none
             log.debug("%s", error)
             return None
-        return told if told.offer is None or told.offer.box == box.name else None
+        return answer if answer.offer is None or answer.offer.box == box.name else None
 
     async def _follow(self, name: str) -> None:
         """One step of a retraining that another box does."""
@@ -128,7 +128,7 @@ class AgentLending:
         now_s = self._clock.monotonic()
         self._heard_s.setdefault(name, now_s)
         try:
-            state = await self._told(box, name, work, before)
+            state = await self._state_of(box, name, work, before)
         except Unavailable as error:
             if now_s - self._heard_s[name] > _GONE_S:
                 folders.tell(name, LentState("failed", "unreachable", str(error)))
@@ -141,7 +141,7 @@ class AgentLending:
         if here is not None:
             folders.tell(name, here)
 
-    async def _told(self, box: FleetMember, name: str, work: LentWork, before: LentState | None) -> LentState:
+    async def _state_of(self, box: FleetMember, name: str, work: LentWork, before: LentState | None) -> LentState:
         if before is None:
             return (await self._links.ask(box, "/lending/work", LentAsk(work), LentAnswer, 20.0)).state
         return (await self._links.ask(box, "/lending/state", LentQuery(name), LentAnswer, _ASK_S)).state
@@ -166,7 +166,7 @@ class AgentLending:
         try:
             await self._links.ask(box, "/lending/state", LentQuery(name, cancel=True), LentAnswer, _ASK_S)
         except (MagpieError, ValueError) as error:
-            log.debug("%s is not told that nobody waits for %s: %s", box.name, name, error)
+            log.debug("%s did not hear that nobody waits for %s: %s", box.name, name, error)
 
     # -- as a lender, and what others ask
 
@@ -199,7 +199,7 @@ class AgentLending:
         self._copying[name] = asyncio.create_task(self._copy(name, work, sender), name=f"copy {name}")
         return state
 
-    def told(self, query: LentQuery, sender: str) -> LentState:
+    def state(self, query: LentQuery, sender: str) -> LentState:
         """How far a retraining is that `sender` asked for."""
         name, folders = _name_of(sender, query.id), self._folder.lent
         self._heard_s[name] = self._clock.monotonic()

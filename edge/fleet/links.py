@@ -92,11 +92,11 @@ async def at_most(content: aiohttp.StreamReader, most: int) -> bytes:
 def _refusal(raw: bytes, url: str, status: int) -> MagpieError:
     """The error that a box answered; of a value that it does not allow, with the field."""
     try:
-        told = json.loads(raw)["error"]
-        if status == 400 and told.get("path"):
-            return InvalidValue(str(told["path"]), _Given(str(told["given"])), str(told["allowed"]))
-        words = str(told["message"])
-        if status == 404 and told.get("code") != NotFound.code:
+        body = json.loads(raw)["error"]
+        if status == 400 and body.get("path"):
+            return InvalidValue(str(body["path"]), _Given(str(body["given"])), str(body["allowed"]))
+        words = str(body["message"])
+        if status == 404 and body.get("code") != NotFound.code:
             return NotUnderstood(
                 f"{url}: this box does not know the question", "it is of an earlier version: upgrade it"
             )

@@ -1,4 +1,4 @@
-"""An agent's vote and agreement, which are on disk before anybody is told of them."""
+"""An agent's vote and agreement, which are on disk before the agent sends them to anybody."""
 
 from __future__ import annotations
 

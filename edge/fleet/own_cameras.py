@@ -1,7 +1,7 @@
 """The cameras of this box as the fleet agreed on them: started and stopped at the appliance, and reported to the head.
 
 A camera's description goes from box to box without its password: `password_from` names a secret, and each box has its
-own secrets. A box without the secret refuses the camera, and says so.
+own secrets. A box without the secret refuses the camera, and reports that.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class OwnCameras:
                 continue
             try:
                 self._students[name] = (version, await self._appliance.student(name))
-            except Unavailable:  # `look` says so
+            except Unavailable:  # `look` logs it
                 return
 
     @property
@@ -107,7 +107,7 @@ class OwnCameras:
         """For how long the appliance has not answered; infinite: it never did."""
         return self._clock.monotonic() - self._looked_s if self._answered else math.inf
 
-    # -- telling
+    # -- its report
 
     def report(self, agreement: FleetAgreement) -> tuple[CameraOnBox, ...]:
         """The cameras of this box for the head; settings only where the agreement has others."""
@@ -149,15 +149,15 @@ class OwnCameras:
         for camera in cameras:
             asked = {"id": camera.id, "inference": dict(camera.settings).get("inference", {})}
             try:
-                told = await self._appliance.admission(asked)
+                answer = await self._appliance.admission(asked)
             except MagpieError as error:
                 why[camera.id] = str(error)
                 continue
-            if not told["admitted"]:
-                why[camera.id] = "; ".join(r["message"] for r in told["reasons"])
+            if not answer["admitted"]:
+                why[camera.id] = "; ".join(r["message"] for r in answer["reasons"])
                 continue
-            now = sum(c["before"] or 0.0 for c in told["cameras"] if c["camera"] != camera.id)
-            accuracy[camera.id] = sum(c["after"] or 0.0 for c in told["cameras"])
+            now = sum(c["before"] or 0.0 for c in answer["cameras"] if c["camera"] != camera.id)
+            accuracy[camera.id] = sum(c["after"] or 0.0 for c in answer["cameras"])
         return now, accuracy, why
 
     # -- acting

@@ -1,6 +1,6 @@
 """Questions of users to all boxes: the agent asks the other boxes for its appliance, and its appliance for them.
 
-No question is kept. Each has a bound of boxes, bytes and time; an agent that is asked more than it can carry says so.
+No question is kept. Each has a bound of boxes, bytes and time; an agent refuses more questions than it can carry.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from edge.core.fleet_questions import (
     MOST_PICTURE,
     BoxOutcome,
     BoxQuestion,
-    BoxTold,
+    BoxReply,
     FleetQuestion,
-    FleetTold,
+    FleetReplies,
     PictureQuestion,
     may_see,
 )
@@ -56,7 +56,7 @@ class AgentQuestions:
 
     # -- for this box's appliance
 
-    async def ask(self, asked: FleetQuestion, sender: str) -> FleetTold:
+    async def ask(self, asked: FleetQuestion, sender: str) -> FleetReplies:
         """The other boxes' answers. Raises Forbidden for another box, Unavailable where too much is asked at
         once."""
         if sender != self._me:
@@ -65,23 +65,23 @@ class AgentQuestions:
         wanted = [m for m in others if m.name not in asked.ended]
         now, late = wanted[:MOST_BOXES], wanted[MOST_BOXES:]
         async with self._turn(self._asking):
-            told = await self._ask_all(now, asked)
-        return FleetTold((*told, *(BoxTold(m.name, "not_asked", self._age_s(m.name)) for m in late)))
+            replies = await self._ask_all(now, asked)
+        return FleetReplies((*replies, *(BoxReply(m.name, "not_asked", self._age_s(m.name)) for m in late)))
 
-    async def _ask_all(self, boxes: list[FleetMember], asked: FleetQuestion) -> list[BoxTold]:
+    async def _ask_all(self, boxes: list[FleetMember], asked: FleetQuestion) -> list[BoxReply]:
         tasks = [asyncio.create_task(self._ask_box(m, asked)) for m in boxes]
         if not tasks:
             return []
         try:
             await asyncio.wait(tasks, timeout=ALL_S)
-            silent = [BoxTold(m.name, "silent", self._age_s(m.name)) for m in boxes]
+            silent = [BoxReply(m.name, "silent", self._age_s(m.name)) for m in boxes]
             return [t.result() if t.done() else none for t, none in zip(tasks, silent, strict=True)]
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask_box(self, box: FleetMember, asked: FleetQuestion) -> BoxTold:
+    async def _ask_box(self, box: FleetMember, asked: FleetQuestion) -> BoxReply:
         question = asked.question
         if box.name in asked.before:
             question = replace(question, rows=replace(question.rows, before=asked.before[box.name]))
@@ -89,13 +89,13 @@ class AgentQuestions:
             raw = await self._links.ask_bytes(box, "/question", question, BOX_S, MOST_BYTES)
             answer = raw.decode()
         except MagpieError as error:
-            return BoxTold(box.name, outcome_of(error), self._age_s(box.name))
+            return BoxReply(box.name, outcome_of(error), self._age_s(box.name))
         except UnicodeDecodeError:
-            return BoxTold(box.name, "failed", self._age_s(box.name))
+            return BoxReply(box.name, "failed", self._age_s(box.name))
         if len(raw) > MOST_BYTES:
-            return BoxTold(box.name, "too_long", self._age_s(box.name))
+            return BoxReply(box.name, "too_long", self._age_s(box.name))
         self._heard_s[box.name] = self._clock.monotonic()
-        return BoxTold(box.name, "answered", 0.0, answer)
+        return BoxReply(box.name, "answered", 0.0, answer)
 
     def _age_s(self, box: str) -> float | None:
         heard_s = self._heard_s.get(box)
@@ -108,7 +108,7 @@ class AgentQuestions:
         self._check_open(sender)
         member = self._agreement().member(sender)
         if question.about == "audit" and (member is None or member.rank is None):
-            raise Forbidden(f"{sender} never decides: it is not told the audit of other boxes")
+            raise Forbidden(f"{sender} never decides: it does not get the audit of other boxes")
         async with self._turn(self._answering):
             return await self._appliance.answer(question)
 

@@ -19,12 +19,12 @@ class Refusals:
     def __init__(self, clock: Clock) -> None:
         self.counts: Counter[RefusedBy] = Counter()
         self._clock = clock
-        self._said_s: dict[RefusedBy, float] = {}
+        self._logged_s: dict[RefusedBy, float] = {}
 
     def add(self, why: RefusedBy, about: str = "") -> None:
         """One was refused; `about` names the client as far as it is known."""
         self.counts[why] += 1
         now = self._clock.monotonic()
-        if now - self._said_s.get(why, float("-inf")) >= _QUIET_S:
-            self._said_s[why] = now
+        if now - self._logged_s.get(why, float("-inf")) >= _QUIET_S:
+            self._logged_s[why] = now
             log.warning("a box of the fleet refused a connection: %s %s (%d so far)", why, about, self.counts[why])

@@ -15,15 +15,15 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
-from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsReport, JobSubmission, JobWithdrawal
 from edge.core.fleet_links import (
     AdmissionAsk,
-    AdmissionTold,
     BeatAnswer,
+    BoxAdmissionAnswer,
     FleetBeat,
     FleetOrder,
+    GroupsAnswer,
     GroupsAsk,
-    GroupsTold,
     JoinAnswer,
     JoinAsk,
     LendingAnswer,
@@ -36,7 +36,7 @@ from edge.core.fleet_links import (
     VoteAnswer,
     VoteRequest,
 )
-from edge.core.fleet_questions import BoxQuestion, FleetQuestion, FleetTold, PictureQuestion
+from edge.core.fleet_questions import BoxQuestion, FleetQuestion, FleetReplies, PictureQuestion
 from edge.core.lending import LentState, LentWork
 from edge.fleet.door import LIMITS, Door, DoorLimits
 from edge.fleet.links import LARGEST, PREFIX
@@ -70,7 +70,7 @@ class AgentDesk(Protocol):
     def vote(self, asked: VoteRequest) -> VoteAnswer:
         """A candidate asks for this box's vote."""
 
-    async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
+    async def admission(self, asked: AdmissionAsk) -> BoxAdmissionAnswer:
         """Would these cameras fit?"""
 
     async def join(self, asked: JoinAsk, address: str) -> JoinAnswer:
@@ -92,7 +92,7 @@ class LendingDesk(Protocol):
     def take(self, work: LentWork, sender: str) -> LentState:
         """Take a retraining on."""
 
-    def told(self, query: LentQuery, sender: str) -> LentState:
+    def state(self, query: LentQuery, sender: str) -> LentState:
         """How far a retraining is that `sender` asked for."""
 
     def blob(self, name: str, digest: str, sender: str) -> Path | None:
@@ -105,7 +105,7 @@ class LendingDesk(Protocol):
 class GroupsDesk(Protocol):
     """Answers what other boxes ask of groups over boxes; each raises MagpieError for what it refuses."""
 
-    def told(self, sender: str) -> GroupsTold:
+    def answer(self, sender: str) -> GroupsAnswer:
         """The cameras that this box shares, and its students for `sender`."""
 
     def file(self, digest: str) -> Path | None:
@@ -118,7 +118,7 @@ class GroupsDesk(Protocol):
 class QuestionDesk(Protocol):
     """Carries questions of users to all boxes; each raises MagpieError for what it refuses."""
 
-    async def ask(self, asked: FleetQuestion, sender: str) -> FleetTold:
+    async def ask(self, asked: FleetQuestion, sender: str) -> FleetReplies:
         """The other boxes' answers to this box's appliance."""
 
     async def answer(self, question: BoxQuestion, sender: str) -> bytes:
@@ -131,7 +131,7 @@ class QuestionDesk(Protocol):
 class JobsDesk(Protocol):
     """Answers what boxes ask about the fleet's jobs; each raises MagpieError for what it refuses."""
 
-    async def told(self, asked: JobsAsk, sender: str) -> JobsTold:
+    async def report(self, asked: JobsAsk, sender: str) -> JobsReport:
         """All jobs."""
 
     async def submit(self, asked: JobSubmission, sender: str) -> JobOrdered:
@@ -143,7 +143,7 @@ class JobsDesk(Protocol):
 
 class AgentServer:
     """Use as `async with AgentServer(...)`. Raises Unavailable where the port cannot be had. Without `lending`,
-    `questions`, `jobs` or `groups` boxes that ask for it are told that there is no such thing here."""
+    `questions`, `jobs` or `groups` a box that asks for it gets a 404."""
 
     def __init__(
         self,
@@ -208,10 +208,10 @@ class AgentServer:
             return await handler(request)
         except MagpieError as error:
             status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
-            told = {"code": error.code, "message": str(error)}
+            body = {"code": error.code, "message": str(error)}
             if isinstance(error, InvalidValue):
-                told |= {"path": error.path, "given": repr(error.given)[:200], "allowed": error.allowed}
-            return _json({"error": told}, status)
+                body |= {"path": error.path, "given": repr(error.given)[:200], "allowed": error.allowed}
+            return _json({"error": body}, status)
         except asyncio.CancelledError:
             raise
         except web.HTTPException as error:
@@ -291,7 +291,7 @@ def _add_lending(app: web.Application, desk: LendingDesk) -> None:
 
     async def state(request: web.Request) -> web.Response:
         asked = decoded(LentQuery, await request.read())
-        return _message(LentAnswer(desk.told(asked, request[_BOX])))
+        return _message(LentAnswer(desk.state(asked, request[_BOX])))
 
     async def file(request: web.Request) -> web.StreamResponse:
         name, digest = request.match_info["name"], request.match_info["digest"]
@@ -311,9 +311,9 @@ def _add_lending(app: web.Application, desk: LendingDesk) -> None:
 def _add_groups(app: web.Application, desk: GroupsDesk) -> None:
     """The routes of groups over boxes."""
 
-    async def told(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
         decoded(GroupsAsk, await request.read())
-        return _message(await asyncio.to_thread(desk.told, request[_BOX]))
+        return _message(await asyncio.to_thread(desk.answer, request[_BOX]))
 
     async def file(request: web.Request) -> web.StreamResponse:
         digest = request.match_info["digest"]
@@ -323,7 +323,7 @@ def _add_groups(app: web.Application, desk: GroupsDesk) -> None:
         digest = request.match_info["digest"]
         return _file(await asyncio.to_thread(desk.student, digest, request[_BOX]), digest)
 
-    app.router.add_post(PREFIX + "/groups", told)
+    app.router.add_post(PREFIX + "/groups", answer)
     app.router.add_get(PREFIX + "/groups/files/{digest}", file)
     app.router.add_get(PREFIX + "/groups/students/{digest}", student)
 
@@ -350,8 +350,8 @@ def _add_questions(app: web.Application, desk: QuestionDesk) -> None:
 def _add_jobs(app: web.Application, desk: JobsDesk) -> None:
     """The routes of jobs."""
 
-    async def told(request: web.Request) -> web.Response:
-        return _message(await desk.told(decoded(JobsAsk, await request.read()), request[_BOX]))
+    async def report(request: web.Request) -> web.Response:
+        return _message(await desk.report(decoded(JobsAsk, await request.read()), request[_BOX]))
 
     async def submit(request: web.Request) -> web.Response:
         return _message(await desk.submit(decoded(JobSubmission, await request.read()), request[_BOX]))
@@ -359,7 +359,7 @@ def _add_jobs(app: web.Application, desk: JobsDesk) -> None:
     async def withdraw(request: web.Request) -> web.Response:
         return _message(await desk.withdraw(decoded(JobWithdrawal, await request.read()), request[_BOX]))
 
-    app.router.add_post(PREFIX + "/jobs", told)
+    app.router.add_post(PREFIX + "/jobs", report)
     app.router.add_post(PREFIX + "/jobs/submit", submit)
     app.router.add_post(PREFIX + "/jobs/withdraw", withdraw)
 

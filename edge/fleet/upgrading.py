@@ -39,7 +39,7 @@ _UNPLACED: Final[dict[Unplaced, str]] = {
 
 class Upgrade:
     """`give(kind)` gives the head the order "drain" or "undrain" for this box, `run(command)` answers with the exit
-    code, `tell(line)` tells people. `version` shall run afterwards (empty: any); a step that lasts longer than
+    code, `show(line)` shows people a line. `version` shall run afterwards (empty: any); a step that lasts longer than
     `patience_s` is given up."""
 
     def __init__(
@@ -49,16 +49,16 @@ class Upgrade:
         appliance: ApplianceClient,
         give: Callable[[Literal["drain", "undrain"]], Awaitable[None]],
         run: Callable[[Sequence[str]], Awaitable[int]],
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
         clock: Clock,
         patience_s: float,
         version: str = "",
         look_s: float = _LOOK_S,
     ) -> None:
         self._me, self._folder, self._appliance = me, folder, appliance
-        self._give, self._run, self._say, self._clock = give, run, tell, clock
+        self._give, self._run, self._show, self._clock = give, run, show, clock
         self._patience_s, self._version, self._look_s = patience_s, version, look_s
-        self._said = ""
+        self._shown = ""
 
     async def carry_out(self, command: Sequence[str]) -> bool:
         """Upgrade with `command` (empty: go on with the upgrade that was cut short); whether the box is back, and its
@@ -90,7 +90,7 @@ class Upgrade:
                     f"an upgrade by `{' '.join(progress.command)}` was cut short ({progress.step})",
                     "without a command it goes on; or remove upgrade.json in the folder fleet, and undrain the box",
                 )
-            self._say(f"going on with the upgrade by `{' '.join(progress.command)}`: {progress.step}")
+            self._show(f"going on with the upgrade by `{' '.join(progress.command)}`: {progress.step}")
             return progress
         if not command:
             raise InvalidValue("COMMAND", "", "the command that upgrades this box, after --")
@@ -103,9 +103,9 @@ class Upgrade:
         if then.do == "run" and progress.step == "draining":
             return replace(progress, step="running", version=seen.version, started_utc_s=seen.started_utc_s)
         if then.do == "run":
-            self._say(f"running {' '.join(progress.command)}")
+            self._show(f"running {' '.join(progress.command)}")
             code = await self._run(progress.command)
-            self._say(f"it ended with {code}")
+            self._show(f"it ended with {code}")
             return replace(progress, step="returning", code=code)
         if then.do == "drain":
             self._keep(progress)
@@ -120,7 +120,7 @@ class Upgrade:
         try:
             await self._give(kind)
         except MagpieError as error:  # no head now: it is given again
-            self._tell(f"{kind}: {error}")
+            self._show_once(f"{kind}: {error}")
 
     async def _over(self, progress: UpgradeProgress, seen: UpgradeSeen, then: UpgradeNext) -> bool:
         """The upgrade has ended, or goes on only when somebody has looked."""
@@ -134,7 +134,7 @@ class Upgrade:
         elif progress.step == "undraining" and then.reason == "command":
             self._forget()
         else:
-            self._say(f"{self._me} stays drained; magpie fleet upgrade SITE goes on from here")
+            self._show(f"{self._me} stays drained; magpie fleet upgrade SITE goes on from here")
         return False
 
     # -- what is seen
@@ -142,14 +142,14 @@ class Upgrade:
     async def seen(self) -> UpgradeSeen:
         """This box and the others now."""
         status = await asyncio.to_thread(self._folder.read, "status.json", FleetStatus)
-        told = status is not None and abs(self._clock.utc() - status.utc_s) <= _FRESH_S
+        fresh = status is not None and abs(self._clock.utc() - status.utc_s) <= _FRESH_S
         try:
             version, started_utc_s = await self._appliance.running()
             # One that another box answers already may not have stopped here.
             here, answers = [str(c["id"]) for c in await self._appliance.cameras()], True
         except MagpieError:
             version, started_utc_s, here, answers = "", 0.0, [], False
-        if status is None or not told:
+        if status is None or not fresh:
             return UpgradeSeen(False, answers, version, started_utc_s)
         agreement = status.agreement
         member = agreement.member(self._me)
@@ -167,17 +167,17 @@ class Upgrade:
         drained = member is not None and member.drained
         return UpgradeSeen(True, answers, version, started_utc_s, drained, cameras, dict(status.waiting), away)
 
-    # -- what is told
+    # -- what people see
 
     def _explain(self, progress: UpgradeProgress, seen: UpgradeSeen, then: UpgradeNext) -> None:
         if then.do in ("wait", "give_up"):
             words = self._words(then.reason, progress, seen)
-            self._tell(words if then.do == "wait" else f"given up: {words}")
+            self._show_once(words if then.do == "wait" else f"given up: {words}")
         elif then.do == "done":
             same = "" if seen.version != progress.version else " (as before)"
-            self._tell(f"{self._me} is back: version {seen.version}{same}")
+            self._show_once(f"{self._me} is back: version {seen.version}{same}")
         elif then.do in ("drain", "undrain"):
-            self._tell(f"{self._me}: {then.do}")
+            self._show_once(f"{self._me}: {then.do}")
 
     def _words(self, reason: UpgradeReason, progress: UpgradeProgress, seen: UpgradeSeen) -> str:
         match reason:
@@ -187,7 +187,7 @@ class Upgrade:
                 named = (f"{c} ({_UNPLACED[seen.waiting[c]]})" if c in seen.waiting else c for c in seen.cameras)
                 return f"cameras on {self._me} still: " + ", ".join(named)
             case "agent":
-                return f"the agent of {self._me} tells nothing, or there is no head"
+                return f"the agent of {self._me} reports nothing, or there is no head"
             case "appliance":
                 return f"the appliance of {self._me} does not answer"
             case "restart":
@@ -197,11 +197,11 @@ class Upgrade:
             case _:
                 return f"the command ended with {progress.code}; {self._me} takes cameras again"
 
-    def _tell(self, line: str) -> None:
-        """Once, until something else is told."""
-        if line != self._said:
-            self._said = line
-            self._say(line)
+    def _show_once(self, line: str) -> None:
+        """Show a line, unless it is the one before again."""
+        if line != self._shown:
+            self._shown = line
+            self._show(line)
 
     # -- what is kept
 

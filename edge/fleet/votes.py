@@ -50,29 +50,29 @@ class Votes:
         async def one(name: str) -> VoteAnswer | None:
             member = memory.member(name)
             try:
-                told = None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
+                vote = None if member is None else await self._links.ask(member, "/vote", request, VoteAnswer, _VOTE_S)
             except MagpieError:
                 return None
-            return told if told is not None and told.voter == name else None
+            return vote if vote is not None and vote.voter == name else None
 
         role = memory.election.role
         tasks = [asyncio.create_task(one(m.name)) for m in others]
         try:
             for coming in asyncio.as_completed(tasks):
-                told = await coming
-                if told is not None:
-                    self._count(told, request.term)
+                vote = await coming
+                if vote is not None:
+                    self._count(vote, request.term)
                 if memory.election.role != role:  # a quorum is there, or another box knows a higher term
                     return
         finally:
             for task in tasks:
                 task.cancel()
 
-    def _count(self, told: VoteAnswer, term: int) -> None:
+    def _count(self, vote: VoteAnswer, term: int) -> None:
         memory = self._memory
-        self.newest = election.newer(self.newest, told, memory.electorate, term)
+        self.newest = election.newer(self.newest, vote, memory.electorate, term)
         state = election.vote_came(
-            memory.election, memory.electorate, told.voter, told.term, told.granted, told.trial,
+            memory.election, memory.electorate, vote.voter, vote.term, vote.granted, vote.trial,
             self._clock.monotonic(),
         )  # fmt: skip
         memory.elect(state)

@@ -138,7 +138,7 @@ class FleetJobsSettings(Settings):
     placement: Literal["spread", "pack"] = Field("spread", description="spread over the boxes, or on as few as may be")
     tenants: tuple[JobTenantSettings, ...] = Field((), max_length=200)
     queues: tuple[JobQueueSettings, ...] = Field((), max_length=200)
-    keep: int = Field(200, ge=0, le=1000, description="jobs that are over and are still told")
+    keep: int = Field(200, ge=0, le=1000, description="jobs that are over and are still shown")
 
     @model_validator(mode="after")
     def _fits(self) -> FleetJobsSettings:

@@ -20,8 +20,8 @@ from edge.simulation.fleet_scenario import FleetScenario
 
 #: A gang may hold a part of its resources for so long.
 GANG_HOLD_S: Final = 2.0
-#: Faults beyond this number are counted, and not told.
-MOST_TOLD: Final = 200
+#: Faults beyond this number are counted, and not listed.
+MOST_LISTED: Final = 200
 _ROUNDING: Final = 1e-9
 _ROUNDED_AMOUNT: Final = 1e-6
 _OF_TASKS: Final = frozenset({"placed", "started", "ended", "evicted"})
@@ -42,7 +42,7 @@ class BrokenRule:
 
 @dataclass(frozen=True)
 class LogVerdict:
-    """`broken` has at most `MOST_TOLD` breaches; `counts` has all, by rule. Times in s; `hfs_error`: by tenant, parts
+    """`broken` has at most `MOST_LISTED` breaches; `counts` has all, by rule. Times in s; `hfs_error`: by tenant, parts
     of the capacity above (+) or below (-) its fair share."""
 
     scenario: str
@@ -156,7 +156,7 @@ class _Judge:
 
     def _break(self, rule: str, text: str) -> None:
         self._counts[rule] = self._counts.get(rule, 0) + 1
-        if len(self._broken) < MOST_TOLD:
+        if len(self._broken) < MOST_LISTED:
             self._broken.append(BrokenRule(rule, self._ledger.now_s, text))
 
     def _malformed(self, row: Row) -> str:

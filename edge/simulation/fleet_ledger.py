@@ -1,4 +1,4 @@
-"""The state of a fleet at each moment, as its log tells it: boxes, holdings, stays, losses. Judges nothing."""
+"""The state of a fleet at each moment, as its log records it: boxes, holdings, stays, losses. Judges nothing."""
 
 from __future__ import annotations
 

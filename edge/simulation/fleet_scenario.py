@@ -64,7 +64,7 @@ class FairShareExpected:
 
 @dataclass(frozen=True)
 class FleetExpectation:
-    """Conditions on a run; None: nothing is said. Times in s (see docs/fleet.md)."""
+    """Conditions on a run; None: no condition. Times in s (see docs/fleet.md)."""
 
     deadline_s: float | None = None
     max_gap_s: float | None = None

@@ -11,7 +11,7 @@ thesis, section 9.6), with a fixed order of candidates:
   boxes of that quorum give no vote to another before, so two heads never have a mandate at once.
 - A quorum is more than half of the boxes, or exactly half of them with the first candidate.
 - Boxes that may decide have the fleet's key and are believed. Of the others only votes count: a term that one of them
-  tells moves no head with a mandate and no follower, and ends no round of votes; else it counts for one step.
+  sends moves no head with a mandate and no follower, and ends no round of votes; else it counts for one step.
 """
 
 from __future__ import annotations
@@ -179,11 +179,11 @@ def mandate(state: ElectionState, electorate: Electorate, now_s: float, rules: F
     return electorate.quorum([v for v, sent_s in state.supports.items() if v == state.me or sent_s > fresh_s])
 
 
-def newer(known: FleetAgreement, told: VoteAnswer, electorate: Electorate, term: int) -> FleetAgreement:
+def newer(known: FleetAgreement, vote: VoteAnswer, electorate: Electorate, term: int) -> FleetAgreement:
     """The agreement with which a candidate in `term` begins, after a vote. Only that of a box which may decide counts,
     and only one of a term before: there is no head of this term yet."""
-    found = told.agreement
-    if found is None or not told.granted or told.voter not in electorate.candidates:
+    found = vote.agreement
+    if found is None or not vote.granted or vote.voter not in electorate.candidates:
         return known
     return found if known.version < found.version and found.version.term < term else known
 

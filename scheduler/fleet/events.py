@@ -93,7 +93,7 @@ class TaskLost(FleetEvent):
 
 @dataclass(frozen=True)
 class TaskStopped(FleetEvent):
-    """A box answered that it stopped a task, as it was told. Until then the task may still run."""
+    """A box answered that it stopped a task, as the controller asked. Until then the task may still run."""
 
     task: TaskAt
 

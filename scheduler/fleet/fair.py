@@ -88,7 +88,7 @@ class JobTenantNow:
 
 
 class FairShares:
-    """Amounts that tenants use, and that they are owed. The caller tells each change and lets time pass before it."""
+    """Amounts that tenants use, and that they are owed. The caller reports each change and lets time pass before it."""
 
     def __init__(self, tenants: Sequence[FleetTenant]) -> None:
         self.tree = TenantTree(tenants)

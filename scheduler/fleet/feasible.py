@@ -17,8 +17,8 @@ _MOST_FINDINGS = 10_000
 
 
 class Feasibility:
-    """Answers for the boxes of now. Findings for equal jobs are kept until a box joins. `lost` tells why a job
-    will never run."""
+    """Answers for the boxes of now. Findings for equal jobs are kept until a box joins. `lost` gives the reason why a
+    job will never run."""
 
     def __init__(
         self,

@@ -27,5 +27,5 @@ def forget(state: FleetState, job: JobState) -> None:
         state.bookings.kept.clear()
         state.lines.look_everywhere()
     state.bookings.prune()
-    # Boxes that were told of these names are told that they are gone.
+    # Boxes that got these names hear that they are gone.
     state.matcher.resized += [place for place in state.announced if place[1] in gone]

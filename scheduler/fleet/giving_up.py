@@ -17,7 +17,7 @@ def refuse(state: FleetState, job: JobState, reason: FleetReason) -> None:
 
 
 def withdraw(state: FleetState, job: JobState) -> None:
-    """Stop a job's tasks, and begin none any more. One that ends before its box was told has ended."""
+    """Stop a job's tasks, and begin none any more. One that ends before its box got the order has ended."""
     if job.withdrawn or job.over:
         return
     job.withdrawn = True

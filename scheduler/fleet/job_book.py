@@ -15,7 +15,7 @@ from edge.core.fleet_jobs import (
     LARGEST_ANSWER,
     DoneTask,
     FleetJobPhase,
-    FleetJobTold,
+    FleetJobReport,
     JobBook,
     JobOutcome,
     KeptJob,
@@ -147,8 +147,8 @@ def usable(book: JobBook) -> JobBook:
     return JobBook(good, book.came_in)
 
 
-def told(job: KeptJob, running: Mapping[int, str], why: FleetReason | None) -> FleetJobTold:
-    """A job for people, with what its engine says of it now."""
+def report(job: KeptJob, running: Mapping[int, str], why: FleetReason | None) -> FleetJobReport:
+    """A job for people, with what its engine reports of it now."""
     asked = submitted_job(job.given)
     spec = asked.job
     now = {task: box for task, box in running.items() if is_open(job) and task not in job.done}
@@ -157,7 +157,7 @@ def told(job: KeptJob, running: Mapping[int, str], why: FleetReason | None) -> F
         phase = job.outcome
     elif job.withdrawn_by:
         phase = "stopping"
-    return FleetJobTold(
+    return FleetJobReport(
         spec.id, asked.work.program, spec.tasks, phase, job.by, job.came_utc_s, spec.tenant, spec.queue, spec.priority,
         dict(job.done), now, job.refused or (why if is_open(job) else None),
         dict(job.raised), job.over_utc_s, job.withdrawn_by,

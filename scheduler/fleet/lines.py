@@ -92,7 +92,7 @@ class Lines:
                 del self._parked[signal]
 
     def look_everywhere(self) -> None:
-        """Something changed that no box tells: every line looks at every box again."""
+        """Something changed that no box reports: every line looks at every box again."""
         for lines in self.by_tenant.values():
             for line in lines.values():
                 line.forget()

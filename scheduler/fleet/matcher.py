@@ -1,6 +1,6 @@
 """The matcher: holders ask for named quantities, boxes have them, nobody is over-booked.
 
-It knows amounts and names only. Every other rule of a fleet is said with ephemeral resources: names that are made,
+It knows amounts and names only. Every other rule of a fleet is expressed by ephemeral resources: names that are made,
 resized and removed while holders hold them. A demand may ask for a name that does not exist yet; it fits once the name
 is made.
 """

@@ -42,7 +42,7 @@ def begin(boxes: Iterable[str], now_s: float, silent_since: Mapping[str, float] 
 
 
 def hear(membership: Membership, box: str, boot: str, now_s: float) -> Membership:
-    """A beat arrived that tells of a box at `now_s`. Beats that were overtaken by later ones, or tell nothing newer, do
+    """A beat of a box arrived that is of `now_s`. Beats that were overtaken by later ones, or bring nothing newer, do
     no harm."""
     before = membership.boxes.get(box)
     if before is not None and before.heard_s >= now_s:

@@ -137,7 +137,7 @@ def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
 
 def heard_out(agreement: FleetAgreement, term: int) -> FleetAgreement:
     """The agreement of a head of `term` that has heard every box that is there: the terms before its own are over, and
-    no box tells it of an epoch that it does not know."""
+    no box reports an epoch that it does not know."""
     return replace(agreement, version=AgreementVersion(term, 1)) if agreement.version.term < term else agreement
 
 

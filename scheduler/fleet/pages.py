@@ -12,7 +12,7 @@ RowKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class BoxPage:
-    """A box's rows as it told them, newest first: their numbers, each lower than the one before, and times. `more`:
+    """A box's rows as it sent them, newest first: their numbers, each lower than the one before, and times. `more`:
     there are older ones, with numbers below `last` (None: below those of `rows`)."""
 
     box: str

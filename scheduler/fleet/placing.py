@@ -142,7 +142,7 @@ def settle_on(state: FleetState, job: JobState, task: int, box: str) -> None:
 
 
 def announce(state: FleetState, box: str, ask: Ask) -> None:
-    """Make the ephemeral resources on a box that a task there asks for, where the box was not told yet."""
+    """Make the ephemeral resources on a box that a task there asks for, where the box did not get it yet."""
     for name in ask.here:
         if is_ephemeral(name):
             capacity = state.matcher.capacity(name, box)
@@ -152,13 +152,13 @@ def announce(state: FleetState, box: str, ask: Ask) -> None:
 
 
 def announce_resized(state: FleetState) -> None:
-    """Tell boxes of names that they were told of and that have another capacity now."""
+    """Send boxes the names that they got before and that have another capacity now."""
     for place in state.matcher.resized:
-        told = state.announced.get(place)
-        if told is not None:
+        announced = state.announced.get(place)
+        if announced is not None:
             box, name = place
             capacity = state.matcher.capacity(name, box)
-            if capacity != told:
+            if capacity != announced:
                 state.announced[place] = capacity
                 state.out.append(MakeResource(box, name, capacity))
                 if capacity == 0.0:

@@ -44,7 +44,7 @@ class TaskState:
     epoch: int = 0
     #: The choice of the job's choices under which it was placed.
     choice: int = 0
-    #: Why its box was told to stop it; it holds its resources until the box answers, or its lease is over.
+    #: Why the controller asked its box to stop it; it holds its resources until the box answers, or its lease is over.
     stopping: EvictionCode | None = None
 
 

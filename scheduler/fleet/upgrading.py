@@ -13,7 +13,7 @@ SAME_START_S: Final = 2.0
 #: wait: look again; drain, undrain: give that order; run: the operator's command; done: the box is back; give_up: see
 #: the reason.
 UpgradeDo = Literal["wait", "drain", "run", "undrain", "done", "give_up"]
-#: others: another box is away; agent: this box's agent tells nothing; cameras: some are on this box still; appliance:
+#: others: another box is away; agent: this box's agent reports nothing; cameras: some are on this box still; appliance:
 #: it does not answer; restart: it has not begun anew; version: it is of another version than was asked for; command:
 #: the operator's command failed.
 UpgradeReason = Literal["", "others", "agent", "cameras", "appliance", "restart", "version", "command"]
@@ -39,7 +39,7 @@ def next_of(
         return UpgradeNext("run")
     if progress.step == "returning":
         return _returning(progress, seen, late, version)
-    if not seen.told:
+    if not seen.fresh:
         return _wait("agent", late)
     if seen.drained:
         return UpgradeNext("undrain")
@@ -47,7 +47,7 @@ def next_of(
 
 
 def _draining(seen: UpgradeSeen, late: bool) -> UpgradeNext:
-    if not seen.told:
+    if not seen.fresh:
         return _wait("agent", late)
     if seen.away:
         # Also where another box was drained at the same time: both give up, none is away.
@@ -65,7 +65,7 @@ def _returning(progress: UpgradeProgress, seen: UpgradeSeen, late: bool, version
             return _wait("restart", late)
         if version and seen.version != version:
             return _wait("version", late)
-    return UpgradeNext("undrain") if seen.told else _wait("agent", late)
+    return UpgradeNext("undrain") if seen.fresh else _wait("agent", late)
 
 
 def _wait(reason: UpgradeReason, late: bool) -> UpgradeNext:

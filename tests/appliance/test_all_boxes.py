@@ -23,7 +23,7 @@ from edge.appliance.fleet_cursor import cursor_of, cursor_text
 from edge.core.access import Principal
 from edge.core.errors import Forbidden, InvalidValue, NotFound, Unavailable
 from edge.core.fleet_links import CameraEpoch, FleetAgreement, FleetCamera, FleetMember, FleetStatus
-from edge.core.fleet_questions import BoxTold, FleetQuestion, FleetTold, PictureQuestion, RowFilter
+from edge.core.fleet_questions import BoxReply, FleetQuestion, FleetReplies, PictureQuestion, RowFilter
 from edge.fleet.folder import FleetFolder
 from edge.settings import SiteSettings, parse
 from scheduler.fleet.pages import FleetCursor
@@ -80,29 +80,29 @@ class Neighbour:
 
     def __init__(self, others: dict[str, BoxAnswers]) -> None:
         self.others = others
-        self.outcomes: dict[str, BoxTold] = {}
+        self.outcomes: dict[str, BoxReply] = {}
         self.picture = b"\xff\xd8 theirs"
         self.runs = True
 
-    async def ask(self, path: str, asked: FleetQuestion, kind: Any, timeout_s: float) -> FleetTold:
+    async def ask(self, path: str, asked: FleetQuestion, kind: Any, timeout_s: float) -> FleetReplies:
         if not self.runs:
             raise Unavailable("no box answers")
-        told = []
+        replies = []
         for box, answers in self.others.items():
             if box in asked.ended:
                 continue
             if box in self.outcomes:
-                told.append(self.outcomes[box])
+                replies.append(self.outcomes[box])
                 continue
             rows = replace(asked.question.rows, before=asked.before.get(box))
             try:
                 found = await answers.answer(replace(asked.question, rows=rows))
             except Forbidden:
-                told.append(BoxTold(box, "refused"))
+                replies.append(BoxReply(box, "refused"))
                 continue
             plain = TypeAdapter(BoxFoundAnswer).dump_python(found, mode="json", by_alias=True)
-            told.append(BoxTold(box, "answered", 0.0, json.dumps(plain | {"of_a_later_version": 1})))
-        return FleetTold(tuple(told))
+            replies.append(BoxReply(box, "answered", 0.0, json.dumps(plain | {"of_a_later_version": 1})))
+        return FleetReplies(tuple(replies))
 
     async def ask_bytes(self, path: str, asked: PictureQuestion, timeout_s: float, most: int) -> bytes:
         if asked.box not in self.others:
@@ -127,7 +127,7 @@ def boxes(tmp_path: Path) -> tuple[AllBoxes, Neighbour]:
     overlap = {"camera": "gate", "start_utc_s": 100.0, "end_utc_s": 160.0}
     FleetFolder(tmp_path / "b1").write_json("overlaps.json", [overlap | {"ours": {}, "theirs": {}}])
     agent = Neighbour({"b2": other, "b3": other})
-    agent.outcomes["b3"] = BoxTold("b3", "silent", 12.0)
+    agent.outcomes["b3"] = BoxReply("b3", "silent", 12.0)
     agreement = FleetAgreement(members=MEMBERS, cameras=CAMERAS)
     status = FleetStatus("b1", 0.0, 1, "b1", True, True, agreement)
     return AllBoxes("b1", own, cast(Any, kept), cast(Any, agent), lambda: status), agent
@@ -196,7 +196,7 @@ async def test_a_silent_boxs_cameras_are_on_the_wall_as_the_list_has_them(boxes:
 async def test_answers_that_cannot_be_read_harm_nobody(boxes: tuple[AllBoxes, Neighbour]) -> None:
     service, agent = boxes
     for bad in ("", "{", "[]", '{"page": 1}'):
-        agent.outcomes["b2"] = BoxTold("b2", "answered", 0.0, bad)
+        agent.outcomes["b2"] = BoxReply("b2", "answered", 0.0, bad)
         page = await service.alarms(ANN, RowFilter(50), "")
         assert outcomes(page)["b2"] == "failed"
         assert {r.box for r in page.rows} == {"b1"}

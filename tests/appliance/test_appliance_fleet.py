@@ -1,4 +1,4 @@
-"""The fleet as the appliance tells it, and the strangers that it refused."""
+"""The fleet as the appliance shows it, and the strangers that it refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from edge.settings import SiteSettings, parse
 ONE, TWO = CameraEpoch(1, 1), CameraEpoch(2, 1)
 
 
-def told(utc_s: float, **refused: int) -> FleetStatus:
+def status_at(utc_s: float, **refused: int) -> FleetStatus:
     members = (FleetMember("b1", "https://b1:8470", 0), FleetMember("b2", "https://b2:8470", drained=True))
     cameras = (FleetCamera("north", "b1", ONE, None, True), FleetCamera("south", "b2", ONE, "b1", False))
     return FleetStatus(
@@ -64,12 +64,12 @@ def box(tmp_path: Path) -> Box:
     return fleet, FleetFolder(tmp_path), clock, facts
 
 
-def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
+def test_a_box_shows_its_fleet_as_the_agent_reported_it(box: Box) -> None:
     fleet, folder, clock, _ = box
     assert not fleet.fleet().joined
     folder.take_identity("authority", "", "certificate", "key")
-    assert (fleet.fleet().joined, fleet.fleet().agent) == (True, False), "its agent told nothing yet"
-    folder.write_status(told(clock.utc()))
+    assert (fleet.fleet().joined, fleet.fleet().agent) == (True, False), "its agent reported nothing yet"
+    folder.write_status(status_at(clock.utc()))
     found = fleet.fleet()
     assert [(b.name, b.status, b.head, b.decides, b.drained, b.cameras) for b in found.boxes] == [
         ("b1", "open", True, True, False, 1), ("b2", "silent", False, False, True, 1),
@@ -84,7 +84,7 @@ def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
     assert not fleet.fleet().agent
 
 
-def test_a_site_without_a_fleet_says_so(tmp_path: Path) -> None:
+def test_a_site_without_a_fleet_answers_that_it_has_none(tmp_path: Path) -> None:
     site = parse(SiteSettings, {"data_dir": str(tmp_path)})
     fleet = Fleet(site, ManualClock(), lambda *_: None, nothing_lent, None, lambda *_: None)
     assert (fleet.fleet().joined, fleet.fleet().me) == (False, "")
@@ -126,12 +126,12 @@ def test_strangers_of_the_last_minutes_are_counted_and_port_scans_are_not(box: B
         return facts[-1]
 
     assert seen(None) == StrangersNow(0)
-    assert seen(told(0.0, no_tls=9, no_member=1)) == StrangersNow(0)
+    assert seen(status_at(0.0, no_tls=9, no_member=1)) == StrangersNow(0)
     both = "a certificate of another authority, a join code that was used already"
     for _ in range(2):
-        assert seen(told(0.0, stranger=1, used_code=2)) == StrangersNow(3, both)
+        assert seen(status_at(0.0, stranger=1, used_code=2)) == StrangersNow(3, both)
     clock.advance(LATELY_S - 1.0)
-    assert seen(told(0.0, stranger=2, used_code=2)) == StrangersNow(4, both)
+    assert seen(status_at(0.0, stranger=2, used_code=2)) == StrangersNow(4, both)
     clock.advance(1.0)
-    assert seen(told(0.0, stranger=2, used_code=2)) == StrangersNow(1, "a certificate of another authority")
-    assert seen(told(0.0, stranger=1)) == StrangersNow(2, "a certificate of another authority"), "it began anew"
+    assert seen(status_at(0.0, stranger=2, used_code=2)) == StrangersNow(1, "a certificate of another authority")
+    assert seen(status_at(0.0, stranger=1)) == StrangersNow(2, "a certificate of another authority"), "it began anew"

@@ -1,4 +1,4 @@
-"""Groups over boxes as the appliance tells them."""
+"""Groups over boxes as the appliance answers them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def over_boxes(tmp_path: Path, groups: tuple[BoxGroup, ...], **fleet: Any) -> Gr
     return GroupsOverBoxes(site, runtime)
 
 
-def test_the_groups_of_this_box_are_told_with_who_trains_and_whose_pictures_are_here(tmp_path: Path) -> None:
+def test_the_answer_names_the_groups_of_this_box_their_trainers_and_the_pictures_here(tmp_path: Path) -> None:
     own = BoxGroup("b1", (CameraOfBox("b1", "north"),), (YARD, GATE))
     others = BoxGroup("b2", (CameraOfBox("b2", "shed"),), (replace(YARD, box="b3", camera="hall"),))
     theirs = BoxGroup("b3", (CameraOfBox("b3", "lane"),), (replace(YARD, box="b1", camera="south"),))
-    told = over_boxes(tmp_path, (own, others, theirs), share_pictures=True).told()
-    rows = [(c.group, c.trainer, c.box, c.camera, c.here) for c in told.cameras]
+    answer = over_boxes(tmp_path, (own, others, theirs), share_pictures=True).answer()
+    rows = [(c.group, c.trainer, c.box, c.camera, c.here) for c in answer.cameras]
     assert rows == [
         (0, "b1", "b1", "north", True), (0, "b1", "b2", "yard", True), (0, "b1", "b3", "gate", False),
         (1, "b3", "b3", "lane", False), (1, "b3", "b1", "south", True),
     ], "and none that this box is not in"  # fmt: skip
-    assert [(b.box, b.shared) for b in told.boxes] == [("b2", "shares"), ("b3", "silent")]
-    assert (told.trained, told.taken, told.refused) == (4, 2, 1)
-    assert told.failures == {"unreachable": 2, "late": 2}, "of the agent and of the appliance"
+    assert [(b.box, b.shared) for b in answer.boxes] == [("b2", "shares"), ("b3", "silent")]
+    assert (answer.trained, answer.taken, answer.refused) == (4, 2, 1)
+    assert answer.failures == {"unreachable": 2, "late": 2}, "of the agent and of the appliance"
 
 
 async def test_a_box_that_shares_nothing_keeps_no_pictures_of_others(tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ async def test_a_box_that_shares_nothing_keeps_no_pictures_of_others(tmp_path: P
     one = over_boxes(tmp_path, ())
     await one.run()
     assert not left.exists()
-    assert not one.told().share
+    assert not one.answer().share

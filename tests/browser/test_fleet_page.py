@@ -29,7 +29,7 @@ PICTURE = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002
 
 
 async def with_a_fleet(visit: Visit) -> list[dict[str, Any]]:
-    """The page asks the examples; orders are refused, and told."""
+    """The page asks the examples; it refuses orders and records them."""
     orders: list[dict[str, Any]] = []
 
     async def answer(route: Any) -> None:

@@ -18,7 +18,7 @@ from fleet_agents_kit import FleetOfAgents
 from benchmarks.ray_cluster import ADDRESS, certificates
 from benchmarks.waiting import free_port
 from edge.core.errors import Unavailable
-from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission
+from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsReport, JobSubmission
 from edge.fleet.own_agent import ask_own_agent
 
 pytestmark = [
@@ -39,20 +39,22 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def told_when(fleet: FleetOfAgents, enough: Any) -> JobsTold:
-    """The jobs as the head tells them, once they are so."""
-    told: Any = None
+async def report_when(fleet: FleetOfAgents, enough: Any) -> JobsReport:
+    """The head's report of the jobs, once it is as wanted."""
+    report: Any = None
     try:
         async with asyncio.timeout(WAIT_S):
             while True:
                 # A fleet that has just begun has no head for a moment.
                 with contextlib.suppress(Unavailable):
-                    told = await ask_own_agent(fleet.folder("b1"), fleet.settings["b1"], "/jobs", JobsAsk(), JobsTold)
-                    if enough(told):
-                        return told
+                    report = await ask_own_agent(
+                        fleet.folder("b1"), fleet.settings["b1"], "/jobs", JobsAsk(), JobsReport
+                    )
+                    if enough(report):
+                        return report
                 await asyncio.sleep(0.3)
     except TimeoutError:
-        raise AssertionError(f"it did not happen; last: {told}") from None
+        raise AssertionError(f"it did not happen; last: {report}") from None
 
 
 async def test_the_head_opens_ray_and_a_job_ends_on_each_box(tmp_path: Path, short: Path) -> None:
@@ -69,13 +71,13 @@ async def test_the_head_opens_ray_and_a_job_ends_on_each_box(tmp_path: Path, sho
     async with FleetOfAgents(tmp_path) as fleet:
         await fleet.found("b1", engine=engine("b1"))
         await fleet.join("b2", "b1", engine=engine("b2"))
-        await told_when(fleet, lambda told: set(told.engine.boxes) == {"b1", "b2"})
+        await report_when(fleet, lambda report: set(report.engine.boxes) == {"b1", "b2"})
         for box in ("b1", "b2"):
             job = {"id": f"on-{box}", "demand": {"cpu": 2}, "duration_s": 0.1, "zone": {"box": [box]}}
             asked = JobSubmission(job, "ada")
             await ask_own_agent(fleet.folder(box), fleet.settings[box], "/jobs/submit", asked, JobOrdered)
-        told = await told_when(fleet, lambda told: all(job.phase == "ended" for job in told.jobs))
-        assert [job.done_on[0].box for job in told.jobs] == ["b1", "b2"]
+        report = await report_when(fleet, lambda report: all(job.phase == "ended" for job in report.jobs))
+        assert [job.done_on[0].box for job in report.jobs] == ["b1", "b2"]
         pids = [fleet.jobs[box].engine_pid for box in ("b1", "b2")]
     assert not any(pid is None or psutil.pid_exists(pid) for pid in pids)
     assert not [p for p in psutil.process_iter(["cmdline"]) if str(short) in " ".join(p.info["cmdline"] or ())]

@@ -26,9 +26,9 @@ def test_a_simulated_log_is_written_and_accepted(tmp_path: Path, capsys: pytest.
     given = written(tmp_path / "s.json", scenario(boxes(2), [CAMERA, GANG | {"infeasible": True}]))
     log = tmp_path / "log.jsonl"
     assert main(["fleet", "simulate", given, "--log", str(log)]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["accepted"]
-    assert said["waiting"] == {}
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["accepted"]
+    assert shown["waiting"] == {}
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert rows[-1]["event"] == "end"
     (refused,) = [row for row in rows if row["event"] == "rejected"]
@@ -40,18 +40,18 @@ def test_a_simulated_log_is_written_and_accepted(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["accepted"]
 
 
-def test_a_broken_rule_and_a_waiting_job_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_rule_and_a_waiting_job_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     large = {"id": "large", "t": 1, "demand": {"cpu": 4}, "duration_s": 1}
     given = written(tmp_path / "s.json", scenario(boxes(1), [CAMERA, large]))
     assert main(["fleet", "simulate", given]) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert said["rules"] == {"lost": 1}
-    assert said["waiting"]["large"]["code"] == "full"
-    assert said["waiting"]["large"]["words"] == "0 of 1 tasks fit now"
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["rules"] == {"lost": 1}
+    assert shown["waiting"]["large"]["code"] == "full"
+    assert shown["waiting"]["large"]["words"] == "0 of 1 tasks fit now"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "shown"),
     [
         (["simulate", "{none}"], "SCENARIO"),
         (["simulate", "{bad}"], "boxes[1].name: got 'b0', allowed: each name once"),
@@ -61,7 +61,7 @@ def test_a_broken_rule_and_a_waiting_job_are_told(tmp_path: Path, capsys: pytest
     ],
 )
 def test_bad_input_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = scenario(boxes(1), [CAMERA])
     paths = {
@@ -71,7 +71,7 @@ def test_bad_input_is_one_line(
     }
     assert main(["fleet", *(argument.format(**paths) for argument in arguments)]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert shown in error
     assert error.count("\n") == 1
 
 
@@ -108,7 +108,7 @@ def test_a_camera_goes_where_the_sum_of_accuracies_is_best(tmp_path: Path, capsy
     assert plan["gain"] == pytest.approx(0.8)
 
 
-def test_a_camera_that_no_box_reaches_or_admits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_camera_that_no_box_reaches_or_admits_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cameras = [{"zone": "yard", "stream": stream("unreached")}, {"zone": "gate", "stream": stream("poor", 0.3)}]
     strict = {"name": "strict", "zones": ["gate"], "window": window(a_min=0.6)}
     path = written(tmp_path / "p.json", problem(cameras=cameras, boxes=[strict]))
@@ -117,7 +117,7 @@ def test_a_camera_that_no_box_reaches_or_admits_is_told(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "shown"),
     [
         ({"speed": 1}, "speed"),
         ({"boxes": [{"name": "x"}]}, "boxes[0].window"),
@@ -127,7 +127,7 @@ def test_a_camera_that_no_box_reaches_or_admits_is_told(tmp_path: Path, capsys: 
     ],
 )
 def test_a_bad_placement_problem_names_the_field(
-    fields: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fields: dict[str, Any], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["plan", "fleet", written(tmp_path / "p.json", problem(**fields))]) == 1
-    assert said in capsys.readouterr().err
+    assert shown in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`magpie fleet start | invite | join | status | ...` before there is an agent, and how a status is told."""
+"""`magpie fleet start | invite | join | status | ...` before there is an agent, and how a status is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from edge.cli import main
 from edge.commands.fleet_jobs import jobs_in_words
 from edge.commands.fleet_life import in_words
-from edge.core.fleet_jobs import DoneTask, EngineTold, FleetJobTold, JobsTold, RaisedTask, TenantTold
+from edge.core.fleet_jobs import DoneTask, EngineReport, FleetJobReport, JobsReport, RaisedTask, TenantReport
 from edge.core.fleet_links import (
     CameraEpoch,
     CameraRefusal,
@@ -53,7 +53,7 @@ def test_a_box_founds_a_fleet_once_and_makes_codes(
     assert first.partition(".")[0] == second.partition(".")[0], "both are of one authority"
     assert main(["fleet", "start", given]) == 1
     assert "in a fleet already" in capsys.readouterr().err
-    FleetFolder(tmp_path / "b1").write_status(told(head="b2"))
+    FleetFolder(tmp_path / "b1").write_status(status_of(head="b2"))
     assert main(["fleet", "status", given]) == 1, "an old status is of no agent that runs"
     assert "magpie run starts it" in capsys.readouterr().err
     assert main(["fleet", "drain", given, "b1"]) == 1
@@ -75,7 +75,7 @@ def test_a_box_founds_a_fleet_once_and_makes_codes(
         (["join", "SITE", "https://127.0.0.1:1", "--code", "0" * 32 + ".secret"], "no box answers"),
     ],
 )
-def test_a_command_that_cannot_be_done_says_why(
+def test_a_command_that_cannot_be_done_shows_why(
     site: Callable[[str], str], capsys: pytest.CaptureFixture[str], command: list[str], words: str
 ) -> None:
     given = site("b1")
@@ -125,7 +125,7 @@ def test_a_site_without_the_section_is_named(tmp_path: Path, capsys: pytest.Capt
     assert "a section `fleet` with this box's name" in capsys.readouterr().err
 
 
-def told(head: str | None) -> FleetStatus:
+def status_of(head: str | None) -> FleetStatus:
     members = (FleetMember("b1", "https://b1:8470", 0), FleetMember("b2", "https://b2:8470", 1, drained=True))
     cameras = (
         FleetCamera("gate", "b1", ONE, None, True),
@@ -140,7 +140,7 @@ def told(head: str | None) -> FleetStatus:
 
 
 def test_a_status_tells_people_what_waits_and_why() -> None:
-    assert in_words(told(head="b1")) == (
+    assert in_words(status_of(head="b1")) == (
         "head: b1\n"
         "  b1                   open             gate\n"
         "  b2                   lost, drained    north, south\n"
@@ -150,17 +150,19 @@ def test_a_status_tells_people_what_waits_and_why() -> None:
         "  north cannot be started here: no such secret\n"
         "refused: stranger 2"
     )
-    assert in_words(told(head=None)).startswith("head: none that is known now\n")
-    assert "less than half" in in_words(replace(told(head="b1"), mandate=False))
+    assert in_words(status_of(head=None)).startswith("head: none that is known now\n")
+    assert "less than half" in in_words(replace(status_of(head="b1"), mandate=False))
 
 
-def test_jobs_are_told_in_words() -> None:
-    one = FleetJobTold("labels", "wait", 3, "running", "ada", 0.0, running={0: "b1"}, why=FleetReason("full", (), 2, 0))
+def test_jobs_are_shown_in_words() -> None:
+    one = FleetJobReport(
+        "labels", "wait", 3, "running", "ada", 0.0, running={0: "b1"}, why=FleetReason("full", (), 2, 0)
+    )
     one = replace(one, done_on={2: DoneTask("b2", 1)}, raised={1: RaisedTask(4, "no file")})
-    over = FleetJobTold("old", "wait", 1, "ended", "ada", 0.0)
-    engine = EngineTold("ray", "failed", "the link ended")
-    told_jobs = JobsTold("b1", (one, over), (TenantTold("night", "cpu", 3.0, 1.5, 1.0),), engine, {"b2": 2}, True)
-    lines = jobs_in_words(told_jobs).splitlines()
+    over = FleetJobReport("old", "wait", 1, "ended", "ada", 0.0)
+    engine = EngineReport("ray", "failed", "the link ended")
+    report = JobsReport("b1", (one, over), (TenantReport("night", "cpu", 3.0, 1.5, 1.0),), engine, {"b2": 2}, True)
+    lines = jobs_in_words(report).splitlines()
     assert lines[0] == "jobs: kept by b1, engine ray failed: the link ended"
     for words in (
         "labels                   running    1 of 3 tasks done, 1 run on b1", "waits: 0 of 2 tasks fit now",
@@ -169,7 +171,7 @@ def test_jobs_are_told_in_words() -> None:
     ):  # fmt: skip
         assert any(words in line for line in lines), words
     assert any("old" in line for line in lines)
-    assert not any("old" in line for line in jobs_in_words(told_jobs, ended=False).splitlines())
+    assert not any("old" in line for line in jobs_in_words(report, ended=False).splitlines())
 
 
 def test_a_job_that_cannot_be_is_refused_before_anybody_is_asked(
@@ -204,4 +206,4 @@ def test_an_upgrade_asks_for_a_command_and_for_minutes_that_there_are(
     assert main(["fleet", "upgrade", given]) == 1
     assert "the command that upgrades this box, after --" in capsys.readouterr().err
     assert main(["fleet", "upgrade", "--minutes", "0.001", given, "--", "false", "--not-run"]) == 1
-    assert "given up: the agent of b1 tells nothing, or there is no head" in capsys.readouterr().out
+    assert "given up: the agent of b1 reports nothing, or there is no head" in capsys.readouterr().out

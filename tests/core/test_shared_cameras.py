@@ -12,7 +12,7 @@ from edge.core.box_groups import MOST_SHARED, GroupStudent, SharedCamera, Shared
 from edge.core.camera_look import CameraLook
 from edge.core.configs import StudentSpec
 from edge.core.errors import InvalidValue
-from edge.core.fleet_links import GroupsTold
+from edge.core.fleet_links import GroupsAnswer
 from edge.fleet.wire import decoded, encoded
 
 LOOK = CameraLook("tiny", 4, (1.0,), (1.0,), -2.0, 0.4, 2.0, (0.5, 0.6), 0.4, 1.78)
@@ -50,12 +50,12 @@ def test_no_camera_is_shared_twice_and_a_description_names_pictures() -> None:
 
 
 def test_they_travel_and_what_a_later_version_adds_is_left_out() -> None:
-    told = GroupsTold((CAMERA,), (STUDENT,))
-    assert decoded(GroupsTold, encoded(told)) == told
+    told = GroupsAnswer((CAMERA,), (STUDENT,))
+    assert decoded(GroupsAnswer, encoded(told)) == told
     later = encoded(told).replace(b'"cameras":[{', b'"cameras":[{"later":1,')
-    assert decoded(GroupsTold, later) == told
+    assert decoded(GroupsAnswer, later) == told
     with pytest.raises(InvalidValue):
-        decoded(GroupsTold, encoded(told).replace(b'"shape":1.78', b'"shape":-1.78'))
+        decoded(GroupsAnswer, encoded(told).replace(b'"shape":1.78', b'"shape":-1.78'))
 
 
 def test_students_of_other_classes_are_of_another_kind() -> None:

@@ -26,10 +26,10 @@ def agents_of(box: RealBox) -> list[psutil.Process]:
 
 
 def wall_of(box: RealBox, outcome: str) -> list[dict[str, Any]] | None:
-    """The cameras of all boxes as a box shows them, once it says this of b2."""
+    """The cameras of all boxes as a box shows them, once it shows this of b2."""
     wall = box.ask("/fleet/wall") or {"boxes": ()}
-    told = {b["box"]: b["outcome"] for b in wall["boxes"]}
-    return wall["cameras"] if told.get("b2") == outcome else None
+    outcomes = {b["box"]: b["outcome"] for b in wall["boxes"]}
+    return wall["cameras"] if outcomes.get("b2") == outcome else None
 
 
 def changes_of(box: RealBox) -> set[tuple[str, str, str]]:
@@ -58,7 +58,7 @@ def test_a_killed_boxs_camera_is_answered_elsewhere(
         given = {("b1", "magpie fleet on b2", "undrained"), ("b2", "magpie fleet", "undrained")}
         until(lambda: given <= changes_of(first), "the order is in both audits", 20)
         second.kill()
-        until(lambda: wall_of(first, "silent") is not None, "the wall says that b2 is silent", 20)
+        until(lambda: wall_of(first, "silent") is not None, "the wall shows that b2 is silent", 20)
         until(lambda: first.answers().get(camera), f"it is answered elsewhere\n{first.log()[-3000:]}", 60)
         until(lambda: first.owners() == {camera: "b1"}, "the fleet knows", 20)
         (there,) = first.ask(f"/cameras/{camera}/models")

@@ -60,19 +60,19 @@ async def lent_and_gated(lender: Appliance, borrower: Appliance, fleet: FleetOfA
     runtime.carry_out(ev.StartRetraining(camera.id, job, chosen.id, 0.3, window, (), 99, lender="idle"))
 
     def gated() -> Any:
-        assert not borrower.lending.told().failures
+        assert not borrower.lending.answer().failures
         borrower.services.events.buffer.flush()
         kinds = ("model.promoted", "model.rejected")
         entries = [e for kind in kinds for e in borrower.services.events.recent(50, None, None, kind)]
         return [e for e in entries if e.data.get("trained_on") == "idle"]
 
-    await until(lambda: lender.lending.told().here, 60, "the other box trains")
-    await until(lambda: lender.lending.told().lent, 90, "the other box is done")
+    await until(lambda: lender.lending.answer().here, 60, "the other box trains")
+    await until(lambda: lender.lending.answer().lent, 90, "the other box is done")
     (entry,) = await until(gated, 90, "its candidate is gated")
     assert "trained on the box idle" in entry.data["reason"]
-    told = borrower.lending.told()
-    assert (told.borrowed, told.failures, told.there) == (1, {}, ())
-    assert told.borrowed_device_s > 0
+    answer = borrower.lending.answer()
+    assert (answer.borrowed, answer.failures, answer.there) == (1, {}, ())
+    assert answer.borrowed_device_s > 0
     await until(lambda: not fleet.lending("idle").lent.ids(), 20, "nothing of it stays on the other box")
 
 
@@ -86,9 +86,9 @@ async def lent_and_labelled(lender: Appliance, borrower: Appliance) -> None:
     # As it is ordered where labels would be late (tests/runtime/test_borrowed_labels.py).
     choice = LentLabels(camera, "idle", 0.3, tuple(f.id for f in unsent), 20.0)
     runtime.students.borrowing.labels.ask(choice, 60.0)
-    await until(lambda: borrower.lending.told().borrowed_labels, 60, "they are labelled by the other box")
-    told = borrower.lending.told()
-    assert (told.borrowed_labels, told.failures) == (len(unsent), {})
-    assert lender.lending.told().lent_labels == len(unsent)
+    await until(lambda: borrower.lending.answer().borrowed_labels, 60, "they are labelled by the other box")
+    answer = borrower.lending.answer()
+    assert (answer.borrowed_labels, answer.failures) == (len(unsent), {})
+    assert lender.lending.answer().lent_labels == len(unsent)
     assert queue.counters.labelled == before + len(unsent)
     assert all(json.loads(label_path(f.path).read_text())["teacher"] == "demo" for f in unsent)

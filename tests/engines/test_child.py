@@ -41,28 +41,28 @@ def test_other_lines_are_no_messages(line: str) -> None:
 
 def child(log: Path) -> tuple[Child, queue.SimpleQueue[Any]]:
     """The link of Ray, which waits for its first message."""
-    said: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    return Child("edge.engines.ray_link", {}, log, KINDS, said.put, lambda code: said.put(code)), said
+    received: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    return Child("edge.engines.ray_link", {}, log, KINDS, received.put, lambda code: received.put(code)), received
 
 
-def test_the_end_of_a_child_is_told_once_and_nothing_can_be_sent_to_it(tmp_path: Path) -> None:
-    found, said = child(tmp_path / "link.log")
+def test_the_end_of_a_child_is_reported_once_and_nothing_can_be_sent_to_it(tmp_path: Path) -> None:
+    found, received = child(tmp_path / "link.log")
     os.kill(found.pid, signal.SIGKILL)
-    assert said.get(timeout=30.0) == -signal.SIGKILL
+    assert received.get(timeout=30.0) == -signal.SIGKILL
     assert found.join(30.0)
     assert not found.send(msg.RayStop())
     found.kill()
-    assert said.empty()
+    assert received.empty()
 
 
 def test_a_child_that_is_sent_no_message_ends_and_its_log_is_for_its_owner_only(tmp_path: Path) -> None:
-    found, said = child(tmp_path / "logs" / "link.log")
+    found, received = child(tmp_path / "logs" / "link.log")
     found.send(Strange())
-    assert said.get(timeout=30.0) == 0
+    assert received.get(timeout=30.0) == 0
     assert (tmp_path / "logs" / "link.log").stat().st_mode & 0o077 == 0
 
 
-def test_an_engine_without_a_cluster_does_not_open_and_says_why(tmp_path: Path) -> None:
+def test_an_engine_without_a_cluster_does_not_open_and_reports_why(tmp_path: Path) -> None:
     for name in ("box.pem", "box.key", "ca.pem"):
         (tmp_path / name).touch()
     files = RayCertificates(tmp_path / "box.pem", tmp_path / "box.key", tmp_path / "ca.pem")

@@ -104,7 +104,9 @@ def test_a_box_has_no_more_than_its_node_and_joins_when_its_resources_are_made(o
     assert [dict(box.free)["seat"] for box in one.engine.status()] == [0.5]
 
 
-def test_nothing_begins_without_the_lease_and_a_pod_that_does_not_begin_is_told(opened: Callable[..., Opened]) -> None:
+def test_nothing_begins_without_the_lease_and_a_late_pod_is_reported(
+    opened: Callable[..., Opened],
+) -> None:
     one = opened()
     one.joined(EAST)
     one.is_head = False

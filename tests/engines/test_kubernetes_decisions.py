@@ -161,22 +161,22 @@ ENDS = (port.EngineTaskEnded, port.EngineTaskFailed, port.EngineTaskCancelled)
 @given(st.lists(SIGHTS, max_size=8), st.integers(0, 8))
 def test_each_task_has_one_start_at_most_and_exactly_one_end(sights: list[PodSeen], cancel_at: int) -> None:
     life: lives.TaskLife | None = LIFE
-    told: list[port.EngineEvent] = []
+    events: list[port.EngineEvent] = []
     for number, pod in enumerate(sights):
         if life is None:
             break
         life = replace(life, cancelling=life.cancelling or number == cancel_at)
         step = lives.seen(life, pod, float(number))
         life = step.life
-        told.extend(step.events)
+        events.extend(step.events)
     if life is not None:
-        told.extend(lives.gone(life, 9.0).events)
-    assert sum(isinstance(e, ENDS) for e in told) == 1
-    assert isinstance(told[-1], ENDS)
-    assert sum(isinstance(e, port.EngineTaskStarted) for e in told) <= 1
+        events.extend(lives.gone(life, 9.0).events)
+    assert sum(isinstance(e, ENDS) for e in events) == 1
+    assert isinstance(events[-1], ENDS)
+    assert sum(isinstance(e, port.EngineTaskStarted) for e in events) <= 1
 
 
-def test_ends_say_whether_the_work_may_be_done_again() -> None:
+def test_ends_show_whether_the_work_may_be_done_again() -> None:
     def end(**seen: object) -> port.EngineEvent:
         return lives.seen(LIFE, PodSeen("train-3", **seen), 1.0).events[-1]  # type: ignore[arg-type]
 

@@ -124,7 +124,7 @@ def test_another_writer_of_a_resource_is_noticed_and_written_over(
         engine.set_resource("b1", "cpu", 2.0)
 
 
-def test_without_the_right_on_node_status_it_is_pinned_and_says_so(
+def test_without_the_right_on_node_status_it_is_pinned_and_reports_that(
     served: tuple[StandIn, str], opened: Callable[..., KubernetesEngine], caplog: pytest.LogCaptureFixture
 ) -> None:
     served[0].rights.discard(("patch", "nodes/status"))
@@ -196,7 +196,7 @@ def test_a_node_that_is_not_ready_is_gone_with_its_tasks_and_comes_back_empty(
     until(engine, lambda seen: any(isinstance(e, port.EngineBoxGone) and e.box == "b2" for e in seen))
 
 
-def test_a_task_that_cannot_begin_says_why_and_is_lost_after_its_time(
+def test_a_task_that_cannot_begin_reports_why_and_is_lost_after_its_time(
     served: tuple[StandIn, str], opened: Callable[..., KubernetesEngine]
 ) -> None:
     stand_in, _ = served
@@ -254,7 +254,7 @@ def test_a_drained_box_is_asked_politely(served: tuple[StandIn, str], opened: Ca
         engine.drain("b9")
 
 
-def test_what_a_job_says_about_boxes_is_said_to_kubernetes_too(
+def test_the_rule_of_a_job_about_boxes_reaches_kubernetes_too(
     served: tuple[StandIn, str], opened: Callable[..., KubernetesEngine]
 ) -> None:
     stand_in, _ = served

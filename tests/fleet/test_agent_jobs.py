@@ -33,8 +33,8 @@ def given(name: str, **fields: Any) -> dict[str, Any]:
 class FakeProcess:
     """The owner's end of a process that does nothing by itself."""
 
-    def __init__(self, said: Callable[[Any], None], exited: Callable[[int], None]) -> None:
-        self.said, self.exited = said, exited
+    def __init__(self, on_message: Callable[[Any], None], exited: Callable[[int], None]) -> None:
+        self.on_message, self.exited = on_message, exited
         self.pid = 1
         self.sent: list[Any] = []
         self.ended = False
@@ -68,8 +68,8 @@ class Box:
         agreement = FleetAgreement(members=MEMBERS)
         links = Links(self.folder.path)
 
-        def start(log: Path, said: Callable[[Any], None], exited: Callable[[int], None]) -> FakeProcess:
-            self.processes.append(FakeProcess(said, exited))
+        def start(log: Path, on_message: Callable[[Any], None], exited: Callable[[int], None]) -> FakeProcess:
+            self.processes.append(FakeProcess(on_message, exited))
             return self.processes[-1]
 
         self.jobs = AgentJobs(self.settings, self.folder, links, lambda: agreement, self.clock, start)
@@ -80,18 +80,18 @@ class Box:
         self.jobs.saw(view)
         await self.jobs.look()
 
-    async def said(self, *messages: Any) -> None:
-        """The process that runs says something, and a round is made."""
+    async def heard(self, *messages: Any) -> None:
+        """The process that runs sends messages, and the agent makes a round."""
         for message in messages:
-            self.processes[-1].said(message)
+            self.processes[-1].on_message(message)
         await asyncio.sleep(0)
         await self.look()
 
     async def submit(self, job: dict[str, Any]) -> Any:
         return (await self.jobs.submit(JobSubmission(job, "ada"), "b1")).job
 
-    async def told(self) -> dict[str, Any]:
-        return {job.id: job for job in (await self.jobs.told(JobsAsk(), "b1")).jobs}
+    async def rows(self) -> dict[str, Any]:
+        return {job.id: job for job in (await self.jobs.report(JobsAsk(), "b1")).jobs}
 
 
 @pytest.fixture
@@ -104,22 +104,22 @@ async def test_the_engine_local_adds_no_process_and_no_thread_while_no_job_is_th
     for _ in range(3):
         await box.look(after_s=5.0)
     assert box.processes == []
-    assert (await box.jobs.told(JobsAsk(), "b1")).engine.phase == "off"
+    assert (await box.jobs.report(JobsAsk(), "b1")).engine.phase == "off"
     assert threading.active_count() == threads
     assert psutil.Process().children(recursive=True) == children
     await box.submit(given("one"))
     await box.look()
     assert len(box.processes) == 1
-    await box.said(msg.EngineUp(), msg.EngineAnswered("one", 0, "b1", {"held_s": 5.0}), msg.EngineJobOver("one"))
+    await box.heard(msg.EngineUp(), msg.EngineAnswered("one", 0, "b1", {"held_s": 5.0}), msg.EngineJobOver("one"))
     await box.look(after_s=60.0)
     assert box.processes[0].ended, "nothing of it is left a moment after the last job"
-    assert (await box.told())["one"].phase == "ended"
+    assert (await box.rows())["one"].phase == "ended"
     await box.submit(given("two"))
     await box.look()
     assert len(box.processes) == 2
 
 
-async def test_a_job_is_kept_run_and_told(box: Box) -> None:
+async def test_a_job_is_kept_run_and_reported(box: Box) -> None:
     await box.look()
     assert (await box.submit(given("one", tasks=2))).phase == "waiting"
     await box.look()
@@ -132,21 +132,21 @@ async def test_a_job_is_kept_run_and_told(box: Box) -> None:
     assert process.of(msg.EngineJob)[-1].job["id"] == "two"
     waits = {"two": {"code": "signal", "names": ["one"], "wanted": None, "possible": None}}
     row = {"tenant": "night", "resource": "cpu", "wanted": 2.0, "share": 1.0, "used": 1.0}
-    await box.said(msg.EngineUp(), msg.EngineNow(["b1"], {"one": {"0": "b1"}}, waits, [row]))
-    told = await box.jobs.told(JobsAsk(), "b1")
-    assert (told.head, told.engine.phase, told.engine.boxes) == ("b1", "up", ("b1",))
-    assert [t.used for t in told.tenants] == [1.0]
-    one, two = told.jobs
+    await box.heard(msg.EngineUp(), msg.EngineNow(["b1"], {"one": {"0": "b1"}}, waits, [row]))
+    report = await box.jobs.report(JobsAsk(), "b1")
+    assert (report.head, report.engine.phase, report.engine.boxes) == ("b1", "up", ("b1",))
+    assert [t.used for t in report.tenants] == [1.0]
+    one, two = report.jobs
     assert (one.phase, one.running, two.phase) == ("running", {0: "b1"}, "waiting")
     assert two.why is not None
     assert two.why.words() == "it begins after one"
-    await box.said(msg.EngineRaised("one", 1, 2, "no such file"))
-    assert (await box.told())["one"].raised[1].why == "no such file"
-    written = box.folder.read_json("jobs_told.json")
+    await box.heard(msg.EngineRaised("one", 1, 2, "no such file"))
+    assert (await box.rows())["one"].raised[1].why == "no such file"
+    written = box.folder.read_json("jobs_report.json")
     assert [job["id"] for job in written["jobs"]] == ["one", "two"]
     refusal = {"code": "full", "names": [], "wanted": 1.0, "possible": 0.0}
-    await box.said(msg.EngineRefused("two", refusal))
-    assert (await box.told())["two"].phase == "refused"
+    await box.heard(msg.EngineRefused("two", refusal))
+    assert (await box.rows())["two"].phase == "refused"
 
 
 async def test_a_job_that_cannot_be_is_refused_by_its_field(box: Box) -> None:
@@ -162,7 +162,7 @@ async def test_a_job_that_cannot_be_is_refused_by_its_field(box: Box) -> None:
         with pytest.raises(InvalidValue) as caught:
             await box.submit(given("one") | more)  # type: ignore[operator]
         assert caught.value.path == path
-    assert await box.told() == {}
+    assert await box.rows() == {}
     await box.submit(given("one", queue="line", tenant="night"))
     with pytest.raises(Conflict):
         await box.submit(given("one"))
@@ -174,19 +174,19 @@ async def test_a_job_is_withdrawn_where_it_runs_and_at_once_where_nothing_runs(b
     await box.look()
     await box.submit(given("one"))
     await box.look()
-    await box.said(msg.EngineUp(), msg.EngineNow(["b1"], {"one": {"0": "b1"}}, {}, []))
+    await box.heard(msg.EngineUp(), msg.EngineNow(["b1"], {"one": {"0": "b1"}}, {}, []))
     answer = await box.jobs.withdraw(JobWithdrawal("one", "bea"), "b1")
     assert (answer.job.phase, answer.job.withdrawn_by) == ("stopping", "bea")
     assert box.processes[0].sent[-1] == msg.EngineWithdraw("one")
-    await box.said(msg.EngineJobOver("one"))
-    assert (await box.told())["one"].phase == "withdrawn"
+    await box.heard(msg.EngineJobOver("one"))
+    assert (await box.rows())["one"].phase == "withdrawn"
     await box.look(after_s=60.0)
     await box.submit(given("two"))
     await box.jobs.withdraw(JobWithdrawal("two", "bea"), "b1")
     box.again()
     await box.look(OfficeView("b2"))
     await box.look(HEAD)
-    assert (await box.told())["two"].phase == "withdrawn"
+    assert (await box.rows())["two"].phase == "withdrawn"
 
 
 async def test_jobs_survive_the_engine_and_the_agent(box: Box) -> None:
@@ -194,17 +194,17 @@ async def test_jobs_survive_the_engine_and_the_agent(box: Box) -> None:
     for name, more in (("one", {}), ("half", {"tasks": 3}), ("gone", {})):
         await box.submit(given(name, **more))
     await box.look()
-    await box.said(
+    await box.heard(
         msg.EngineUp(), msg.EngineAnswered("one", 0, "b1", 1), msg.EngineJobOver("one"),
         msg.EngineAnswered("half", 0, "b1", {"n": 1}), msg.EngineKept("half", 1, {"done_s": 2.0}),
     )  # fmt: skip
     await box.jobs.withdraw(JobWithdrawal("gone", "bea"), "b1")
-    box.processes[0].said(msg.EngineFailed("the link to Ray ended"))
+    box.processes[0].on_message(msg.EngineFailed("the link to Ray ended"))
     box.processes[0].exited(3)
     await asyncio.sleep(0)
     await box.look()
-    told = await box.jobs.told(JobsAsk(), "b1")
-    assert (told.engine.phase, told.engine.why) == ("failed", "the link to Ray ended")
+    report = await box.jobs.report(JobsAsk(), "b1")
+    assert (report.engine.phase, report.engine.why) == ("failed", "the link to Ray ended")
     assert len(box.processes) == 1, "not at once"
     box.again()
     for _ in range(2):
@@ -217,11 +217,13 @@ async def test_jobs_survive_the_engine_and_the_agent(box: Box) -> None:
         msg.EngineJob(given("gone"), {}, {}, True),
     ]
     for old in box.processes[:-1]:
-        old.said(msg.EngineJobOver("half"))
+        old.on_message(msg.EngineJobOver("half"))
     await asyncio.sleep(0)
-    assert (await box.told())["half"].phase == "waiting", "an earlier process is not heard any more"
-    await box.said(msg.EngineUp(), *(msg.EngineAnswered("half", n, "b1", n) for n in (1, 2)), msg.EngineJobOver("half"))
-    assert (await box.told())["half"].phase == "ended"
+    assert (await box.rows())["half"].phase == "waiting", "an earlier process is not heard any more"
+    await box.heard(
+        msg.EngineUp(), *(msg.EngineAnswered("half", n, "b1", n) for n in (1, 2)), msg.EngineJobOver("half")
+    )
+    assert (await box.rows())["half"].phase == "ended"
 
 
 async def test_the_newest_jobs_that_are_over_are_kept(tmp_path: Path) -> None:
@@ -232,8 +234,8 @@ async def test_the_newest_jobs_that_are_over_are_kept(tmp_path: Path) -> None:
     await box.look()
     for name in ("one", "two"):
         box.clock.advance(1.0)
-        await box.said(msg.EngineAnswered(name, 0, "b1", 1), msg.EngineJobOver(name))
-    assert list(await box.told()) == ["two"]
+        await box.heard(msg.EngineAnswered(name, 0, "b1", 1), msg.EngineJobOver(name))
+    assert list(await box.rows()) == ["two"]
     assert box.processes[0].of(msg.EngineForget) == [msg.EngineForget("one")]
 
 
@@ -249,7 +251,7 @@ async def test_a_process_that_ends_begins_again_after_growing_pauses(box: Box) -
         assert len(box.processes) == ended, "it pauses"
 
 
-async def test_another_head_ends_it_here_and_says_what_it_does_not_have(box: Box, tmp_path: Path) -> None:
+async def test_another_head_ends_it_here_and_reports_what_it_does_not_have(box: Box, tmp_path: Path) -> None:
     await box.look()
     await box.submit(given("one"))
     await box.look()
@@ -258,17 +260,17 @@ async def test_another_head_ends_it_here_and_says_what_it_does_not_have(box: Box
     await box.look(OfficeView("b2", False))
     assert box.processes[0].ended
     assert box.jobs.open_jobs == 1
-    assert not (box.folder.path / "jobs_told.json").exists()
+    assert not (box.folder.path / "jobs_report.json").exists()
     with pytest.raises(Conflict, match="the head is b2"):
-        await box.jobs.told(JobsAsk(), "b3")
+        await box.jobs.report(JobsAsk(), "b3")
 
     other = Box(tmp_path / "other", "b2")
     await other.look(OfficeView("b1", False, open_jobs=3))
     await other.look(OfficeView("b2", True))
-    told = await other.jobs.told(JobsAsk(), "b2")
-    assert (told.jobs, told.elsewhere) == ((), {"b1": 3}), "as b1 told last"
+    report = await other.jobs.report(JobsAsk(), "b2")
+    assert (report.jobs, report.elsewhere) == ((), {"b1": 3}), "as b1 reported last"
     await other.look(OfficeView("b2", True, {"b1": FleetBeat("b1", 2, "boot", open_jobs=box.jobs.open_jobs)}))
-    assert (await other.jobs.told(JobsAsk(), "b2")).elsewhere == {"b1": 1}
+    assert (await other.jobs.report(JobsAsk(), "b2")).elsewhere == {"b1": 1}
     assert other.processes == []
     await box.look(HEAD)
     assert [m.job["id"] for m in box.processes[1].of(msg.EngineJob)] == ["one"]
@@ -283,14 +285,14 @@ async def test_without_a_head_nothing_is_promised(box: Box) -> None:
     assert box.processes == []
 
 
-async def test_a_damaged_file_is_put_aside_and_told(box: Box) -> None:
+async def test_a_damaged_file_is_put_aside_and_reported(box: Box) -> None:
     await box.look()
     await box.submit(given("one"))
     (box.folder.path / "jobs.json").write_text("{")
     box.again()
     await box.look()
-    told = await box.jobs.told(JobsAsk(), "b1")
-    assert (told.damaged, told.jobs) == (True, ())
+    report = await box.jobs.report(JobsAsk(), "b1")
+    assert (report.damaged, report.jobs) == (True, ())
     assert (box.folder.path / "jobs.json.damaged").read_text() == "{"
 
 
@@ -310,7 +312,7 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     bad = FleetBeat("b2", 1, "boot", amounts={"cpu": -1.0})
     await box.look(OfficeView("b1", True, {"b2": bad}))
     assert process.of(msg.EngineBoxes)[-1].boxes[1]["resources"] == {}
-    await box.said(msg.EngineUp(), msg.EngineCost(9, 612.0, 1.9))
+    await box.heard(msg.EngineUp(), msg.EngineCost(9, 612.0, 1.9))
     assert box.folder.read("engine_cost.json", msg.EngineCost) == msg.EngineCost(9, 612.0, 1.9)
 
     member = Box(tmp_path / "b2", "b2", engine=engine)
@@ -325,7 +327,7 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     assert member.processes[1].of(msg.EngineBegin)[0].head_at == ""
 
 
-async def test_on_kubernetes_the_head_opens_the_engine_and_says_what_it_waits_for(tmp_path: Path) -> None:
+async def test_on_kubernetes_the_head_opens_the_engine_and_reports_what_it_waits_for(tmp_path: Path) -> None:
     place = {"fleet": "yard", "namespace": "n", "node": "n1.yard", "image": "i:1"}
     engine = {"kind": "kubernetes", "amounts": {"cpu": 2}, "kubernetes": place}
     box = Box(tmp_path / "b1", engine=engine)
@@ -338,15 +340,15 @@ async def test_on_kubernetes_the_head_opens_the_engine_and_says_what_it_waits_fo
     for silent in (OfficeView("b1", False, {}), OfficeView("b1", True, {})):
         await box.look(silent)
         assert len(process.of(msg.EngineBoxes)[-1].boxes) == 2, "pods run on while their box is not heard"
-    await box.said(msg.EngineWaits("the lease is held by b9"))
-    written = box.folder.read_json("jobs_told.json")["engine"]
+    await box.heard(msg.EngineWaits("the lease is held by b9"))
+    written = box.folder.read_json("jobs_report.json")["engine"]
     assert (written["phase"], written["why"]) == ("starting", "the lease is held by b9")
-    await box.said(msg.EngineUp())
-    assert box.folder.read_json("jobs_told.json")["engine"]["why"] == ""
-    await box.said(msg.EngineWaits("one/0 has not begun on b2: ErrImagePull"))
+    await box.heard(msg.EngineUp())
+    assert box.folder.read_json("jobs_report.json")["engine"]["why"] == ""
+    await box.heard(msg.EngineWaits("one/0 has not begun on b2: ErrImagePull"))
     process.exited(1)
     await asyncio.sleep(0)
-    assert (await box.jobs.told(JobsAsk(), "b1")).engine.why == "its process ended with code 1"
+    assert (await box.jobs.report(JobsAsk(), "b1")).engine.why == "its process ended with code 1"
     with pytest.raises(InvalidValue) as caught:
         await box.submit(given("one", demand={"gpu": 0.5}))
     assert caught.value.path == "demand.gpu"
@@ -364,7 +366,7 @@ async def test_a_job_that_cannot_be_kept_is_not_taken(box: Box, monkeypatch: pyt
     monkeypatch.setattr(box.folder, "write", full)
     with pytest.raises(StoreError):
         await box.submit(given("one"))
-    assert await box.told() == {}
+    assert await box.rows() == {}
     monkeypatch.undo()
     await box.submit(given("one"))
 
@@ -372,7 +374,7 @@ async def test_a_job_that_cannot_be_kept_is_not_taken(box: Box, monkeypatch: pyt
 async def test_a_process_that_cannot_be_started_is_tried_again(box: Box) -> None:
     tries: list[Path] = []
 
-    def none_left(log: Path, said: Callable[[Any], None], exited: Callable[[int], None]) -> FakeProcess:
+    def none_left(log: Path, on_message: Callable[[Any], None], exited: Callable[[int], None]) -> FakeProcess:
         tries.append(log)
         raise OSError("no memory")
 
@@ -382,8 +384,8 @@ async def test_a_process_that_cannot_be_started_is_tried_again(box: Box) -> None
     await box.submit(given("one"))
     for _ in range(3):
         await box.look()
-    told = await jobs.told(JobsAsk(), "b1")
-    assert (told.engine.phase, len(tries)) == ("failed", 1)
-    assert "no memory" in told.engine.why
+    report = await jobs.report(JobsAsk(), "b1")
+    assert (report.engine.phase, len(tries)) == ("failed", 1)
+    assert "no memory" in report.engine.why
     await box.look(after_s=60.0)
     assert len(tries) == 2

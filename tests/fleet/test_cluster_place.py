@@ -1,4 +1,4 @@
-"""The place of a box in a cluster: the site file first, then what the chart tells."""
+"""The place of a box in a cluster: the site file first, then what the chart sets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_site_file_counts_before_the_environment(tmp_path: Path) -> None:
         ({"kubeconfig": "/none"}, "", "kubeconfig", "a file that is there"),
     ],
 )
-def test_a_place_that_nobody_says_is_refused_by_its_field(
+def test_a_place_that_nobody_names_is_refused_by_its_field(
     given: dict[str, Any], without: str, field: str, words: str
 ) -> None:
     with pytest.raises(InvalidValue) as caught:
@@ -53,7 +53,7 @@ def test_a_place_that_nobody_says_is_refused_by_its_field(
     assert words in caught.value.allowed
 
 
-def test_a_box_without_the_client_says_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_box_without_the_client_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = parse(EngineSettings, {"kind": "kubernetes", "kubernetes": {}})
     monkeypatch.setattr(engine_check, "find_spec", lambda name: None)
     with pytest.raises(Unavailable) as caught:

@@ -15,7 +15,7 @@ from fleet_agents_kit import FleetOfAgents
 from kubernetes_kit import api_server, kubeconfig
 
 from edge.core.errors import Conflict, InvalidValue, Unavailable
-from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsTold, JobSubmission
+from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsReport, JobSubmission
 from edge.fleet.engine_kubernetes import KeptLease
 from edge.fleet.own_agent import ask_own_agent
 
@@ -23,7 +23,7 @@ WAIT_S = 100.0
 
 
 class FakeHead:
-    """A candidate that holds what the test says."""
+    """A candidate that holds what the test sets."""
 
     def __init__(self) -> None:
         self.is_head, self.holder = False, ""
@@ -54,19 +54,21 @@ def test_a_lease_of_another_ends_the_engine_and_an_api_server_that_is_away_does_
     assert head.released
 
 
-async def told_when(fleet: FleetOfAgents, enough: Any) -> JobsTold:
-    """The jobs as the head tells them, once they are so."""
-    told: Any = None
+async def report_when(fleet: FleetOfAgents, enough: Any) -> JobsReport:
+    """The head's report of the jobs, once it is as wanted."""
+    report: Any = None
     try:
         async with asyncio.timeout(WAIT_S):
             while True:
                 with contextlib.suppress(Unavailable, Conflict):  # a fleet that has just begun
-                    told = await ask_own_agent(fleet.folder("b2"), fleet.settings["b2"], "/jobs", JobsAsk(), JobsTold)
-                    if enough(told):
-                        return told
+                    report = await ask_own_agent(
+                        fleet.folder("b2"), fleet.settings["b2"], "/jobs", JobsAsk(), JobsReport
+                    )
+                    if enough(report):
+                        return report
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        raise AssertionError(f"it did not happen; last: {told}") from None
+        raise AssertionError(f"it did not happen; last: {report}") from None
 
 
 async def test_jobs_of_a_fleet_are_pods_on_the_nodes_of_its_boxes(tmp_path: Path) -> None:
@@ -84,10 +86,10 @@ async def test_jobs_of_a_fleet_are_pods_on_the_nodes_of_its_boxes(tmp_path: Path
         async with FleetOfAgents(tmp_path) as fleet:
             await fleet.found("b1", engine=engine("n1.yard"))
             await fleet.join("b2", "b1", engine=engine("n2.yard"))
-            waits = await told_when(fleet, lambda told: "b9" in told.engine.why)
+            waits = await report_when(fleet, lambda report: "b9" in report.engine.why)
             assert (waits.engine.phase, waits.engine.why) == ("starting", "the lease is held by b9-stranger")
-            told = await told_when(fleet, lambda told: len(told.engine.boxes) == 2)
-            assert (told.engine.kind, told.engine.phase, told.engine.boxes) == ("kubernetes", "up", ("b1", "b2"))
+            report = await report_when(fleet, lambda report: len(report.engine.boxes) == 2)
+            assert (report.engine.kind, report.engine.phase, report.engine.boxes) == ("kubernetes", "up", ("b1", "b2"))
             assert stand_in.leases["magpie-head"]["spec"]["holderIdentity"].startswith("b1-")
             assert fleet.jobs["b2"].engine_pid is None, "the other boxes run nothing of it"
 
@@ -99,10 +101,10 @@ async def test_jobs_of_a_fleet_are_pods_on_the_nodes_of_its_boxes(tmp_path: Path
                 await submit("never", demand={"gpu": 0.5})
             assert caught.value.path == "demand.gpu"
             await submit("pair", tasks=2, gang=True)
-            told = await told_when(fleet, lambda told: all(job.phase == "ended" for job in told.jobs))
-            boxes = {job.id: {done.box for done in job.done_on.values()} for job in told.jobs}
+            report = await report_when(fleet, lambda report: all(job.phase == "ended" for job in report.jobs))
+            boxes = {job.id: {done.box for done in job.done_on.values()} for job in report.jobs}
             assert boxes == {"pair": {"b1", "b2"}}
-            answers = [done.answer["held_s"] for job in told.jobs for done in job.done_on.values()]
+            answers = [done.answer["held_s"] for job in report.jobs for done in job.done_on.values()]
             assert min(answers) >= 0.1
         assert stand_in.pods == {}
         assert stand_in.leases["magpie-head"]["spec"]["holderIdentity"] == "", "the lease was given back"

@@ -19,14 +19,14 @@ def given(name: str, **fields: Any) -> dict[str, Any]:
 
 
 class Run:
-    """A run on boxes b0, b1 with what it said."""
+    """A run on boxes b0, b1 with the messages that it sent."""
 
     def __init__(self, **settings: Any) -> None:
         self.engine = VirtualEngine(boxes(2))
-        self.said: list[Any] = []
+        self.sent: list[Any] = []
         self.known: list[Any] = []
         values = parse(FleetJobsSettings, settings)
-        self.run = EngineRun(values, self.engine, lambda: self.engine.now_s, self.said.append, self.known.append)
+        self.run = EngineRun(values, self.engine, lambda: self.engine.now_s, self.sent.append, self.known.append)
         rows = [{"name": b.name, "resources": b.resources, "labels": b.labels} for b in boxes(2)]
         self.run.take(msg.EngineBoxes(rows))
 
@@ -39,7 +39,7 @@ class Run:
             self.run.turn(min(0.25, at_s - self.engine.now_s))
 
     def of(self, kind: type) -> list[Any]:
-        return [message for message in self.said if isinstance(message, kind)]
+        return [message for message in self.sent if isinstance(message, kind)]
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def test_jobs_are_answered_kept_refused_and_over(run: Run) -> None:
     assert {(k.job, k.task) for k in run.of(msg.EngineKept)} == {("two", 0), ("two", 1)}
     assert [(r.job, r.why["code"]) for r in run.of(msg.EngineRefused)] == [("huge", "too_large")]
     assert [o.job for o in run.of(msg.EngineJobOver)] == ["two"]
-    run.said.clear()
+    run.sent.clear()
     run.until(20.0)
-    assert run.said == [], "nothing is told while nothing happens"
+    assert run.sent == [], "it sends nothing while nothing happens"
     run.engine.lose("b1")
     run.until(22.0)
     run.engine.join("b1")
@@ -74,7 +74,7 @@ def test_jobs_are_answered_kept_refused_and_over(run: Run) -> None:
     assert [now.boxes for now in run.of(msg.EngineNow)] == [["b0"], ["b0", "b1"]]
 
 
-def test_jobs_are_stopped_and_forgotten_and_failures_are_told(run: Run) -> None:
+def test_jobs_are_stopped_and_forgotten_and_failures_are_reported(run: Run) -> None:
     run.engine.raises["broken"] = 1
     run.job(given("broken"))
     run.job(given("long", duration_s=None))
@@ -106,7 +106,7 @@ def test_the_book_of_an_earlier_run_is_taken_up(run: Run) -> None:
     assert "no-such-program" in run.of(msg.EngineRaised)[0].why
 
 
-def test_an_engine_that_died_is_told(run: Run) -> None:
+def test_an_engine_that_died_is_reported(run: Run) -> None:
     run.job(given("one"))
     run.until(1.0)
     run.engine.die()
@@ -114,7 +114,7 @@ def test_an_engine_that_died_is_told(run: Run) -> None:
     assert run.run.died == "killed"
 
 
-def test_the_cost_is_told_when_no_task_ran_for_a_minute() -> None:
+def test_the_cost_is_reported_when_no_task_ran_for_a_minute() -> None:
     looks = [
         ProcessesNow(9, 600.0, 10.0), ProcessesNow(9, 610.0, 12.0), ProcessesNow(9, 610.0, 13.0, busy=True),
         ProcessesNow(9, 610.0, 14.0), ProcessesNow(8, 620.0, 16.0),

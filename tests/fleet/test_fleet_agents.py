@@ -243,7 +243,7 @@ async def test_a_camera_that_no_box_reaches_waits_with_the_reason(tmp_path: Path
         fleet.appliances["b2"].watch("gate")
         await until(lambda: fleet.owners("b1") == {"gate": "b2"}, "the camera is taken up")
         await fleet.kill("b2")
-        await until(lambda: fleet.status("b1").unplaced == {"gate": "no_zone"}, "the reason is told")
+        await until(lambda: fleet.status("b1").unplaced == {"gate": "no_zone"}, "the head reports the reason")
 
 
 async def test_a_box_leaves_with_its_cameras(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from edge.core.clock import ManualClock
 from edge.core.fleet_links import (
     LINK_RULES,
-    AdmissionTold,
     AgreementVersion,
+    BoxAdmissionAnswer,
     CameraEpoch,
     FleetAgreement,
     FleetBeat,
@@ -28,13 +28,15 @@ class SlowBoxes:
     def __init__(self) -> None:
         self.clock, self.asked, self.away = ManualClock(), list[tuple[str, str]](), False
 
-    async def answer(self, box: str, camera: FleetCamera) -> AdmissionTold | None:
+    async def answer(self, box: str, camera: FleetCamera) -> BoxAdmissionAnswer | None:
         """Nothing fits on b2."""
         self.clock.advance(0.8)
         self.asked.append((camera.id, box))
         if box == "b2" and self.away:
             return None
-        return AdmissionTold(0.0, {camera.id: 0.5} if box == "b1" else {}, {} if box == "b1" else {camera.id: "full"})
+        return BoxAdmissionAnswer(
+            0.0, {camera.id: 0.5} if box == "b1" else {}, {} if box == "b1" else {camera.id: "full"}
+        )
 
 
 def duty(clock: ManualClock) -> HeadDuty:

@@ -14,7 +14,7 @@ import pytest
 from fleet_agents_kit import FleetOfAgents
 
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable
-from edge.core.fleet_jobs import FleetJobTold, JobOrdered, JobsAsk, JobsTold, JobSubmission, JobWithdrawal
+from edge.core.fleet_jobs import FleetJobReport, JobOrdered, JobsAsk, JobsReport, JobSubmission, JobWithdrawal
 from edge.detectors.pictures import jpeg_bytes
 from edge.fleet.own_agent import ask_own_agent
 
@@ -25,14 +25,14 @@ async def ask(fleet: FleetOfAgents, box: str, path: str, message: Any, kind: Any
     return await ask_own_agent(fleet.folder(box), fleet.settings[box], path, message, kind)
 
 
-async def submit(fleet: FleetOfAgents, box: str, name: str, **fields: Any) -> FleetJobTold:
+async def submit(fleet: FleetOfAgents, box: str, name: str, **fields: Any) -> FleetJobReport:
     job = {"id": name, "demand": {"cpu": 1}, "duration_s": 0.1} | fields
     answer: JobOrdered = await ask(fleet, box, "/jobs/submit", JobSubmission(job, "ada"), JobOrdered)
     return answer.job
 
 
-async def told(fleet: FleetOfAgents, box: str) -> JobsTold:
-    found: JobsTold = await ask(fleet, box, "/jobs", JobsAsk(), JobsTold)
+async def report(fleet: FleetOfAgents, box: str) -> JobsReport:
+    found: JobsReport = await ask(fleet, box, "/jobs", JobsAsk(), JobsReport)
     return found
 
 
@@ -41,16 +41,16 @@ async def knows_head(fleet: FleetOfAgents, box: str) -> None:
     async with asyncio.timeout(WAIT_S):
         while True:
             with contextlib.suppress(Unavailable, Conflict):
-                await told(fleet, box)
+                await report(fleet, box)
                 return
             await asyncio.sleep(0.05)
 
 
-async def phase(fleet: FleetOfAgents, box: str, name: str, wanted: str) -> FleetJobTold:
+async def phase(fleet: FleetOfAgents, box: str, name: str, wanted: str) -> FleetJobReport:
     """Wait until a job is so."""
     async with asyncio.timeout(WAIT_S):
         while True:
-            row = next(job for job in (await told(fleet, box)).jobs if job.id == name)
+            row = next(job for job in (await report(fleet, box)).jobs if job.id == name)
             if row.phase == wanted:
                 return row
             await asyncio.sleep(0.1)
@@ -66,7 +66,7 @@ async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_canc
         await fleet.found("b1", engine={"amounts": {"cpu": 2}, "folders": {"night": str(tmp_path / "night")}})
         await fleet.join("b2", "b1")
         await knows_head(fleet, "b2")
-        assert (await told(fleet, "b2")).engine.phase == "off"
+        assert (await report(fleet, "b2")).engine.phase == "off"
         with pytest.raises(InvalidValue) as caught:
             await submit(fleet, "b2", "odd", after=["none"])
         assert caught.value.path == "after[0]"
@@ -102,4 +102,4 @@ async def test_a_job_given_on_any_box_runs_on_the_heads_and_is_answered_and_canc
         assert not psutil.pid_exists(pid)
         await fleet.start("b1")
         await knows_head(fleet, "b1")
-        assert [job.phase for job in (await told(fleet, "b1")).jobs] == ["ended", "withdrawn", "refused", "ended"]
+        assert [job.phase for job in (await report(fleet, "b1")).jobs] == ["ended", "withdrawn", "refused", "ended"]

@@ -67,14 +67,14 @@ async def test_work_goes_there_and_its_candidate_comes_back(tmp_path: Path) -> N
             d: Path(p).read_bytes() for d, p in given.paths.items()
         }
         lent.tell(name, LentState("running", fraction=0.5, cpu_s=3.0))
-        assert (await until(in_phase(asked, work.id, "running"), "its progress is told")).fraction == 0.5
+        assert (await until(in_phase(asked, work.id, "running"), "the lender reports its progress")).fraction == 0.5
         lent.candidate(name).write_bytes(CANDIDATE)
         lent.tell(name, LentState("done", fraction=1.0, digest=sha(CANDIDATE), size=len(CANDIDATE), train_frames=7))
         state = await until(in_phase(asked, work.id, "done"), "it is done")
         assert state.train_frames == 7
         assert asked.candidate(work.id).read_bytes() == CANDIDATE
         asked.mark(work.id, "cancel")
-        await until(lambda: lent.marked(name, "cancel"), "the lender is told that it is over")
+        await until(lambda: lent.marked(name, "cancel"), "the lender hears that it is over")
         await until(lambda: asked.ids() == [], "nothing of it stays")
 
 
@@ -130,7 +130,7 @@ async def test_a_picture_that_changed_meanwhile_stops_it(tmp_path: Path) -> None
         work, given = work_of(tmp_path)
         Path(given.paths[sha(b"picture two")]).write_bytes(b"picture 222")
         asked.begin(work, given)
-        state = await until(in_phase(asked, work.id, "failed"), "it is told")
+        state = await until(in_phase(asked, work.id, "failed"), "the borrower hears of it")
         assert "its files did not come" in state.why
 
 

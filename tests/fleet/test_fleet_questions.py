@@ -16,9 +16,9 @@ from edge.core.fleet_links import FleetMember, FleetOrder
 from edge.core.fleet_questions import (
     MOST_BYTES,
     BoxQuestion,
-    BoxTold,
+    BoxReply,
     FleetQuestion,
-    FleetTold,
+    FleetReplies,
     FleetUser,
     PictureQuestion,
     RowFilter,
@@ -32,10 +32,10 @@ ANN = FleetUser("ann", "viewer", ("gate",))
 ROOT = FleetUser("root", "admin")
 
 
-async def ask(fleet: FleetOfAgents, name: str, asked: FleetQuestion) -> dict[str, BoxTold]:
+async def ask(fleet: FleetOfAgents, name: str, asked: FleetQuestion) -> dict[str, BoxReply]:
     """What the others answer to a box's appliance."""
     async with OwnAgent(fleet.folder(name), fleet.settings[name]) as agent:
-        return {told.box: told for told in (await agent.ask("/questions", asked, FleetTold, 10.0)).boxes}
+        return {reply.box: reply for reply in (await agent.ask("/questions", asked, FleetReplies, 10.0)).boxes}
 
 
 async def three(fleet: FleetOfAgents, **more: Any) -> None:
@@ -53,9 +53,9 @@ async def test_all_boxes_are_asked_for_a_user_and_those_that_give_no_answer_are_
         fleet.appliances["b2"].found = {"alarms": [2]}
         question = BoxQuestion("alarms", ANN, RowFilter(20, camera="gate"))
         asked = FleetQuestion(question, {"b1": 77, "b2": 5})
-        told = await ask(fleet, "b2", asked)
-        assert {b: t.outcome for b, t in told.items()} == {"b1": "answered", "b3": "not_known"}, "b3 is of before"
-        assert json.loads(told["b1"].answer) == {"alarms": [1]}
+        replies = await ask(fleet, "b2", asked)
+        assert {b: t.outcome for b, t in replies.items()} == {"b1": "answered", "b3": "not_known"}, "b3 is of before"
+        assert json.loads(replies["b1"].answer) == {"alarms": [1]}
         (seen,) = fleet.appliances["b1"].questions
         assert seen["asker"] == {"name": "ann", "role": "viewer", "cameras": ["gate"], "tenants": None}
         assert (seen["about"], seen["rows"]["camera"], seen["rows"]["before"]) == ("alarms", "gate", 77)
@@ -63,10 +63,10 @@ async def test_all_boxes_are_asked_for_a_user_and_those_that_give_no_answer_are_
 
         assert await ask(fleet, "b2", replace(asked, ended=("b1", "b3"))) == {}
         fleet.cut_off.add("b1")
-        told = await ask(fleet, "b2", asked)
-        assert told["b1"].outcome == "silent"
-        assert told["b1"].age_s is not None
-        assert told["b3"].age_s is None, "it never answered"
+        replies = await ask(fleet, "b2", asked)
+        assert replies["b1"].outcome == "silent"
+        assert replies["b1"].age_s is not None
+        assert replies["b3"].age_s is None, "it never answered"
         fleet.cut_off.clear()
         fleet.appliances["b1"].found = {"alarms": "x" * MOST_BYTES}
         assert (await ask(fleet, "b2", asked))["b1"].outcome == "too_long"
@@ -78,9 +78,9 @@ async def test_an_appliance_that_hangs_holds_no_question_up(tmp_path: Path, monk
         await three(fleet)
         fleet.appliances["b1"].found = {}
         fleet.appliances["b3"].found = None
-        fleet.appliances["b3"].answers.clear()  # its appliance takes the question and says nothing
-        told = await ask(fleet, "b2", FleetQuestion(BoxQuestion("wall", ROOT)))
-        assert {b: t.outcome for b, t in told.items()} == {"b1": "answered", "b3": "silent"}
+        fleet.appliances["b3"].answers.clear()  # its appliance takes the question and answers nothing
+        replies = await ask(fleet, "b2", FleetQuestion(BoxQuestion("wall", ROOT)))
+        assert {b: t.outcome for b, t in replies.items()} == {"b1": "answered", "b3": "silent"}
 
 
 async def test_pictures_come_from_the_box_that_has_the_camera_for_users_who_may_see_it(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ async def test_pictures_come_from_the_box_that_has_the_camera_for_users_who_may_
             with pytest.raises(Forbidden, match="b3 asks b1 itself"):
                 await links.ask_bytes(target, "/picture", PictureQuestion("b1", "gate", ROOT), 5.0, 1000)
             with pytest.raises(Forbidden, match="b3 asks the other boxes itself"):
-                await links.ask(target, "/questions", FleetQuestion(BoxQuestion("wall", ROOT)), FleetTold)
+                await links.ask(target, "/questions", FleetQuestion(BoxQuestion("wall", ROOT)), FleetReplies)
 
 
-async def test_a_box_may_refuse_and_the_audit_is_not_told_to_boxes_that_never_decide(tmp_path: Path) -> None:
+async def test_a_box_may_refuse_and_boxes_that_never_decide_do_not_get_the_audit(tmp_path: Path) -> None:
     async with FleetOfAgents(tmp_path) as fleet:
         await three(fleet, role="member", answer=False)
         for appliance in fleet.appliances.values():
@@ -149,7 +149,7 @@ async def test_any_box_that_may_decide_has_the_head_make_a_join_code(tmp_path: P
             with pytest.raises(InvalidValue, match="hours"):
                 await agent.order(FleetOrder("invite", "b2", hours=0.0))
             with pytest.raises(NotUnderstood, match="upgrade it"):
-                await agent.ask("/of-a-later-version", FleetOrder("invite", "b2"), FleetTold)
+                await agent.ask("/of-a-later-version", FleetOrder("invite", "b2"), FleetReplies)
         assert (made.box, made.hours) == ("b1", 2.0)
         settings = fleet.settings["b2"].model_copy(update={"name": "b4", "address": "https://127.0.0.1:9"})
         code = JoinCode.parse(made.code)

@@ -22,11 +22,11 @@ Run = Callable[[Sequence[str]], Awaitable[int]]
 
 
 class Upgraded:
-    """Upgrades of the box b2 of a fleet; `said` is what people are told."""
+    """Upgrades of the box b2 of a fleet; `shown`: the lines that people see."""
 
     def __init__(self, fleet: FleetOfAgents, parts: AsyncExitStack) -> None:
         self.fleet, self.parts = fleet, parts
-        self.said: list[str] = []
+        self.shown: list[str] = []
         self.ran: list[tuple[str, ...]] = []
 
     async def upgrade(self, run: Run, patience_s: float = 30.0, expect: str = "") -> Upgrade:
@@ -38,7 +38,7 @@ class Upgraded:
             await self.fleet.order(kind, "b2")
 
         return Upgrade(
-            "b2", self.fleet.folder("b2"), client, give, run, self.said.append, SystemClock(), patience_s, expect, 0.05
+            "b2", self.fleet.folder("b2"), client, give, run, self.shown.append, SystemClock(), patience_s, expect, 0.05
         )
 
     async def restarts(self, command: Sequence[str]) -> int:
@@ -76,7 +76,7 @@ async def test_a_box_is_drained_upgraded_and_takes_cameras_again(two: Upgraded) 
     assert two.ran == [COMMAND]
     assert two.fleet.owners("b1")["gate"] == "b1"
     assert not two.drained("b2")
-    assert two.said[-1] == "b2 is back: version 2"
+    assert two.shown[-1] == "b2 is back: version 2"
     assert not (two.fleet.folder("b2").path / "upgrade.json").exists()
     with pytest.raises(InvalidValue, match="COMMAND"):
         await upgrade.carry_out(())
@@ -87,7 +87,7 @@ async def test_a_camera_that_cannot_leave_is_named_and_the_box_stays_as_it_was(t
     upgrade = await two.upgrade(two.restarts, patience_s=2.0)
     assert not await upgrade.carry_out(COMMAND)
     assert two.ran == []
-    assert "given up: cameras on b2 still: gate (no other box admits it)" in two.said
+    assert "given up: cameras on b2 still: gate (no other box admits it)" in two.shown
     await until(lambda: not two.drained("b2"), "it takes cameras again")
 
 
@@ -96,7 +96,7 @@ async def test_not_while_another_box_is_away(two: Upgraded) -> None:
     await until(two.knows_that_b1_is_drained, "b2 knows it")
     upgrade = await two.upgrade(two.restarts)
     assert not await upgrade.carry_out(COMMAND)
-    assert two.said[-1] == "given up: another box is away: b1 is drained"
+    assert two.shown[-1] == "given up: another box is away: b1 is drained"
     assert two.ran == []
     assert not two.drained("b2")
 
@@ -122,14 +122,14 @@ async def test_a_command_that_fails_gives_the_box_back(two: Upgraded) -> None:
 
     upgrade = await two.upgrade(fails)
     assert not await upgrade.carry_out(COMMAND)
-    assert two.said[-1] == "given up: the command ended with 3; b2 takes cameras again"
+    assert two.shown[-1] == "given up: the command ended with 3; b2 takes cameras again"
     assert not two.drained("b2")
 
 
 async def test_a_box_that_does_not_come_back_as_wanted_stays_drained(two: Upgraded) -> None:
     upgrade = await two.upgrade(two.restarts, patience_s=2.0, expect="3")
     assert not await upgrade.carry_out(COMMAND)
-    assert "given up: the appliance of b2 is of version 2, not 3" in two.said
+    assert "given up: the appliance of b2 is of version 2, not 3" in two.shown
     assert two.drained("b2")
     again = await two.upgrade(two.restarts, expect="2")
     assert await again.carry_out(()), "somebody looked, and takes it as it is"

@@ -24,7 +24,7 @@ from edge.settings import FleetSettings, parse
         (Unavailable("no head is known now"), Unavailable, "^no head"),
     ],
 )
-async def test_an_order_that_the_head_does_not_know_is_told_apart_from_a_value_that_is_not_allowed(
+async def test_an_order_that_the_head_does_not_know_differs_from_a_value_that_is_not_allowed(
     tmp_path: Path, answered: MagpieError, kind: type[MagpieError], words: str
 ) -> None:
     class Agent(OwnAgent):

@@ -21,7 +21,7 @@ from edge.core.box_groups import CameraOfBox, SharedCamera
 from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
 from edge.core.errors import Forbidden, MagpieError, NotFound
-from edge.core.fleet_links import FleetMember, GroupsAsk, GroupsTold
+from edge.core.fleet_links import FleetMember, GroupsAnswer, GroupsAsk
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.vision import Detections
@@ -321,7 +321,7 @@ async def test_a_box_that_shares_nothing_or_knows_no_groups_says_so_and_nothing_
     await until(lambda: outcomes(fleet, "b1") == {"b2": "off", "old": "not_known"}, "both are heard")
     async with Links(fleet.folder("b1").path) as links:
         with pytest.raises(Forbidden, match="b2 shares no pictures"):
-            await links.ask(member(fleet, "b2"), "/groups", GroupsAsk(), GroupsTold)
+            await links.ask(member(fleet, "b2"), "/groups", GroupsAsk(), GroupsAnswer)
     await fleet.kill("old")
     await until(lambda: outcomes(fleet, "b1").get("old") == "silent", "it does not answer")
 
@@ -339,7 +339,7 @@ async def test_files_go_to_members_and_students_to_their_box_alone(
     (camera,), (student,) = one.shared.shared().cameras, one.shared.students()
     b1, path = member(fleet, "b1"), f"/groups/students/{student.digest}"
     async with Links(fleet.folder("b2").path) as links:
-        told = await links.ask(b1, "/groups", GroupsAsk(), GroupsTold)
+        told = await links.ask(b1, "/groups", GroupsAsk(), GroupsAnswer)
         assert (told.cameras, told.students) == ((camera,), (student,))
         assert await links.fetch(b1, f"/groups/files/{camera.manifest}")
         assert len(await links.fetch(b1, path)) == student.size
@@ -348,7 +348,7 @@ async def test_files_go_to_members_and_students_to_their_box_alone(
             with pytest.raises(MagpieError):
                 await links.fetch(b1, f"/groups/files/{asked}")
     async with Links(fleet.folder("b3").path) as links:
-        assert (await links.ask(b1, "/groups", GroupsAsk(), GroupsTold)).students == ()
+        assert (await links.ask(b1, "/groups", GroupsAsk(), GroupsAnswer)).students == ()
         with pytest.raises(NotFound):
             await links.fetch(b1, path)
 

@@ -91,7 +91,7 @@ def test_addresses_are_filled_in_and_a_box_without_access_control_needs_no_token
     assert parse(SiteSettings, {}).fleet is None
 
 
-def test_the_engine_is_local_unless_the_site_file_says_otherwise() -> None:
+def test_the_engine_is_local_unless_the_site_file_names_another() -> None:
     plain = parse(SiteSettings, {"fleet": FLEET}).fleet
     assert plain is not None
     assert (plain.engine.kind, plain.engine.box("b1")) == ("local", FleetBox("b1", {"cpu": 1.0}))

@@ -182,7 +182,7 @@ def test_unfair_shares_are_named() -> None:
     assert "hfs" in check_log(given, only).counts
 
 
-def test_a_log_that_is_none_says_which_line(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"t": 0, "event": "end"}\n[]\n')
     with pytest.raises(InvalidValue, match="line 2"):

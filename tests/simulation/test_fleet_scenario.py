@@ -108,7 +108,7 @@ def test_the_error_names_the_field(path: str, fault: Callable[[dict[str, Any]], 
     assert error.value.allowed
 
 
-def test_a_duration_has_to_be_said_since_null_means_a_service() -> None:
+def test_a_duration_has_to_be_given_since_null_means_a_service() -> None:
     value = copy.deepcopy(GOOD)
     del value["jobs"][0]["duration_s"]
     with pytest.raises(InvalidValue, match=r"jobs\[0\].duration_s"):

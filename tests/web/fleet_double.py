@@ -103,7 +103,7 @@ class DictFleetJobs:
         if asked.job.id in self._jobs:
             raise Conflict(f"there is a job {asked.job.id} already")
         more = {"id": asked.job.id, "tasks": asked.job.tasks, "program": asked.work.program, "by": by}
-        self._jobs[asked.job.id] = examples.JOB | more | {"phase": "waiting", "running": 0, "told": []}
+        self._jobs[asked.job.id] = examples.JOB | more | {"phase": "waiting", "running": 0, "task_states": []}
         self.orders.append(("submit", asked.job.id, by))
         return read(FleetJobAnswer, self._jobs[asked.job.id])
 

@@ -90,9 +90,9 @@ async def test_the_agent_hands_on_questions_and_orders_with_an_administrators_to
     agent, viewer = door.person("admin"), door.person("viewer")
     asker = FleetUser("eve", "viewer", ("north",))
     question = {k: v for k, v in asdict(BoxQuestion("wall", asker)).items() if k != "api"}
-    told = {"kind": "drain", "box": "b2", "camera": "", "by": "eve", "given_on": "b3"}
+    record = {"kind": "drain", "box": "b2", "camera": "", "by": "eve", "given_on": "b3"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box/api/v1") as client:
-        for path, body, status in (("/fleet/answers", question, 200), ("/fleet/records", told, 204)):
+        for path, body, status in (("/fleet/answers", question, 200), ("/fleet/records", record, 204)):
             assert (await client.post(path, json=body, headers=viewer)).status_code == 403
             assert (await client.post(path, json=body, headers=agent)).status_code == status
     assert box.all_boxes.questions == [BoxQuestion("wall", asker)]

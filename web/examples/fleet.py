@@ -13,7 +13,7 @@ FLEET: Final[Example] = {
     "joined": True,
     "agent": True,
     "me": "b1",
-    "told_utc_s": AT_UTC_S,
+    "reported_utc_s": AT_UTC_S,
     "head": "b1",
     "mandate": True,
     "boxes": [
@@ -92,7 +92,7 @@ JOB_GIVEN: Final[Example] = {
 JOB: Final[Example] = {
     "id": "night-check", "program": "wait", "phase": "running", "tenant": "night", "queue": None, "priority": 0.0,
     "tasks": 2, "running": 1, "done": 0,
-    "told": [{"task": 0, "box": "b1", "done": False, "failures": 0, "why": "", "answer": None}],
+    "task_states": [{"task": 0, "box": "b1", "done": False, "failures": 0, "why": "", "answer": None}],
     "why": {"code": "full", "words": "0 of 1 tasks fit now"},
     "by": "ada", "withdrawn_by": "", "came_utc_s": AT_UTC_S, "over_utc_s": None,
 }  # fmt: skip
@@ -102,7 +102,7 @@ JOBS: Final[Example] = {
     "jobs": [
         {"id": "first", "program": "wait", "phase": "ended", "tenant": "night", "queue": None, "priority": 0.0,
          "tasks": 1, "running": 0, "done": 1,
-         "told": [{"task": 0, "box": "b1", "done": True, "failures": 0, "why": "", "answer": {"held_s": 5.0}}],
+         "task_states": [{"task": 0, "box": "b1", "done": True, "failures": 0, "why": "", "answer": {"held_s": 5.0}}],
          "why": None, "by": "ada", "withdrawn_by": "", "came_utc_s": AT_UTC_S - 60.0, "over_utc_s": AT_UTC_S - 50.0},
         JOB,
     ],

@@ -67,7 +67,7 @@ Active = Annotated[bool | None, Query(description="only those that go on, or tha
 
 @router.get("", responses=example(examples.FLEET))
 async def fleet(service: Service, caller: Caller) -> FleetAnswer:
-    """The fleet as this box's agent told it last."""
+    """The fleet as this box's agent reported it last."""
     return limits.whole(caller, await asyncio.to_thread(service.fleet.fleet))
 
 
@@ -78,14 +78,14 @@ async def fleet(service: Service, caller: Caller) -> FleetAnswer:
 )
 async def give_order(body: Body, service: Service, by: Who) -> FleetOrderAnswer:
     """Give the fleet an order, on any box: "move" a camera, "drain" or "undrain" a box, "revoke" one, or "invite" a new
-    one (the answer has the join code). It is recorded in the audit of this box and of the head. 409 and 503 say why it
-    is not carried out."""
+    one (the answer has the join code). The audits of this box and of the head record it. 409 and 503 give the reason
+    why it is not carried out."""
     return await service.fleet.order(parse(FleetOrderBody, body).order(), by)
 
 
 @router.get("/wall", responses=example(examples.WALL))
 async def wall(service: AllBoxes, caller: Caller) -> FleetWallAnswer:
-    """The cameras of all boxes, as each box tells them now. A box that does not answer in time is named with its age,
+    """The cameras of all boxes, as each box reports them now. A box that does not answer in time is named with its age,
     and its cameras are shown as the fleet's list has them."""
     return limits.whole(caller, await service.wall(caller))
 
@@ -163,9 +163,9 @@ async def answer(body: Body, service: AllBoxes) -> BoxFoundAnswer:
 
 @router.post("/records", status_code=204, response_class=Response, openapi_extra=takes("FleetRecord", examples.RECORD))
 async def record(body: Body, service: Service) -> None:
-    """Record an order to the fleet that was carried out; told by this box's agent."""
-    told = parse(FleetRecord, body)
-    service.fleet.record(told.order(), told.given_on)
+    """Record an order to the fleet that was carried out; this box's agent sends it."""
+    asked = parse(FleetRecord, body)
+    service.fleet.record(asked.order(), asked.given_on)
 
 
 @router.get("/jobs", responses=example(examples.JOBS))
@@ -182,9 +182,9 @@ async def fleet_jobs(service: Service) -> FleetJobsAnswer:
 )
 async def submit_job(body: Body, service: Service, by: Who, response: Response) -> FleetJobAnswer:
     """Give the fleet a job. The head keeps it when this answers; it may be refused later, if nobody can place it."""
-    told = await service.fleet_jobs.submit(body, by)
-    response.headers["location"] = f"/api/v1/fleet/jobs/{told.id}"
-    return told
+    job = await service.fleet_jobs.submit(body, by)
+    response.headers["location"] = f"/api/v1/fleet/jobs/{job.id}"
+    return job
 
 
 @router.delete("/jobs/{job}", status_code=204, response_class=Response)

@@ -1,4 +1,4 @@
-"""The fleet as this box's agent told it last."""
+"""The fleet as this box's agent reported it last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edge.core.lending import LentFault, LentKind, LentPhase
 
 @answer
 class FleetBoxAnswer:
-    """A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
+    """A box of the fleet. `status` from the head's last answer (null: there was none yet); `cameras`: how many it owns.
     `decides`: it may become the head."""
 
     name: Shown[str]
@@ -138,16 +138,16 @@ class FleetLendingAnswer:
 
 @answer
 class FleetAnswer:
-    """The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
-    site file has no section `fleet`). `agent` false: its agent does not run,
-    and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
-    box as the head hears enough boxes to decide (null: it is not the head). `refused` counts connections and messages
-    that this box refused since its agent began."""
+    """The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the site file has no
+    section `fleet`). `agent` false: its agent does not run, and the rest is as it reported last, at
+    `reported_utc_s` (null: never). `head` null: none is known; `mandate`: whether this box as the head hears enough
+    boxes to decide (null: it is not the head). `refused` counts connections and messages that this box refused
+    since its agent began."""
 
     joined: Shown[bool]
     agent: Shown[bool]
     me: Shown[str]
-    told_utc_s: Shown[float | None]
+    reported_utc_s: Shown[float | None]
     head: Shown[str | None]
     mandate: Shown[bool | None]
     boxes: Shown[tuple[FleetBoxAnswer, ...]]

@@ -33,9 +33,9 @@ class JobTaskAnswer:
 
 @answer
 class FleetJobAnswer:
-    """A job. `tasks` of it there are, of which `done` have ended; `told` has a row for each that runs, ended or failed,
-    the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by` (empty:
-    nobody) did not want it any more."""
+    """A job. `tasks` of it there are, of which `done` have ended; `task_states` has a row for each that runs, ended or
+    failed, the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by`
+    (empty: nobody) did not want it any more."""
 
     id: Shown[str]
     program: Shown[str]
@@ -46,7 +46,7 @@ class FleetJobAnswer:
     tasks: Shown[int]
     running: Shown[int]
     done: Shown[int]
-    told: Shown[tuple[JobTaskAnswer, ...]]
+    task_states: Shown[tuple[JobTaskAnswer, ...]]
     why: Shown[FleetReasonAnswer | None]
     by: Shown[str]
     withdrawn_by: Shown[str]

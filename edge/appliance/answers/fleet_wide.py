@@ -27,7 +27,7 @@ class FleetOrderAnswer:
 
 @answer
 class CameraOnWall:
-    """A camera as its box tells it."""
+    """A camera as its box reports it."""
 
     camera: OfCamera[str]
     name: Shown[str]
@@ -72,8 +72,8 @@ class AskedBoxAnswer:
 
 @answer
 class FleetWallCamera:
-    """A camera of the fleet and the box that told it. `state` null: the box did not answer, or (`box` null) no box has
-    the camera; name and box are then as the fleet's list has them."""
+    """A camera of the fleet and the box that reported it. `state` null: the box did not answer, or (`box` null) no box
+    has the camera; name and box are then as the fleet's list has them."""
 
     camera: OfCamera[str]
     name: Shown[str]

@@ -32,7 +32,7 @@ def test_alarms_that_may_be_of_two_events_stay_two() -> None:
         assert doubled([one, other], [OVERLAP]) == ()
     late = 160.0 + SLACK_S + 0.1
     assert doubled([alarm("b1", 1, late), alarm("b2", 2, late)], [OVERLAP]) == (), "after the overlap"
-    assert doubled([alarm("b3", 1, 120.0), alarm("b2", 2, 120.0)], [OVERLAP]) == (), "neither box told it"
+    assert doubled([alarm("b3", 1, 120.0), alarm("b2", 2, 120.0)], [OVERLAP]) == (), "neither box reported it"
     assert doubled([one, alarm("b2", 2, 120.0)], []) == (), "the fleet was whole"
 
 

@@ -82,12 +82,12 @@ class Voters:
             for voter in self.names:
                 if voter == name or self.lost(name, voter):
                     continue
-                told_term, granted = self.vote(voter, name, term, trial)
+                its_term, granted = self.vote(voter, name, term, trial)
                 if not self.lost(name, voter):
-                    told = election.vote_came(
-                        self.states[name], self.electorate, voter, told_term, granted, trial, self.now_s
+                    state = election.vote_came(
+                        self.states[name], self.electorate, voter, its_term, granted, trial, self.now_s
                     )
-                    self.put(name, told)
+                    self.put(name, state)
 
     def vote(self, voter: str, candidate: str, term: int, trial: bool) -> tuple[int, bool]:
         """The voter's answer: its term, and whether it gives the vote."""
@@ -118,7 +118,7 @@ def test_two_heads_never_decide_at_once_and_one_does_when_all_is_well(count: int
 
 
 class TakenOver(Voters):
-    """The last box never decides and was taken over: it asks for votes, refuses its own, and tells higher terms."""
+    """The last box never decides and was taken over: it asks for votes, refuses its own, and sends higher terms."""
 
     def __init__(self, count: int, seed: int) -> None:
         super().__init__(count, seed, count - 1)
@@ -227,7 +227,7 @@ def test_a_box_is_silent_then_lost_and_a_new_head_counts_from_when_it_heard_the_
     assert lost == ()
     assert seen.with_status("silent") == ("b1", "b2")
     assert membership.forget(seen, "b0").status("b0") == "lost"
-    told_late = membership.hear(seen, "b0", "y", 91.0)
-    assert told_late.status("b0") == "lost", "a beat that tells of an earlier time brings no box back"
+    heard_late = membership.hear(seen, "b0", "y", 91.0)
+    assert heard_late.status("b0") == "lost", "a beat of an earlier time brings no box back"
     assert membership.lease_over(100.0, 108.0, RULES)
     assert not membership.lease_over(100.0, 107.9, RULES)

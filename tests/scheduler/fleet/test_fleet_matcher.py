@@ -93,10 +93,10 @@ def test_misuse_is_refused() -> None:
 def test_the_count_is_what_can_be_booked(amounts: list[int], each: int, most: int) -> None:
     matcher = matcher_of(*amounts)
     for box in matcher.boxes:
-        said, booked = matcher.count(box, {"cpu": each}, most), 0
+        counted, booked = matcher.count(box, {"cpu": each}, most), 0
         while booked < most and matcher.book((box, booked), [(box, {"cpu": each})]):
             booked += 1
-        assert booked == said
+        assert booked == counted
 
 
 class Machine(RuleBasedStateMachine):

@@ -245,7 +245,7 @@ def test_every_camera_of_a_drained_box_goes_waits_with_a_reason_or_is_asked_abou
     assert set(found.waiting) == set(names) - asked - fits
 
 
-def test_a_box_works_as_the_agreement_says() -> None:
+def test_a_box_works_as_the_agreement_asks() -> None:
     one, two = CameraEpoch(1, 1), CameraEpoch(2, 1)
     held, there = {"gate": CameraHolding(one)}, {"gate": "d1"}
     mine, theirs = agreement(camera("b1")), agreement(camera("b2", epoch=two))
@@ -294,12 +294,12 @@ def test_members_that_leave_take_their_cameras_and_those_put_out_do_not() -> Non
 
 
 class World:
-    """Boxes that do as the agreement says, sometimes late, killed (between two steps of a start, too), cut off or
+    """Boxes that do as the agreement asks, sometimes late, killed (between two steps of a start, too), cut off or
     healed; one head that hears some, and sometimes a new one with an older list."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.told = {b: agreement() for b in BOXES}
+        self.known = {b: agreement() for b in BOXES}
         self.agreement = agreement()
         self.term = 1
         self.held: dict[str, dict[str, CameraHolding]] = {b: {} for b in BOXES}
@@ -317,11 +317,11 @@ class World:
             box = self.chance.choice(BOXES)
             self.alive[box] = not self.alive[box]
         if self.chance.random() < 0.1:
-            self.term, self.agreement = self.term + 1, self.told[self.chance.choice(BOXES)]
+            self.term, self.agreement = self.term + 1, self.known[self.chance.choice(BOXES)]
         self.decide()
         for box in BOXES:
             if self.alive[box] and self.reach[box] and self.chance.random() < 0.8:
-                self.told[box] = self.agreement
+                self.known[box] = self.agreement
                 self.work(box)
 
     def decide(self) -> None:
@@ -339,7 +339,7 @@ class World:
         return CameraOnBox(name, held and held.epoch, True, "d", "s", "", {"id": name})
 
     def work(self, box: str) -> None:
-        for work in work_of_box(self.told[box], box, self.held[box], dict.fromkeys(self.present[box], "d")):
+        for work in work_of_box(self.known[box], box, self.held[box], dict.fromkeys(self.present[box], "d")):
             match work:
                 case HoldCamera(name, epoch):
                     self.held[box][name] = CameraHolding(epoch)
@@ -371,7 +371,7 @@ class World:
         for _ in range(8):
             self.decide()
             for box in BOXES:
-                self.told[box] = self.agreement
+                self.known[box] = self.agreement
                 self.work(box)
 
 

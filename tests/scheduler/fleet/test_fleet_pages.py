@@ -1,4 +1,4 @@
-"""Rows of several boxes as one list: nothing is lost or told twice over the pages."""
+"""Rows of several boxes as one list: no row is lost or shown twice over the pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Boxes = dict[str, list[float]]
 
 
 def rows_of(times: list[float]) -> list[tuple[int, float]]:
-    """Numbers fall as a box tells its rows."""
+    """Numbers fall in the order of a box's rows."""
     return [(len(times) - at, time) for at, time in enumerate(times)]
 
 
@@ -46,27 +46,27 @@ BOXES = st.dictionaries(
 
 
 @given(BOXES, st.integers(1, 5))
-def test_every_row_is_told_once_and_newest_first(boxes: Boxes, limit: int) -> None:
-    told = [key for key, _ in read_all(boxes, limit, [])]
+def test_every_row_is_shown_once_and_newest_first(boxes: Boxes, limit: int) -> None:
+    rows = [key for key, _ in read_all(boxes, limit, [])]
     times = {(b, n): time for b, values in boxes.items() for n, time in rows_of(values)}
-    assert sorted(told) == sorted(times)
-    assert [times[key] for key in told] == sorted(times.values(), reverse=True)
+    assert sorted(rows) == sorted(times)
+    assert [times[key] for key in rows] == sorted(times.values(), reverse=True)
 
 
 @given(BOXES, st.integers(1, 5), st.data())
-def test_of_two_rows_that_are_the_same_one_is_told_with_the_other_box(
+def test_of_two_rows_that_are_the_same_one_is_shown_with_the_other_box(
     boxes: Boxes, limit: int, data: st.DataObject
 ) -> None:
     ours = [("b1", n) for n, _ in rows_of(boxes.get("b1", []))]
     theirs = [("b2", n) for n, _ in rows_of(boxes.get("b2", []))]
     count = data.draw(st.integers(0, min(len(ours), len(theirs))))
     same = list(zip(ours[:count], theirs[:count], strict=True))
-    told = dict(read_all(boxes, limit, same))
+    rows = dict(read_all(boxes, limit, same))
     for one, other in same:
-        assert (one in told) != (other in told), "one of the two"
-        shown, hidden = (one, other) if one in told else (other, one)
-        assert told[shown] == (hidden[0],)
-    assert len(told) == sum(map(len, boxes.values())) - count
+        assert (one in rows) != (other in rows), "one of the two"
+        shown, hidden = (one, other) if one in rows else (other, one)
+        assert rows[shown] == (hidden[0],)
+    assert len(rows) == sum(map(len, boxes.values())) - count
 
 
 def test_a_box_that_does_not_answer_goes_on_where_it_was() -> None:

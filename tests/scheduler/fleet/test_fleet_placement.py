@@ -35,7 +35,7 @@ def test_a_crowded_box_gives_way_to_an_idle_one() -> None:
     assert answer.gain == pytest.approx(0.75)
 
 
-def test_a_camera_without_a_box_says_why() -> None:
+def test_a_camera_without_a_box_has_a_reason() -> None:
     answer = place_cameras(["far", "heavy"], {"heavy": ["b"]}, lambda box, cameras: BoxAnswer(None if cameras else 0.0))
     assert answer.unplaced == {"far": "no_box_reaches", "heavy": "no_box_admits"}
     assert answer.boxes == {}

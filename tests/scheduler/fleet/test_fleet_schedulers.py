@@ -87,7 +87,7 @@ def test_gangs_never_lock_each_other(sizes: list[int], rng: object) -> None:
         whole = {name: sum(key[0] == name for key in fleet.running) for name, _ in fleet.running}
         assert all(count == sizes[int(name[1:])] for name, count in whole.items())
         name = rng.choice(sorted(whole))  # type: ignore[attr-defined]
-        fleet.tell(*(ev.TaskEnded(0.0, fleet.running.pop((name, task))) for task in range(whole[name])))
+        fleet.send(*(ev.TaskEnded(0.0, fleet.running.pop((name, task))) for task in range(whole[name])))
         ended += 1
     assert ended == sum(size <= 8 for size in sizes)
 
@@ -233,7 +233,7 @@ def test_children_are_evicted_with_their_parent() -> None:
         (job("x", tenant="nobody"), "unknown_tenant"),
     ],
 )
-def test_what_nobody_can_place_is_said_at_once(wrong: FleetJob, code: str) -> None:
+def test_a_job_that_nobody_can_place_is_refused_at_once(wrong: FleetJob, code: str) -> None:
     fleet = ObedientFleet(boxes(2), queues=[FleetQueue("q", 2)])
     fleet.submit(wrong)
     assert fleet.refused == {"x": code}
@@ -251,12 +251,12 @@ def test_a_cut_box_keeps_its_work_until_the_lease_and_the_older_copy_stops() -> 
     fleet = ObedientFleet(boxes(2))
     fleet.submit(job("camera", duration_s=None, overlap=True))
     (before,) = fleet.running.values()
-    fleet.tell(ev.BoxSilent(6.0, before.box))
+    fleet.send(ev.BoxSilent(6.0, before.box))
     assert fleet.where("camera") == [before.box]
     fleet.lose(before.box, 15.0)
     (after,) = fleet.running.values()
     assert (after.box, after.epoch) != (before.box, before.epoch)
-    fleet.tell(ev.BoxReported(60.0, fleet.boxes[before.box], fresh=False, running=(before,)))
+    fleet.send(ev.BoxReported(60.0, fleet.boxes[before.box], fresh=False, running=(before,)))
     assert fleet.evictions == [("camera", "superseded")]
     assert fleet.controller.owner("camera", 0) == after
 
@@ -267,7 +267,7 @@ def test_a_box_that_returns_with_a_waiting_camera_keeps_it() -> None:
     (task,) = fleet.running.values()
     fleet.lose("b0", 15.0)
     assert fleet.controller.why("camera").code == "away"  # type: ignore[union-attr]
-    fleet.tell(ev.BoxReported(60.0, fleet.boxes["b0"], fresh=False, running=(task,)))
+    fleet.send(ev.BoxReported(60.0, fleet.boxes["b0"], fresh=False, running=(task,)))
     assert fleet.controller.owner("camera", 0) == task
     assert fleet.controller.waiting() == {}
 
@@ -277,7 +277,7 @@ def test_a_placement_without_answer_is_tried_elsewhere() -> None:
     fleet.submit(job("x"))
     (task,) = fleet.running.values()
     fleet.running.clear()
-    fleet.tell(ev.PlacementFailed(1.0, (task,), (task.box,)))
+    fleet.send(ev.PlacementFailed(1.0, (task,), (task.box,)))
     assert fleet.where("x") == [{"b0": "b1", "b1": "b0"}[task.box]]
 
 
@@ -285,14 +285,14 @@ def test_reports_of_older_placements_mean_nothing() -> None:
     fleet = ObedientFleet(boxes(2))
     fleet.submit(job("x"))
     (task,) = fleet.running.values()
-    fleet.tell(ev.TaskEnded(1.0, TaskAt("x", 0, task.box, task.epoch + 1)), ev.TaskLost(1.0, TaskAt("x", 0, "b9", 9)))
+    fleet.send(ev.TaskEnded(1.0, TaskAt("x", 0, task.box, task.epoch + 1)), ev.TaskLost(1.0, TaskAt("x", 0, "b9", 9)))
     assert fleet.controller.owner("x", 0) == task
 
 
 def test_a_drained_box_is_emptied_and_takes_nothing() -> None:
     fleet = ObedientFleet(boxes(2))
     fleet.submit(job("camera", duration_s=None), job("stays"), job("moves", checkpoints=True))
-    fleet.tell(ev.BoxDraining(5.0, "b0"), ev.BoxDraining(5.0, "b0"))
+    fleet.send(ev.BoxDraining(5.0, "b0"), ev.BoxDraining(5.0, "b0"))
     fleet.submit(job("new"))
     assert {task.job for task in fleet.running.values() if task.box == "b0"} <= {"stays"}
     assert fleet.where("camera") == ["b1"]
@@ -305,5 +305,5 @@ def test_a_box_may_join_later() -> None:
     assert fleet.controller.why("two").code == "full"  # type: ignore[union-attr]
     more = FleetBox("b1", {"cpu": 1.0}, {"site": "south"})
     fleet.boxes["b1"] = more
-    fleet.tell(ev.BoxReported(1.0, more))
+    fleet.send(ev.BoxReported(1.0, more))
     assert fleet.where("two") == ["b1"]

@@ -22,13 +22,13 @@ def test_a_job_that_is_withdrawn_is_stopped_and_never_placed_again() -> None:
     fleet = ObedientFleet(boxes(1, cpu=2.0))
     fleet.submit(job("three", tasks=3), job("next", cpu=2.0))
     assert fleet.where("three") == ["b0", "b0"]
-    fleet.tell(ev.JobWithdrawn(0.0, "three"))
+    fleet.send(ev.JobWithdrawn(0.0, "three"))
     assert fleet.evictions == [("three", "withdrawn")] * 2
     assert fleet.controller.over("three")
     assert fleet.where("three") == []
     assert fleet.where("next") == ["b0"], "it has what the other one held"
     assert fleet.controller.why("three") is None
-    fleet.tell(ev.JobWithdrawn(0.0, "three"), ev.JobWithdrawn(0.0, "nobody"))
+    fleet.send(ev.JobWithdrawn(0.0, "three"), ev.JobWithdrawn(0.0, "nobody"))
     assert len(fleet.evictions) == 2
 
 
@@ -50,7 +50,7 @@ def test_what_needs_a_withdrawn_job_is_refused_and_what_runs_beside_it_goes_on()
     fleet.submit(job("camera", duration_s=None), job("beside", rule=near), job("late", after=("camera", "other")))
     fleet.submit(job("nowhere", cpu=4.0, tasks=9), job("waits", rule=SpatialRule(near=("unplaced",))))
     fleet.submit(job("unplaced", after=("camera",)))
-    fleet.tell(ev.JobWithdrawn(0.0, "camera"))
+    fleet.send(ev.JobWithdrawn(0.0, "camera"))
     assert fleet.refused == {
         "late": "target_withdrawn", "unplaced": "target_withdrawn", "waits": "target_refused",
     }  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_withdrawn_gang_whose_box_is_lost_is_over_and_gives_its_queue_free() -
 def test_tasks_that_ended_under_an_earlier_controller_are_not_done_again() -> None:
     fleet = ObedientFleet(boxes(2))
     fleet.jobs.update((j.id, j) for j in (job("first"), job("half", tasks=3)))
-    fleet.tell(
+    fleet.send(
         ev.JobSubmitted(0.0, job("first"), {0: "b1"}),
         ev.JobSubmitted(0.0, job("half", tasks=3), {0: "b0", 2: "gone"}),
     )
@@ -92,13 +92,13 @@ def test_tasks_that_ended_under_an_earlier_controller_are_not_done_again() -> No
 def test_only_a_job_that_is_over_and_that_nobody_needs_is_forgotten() -> None:
     fleet = ObedientFleet(boxes(1, cpu=1.0))
     fleet.submit(job("first"), job("second", after=("first",)))
-    fleet.tell(ev.JobForgotten(0.0, "first"))
+    fleet.send(ev.JobForgotten(0.0, "first"))
     assert fleet.controller.remembers() == ["first", "second"]
     fleet.end("first")
-    fleet.tell(ev.JobForgotten(0.0, "first"))
+    fleet.send(ev.JobForgotten(0.0, "first"))
     assert fleet.controller.remembers() == ["first", "second"], "the second one begins after it"
     fleet.end("second")
-    fleet.tell(ev.JobForgotten(0.0, "first"), ev.JobForgotten(0.0, "second"), ev.JobForgotten(0.0, "nobody"))
+    fleet.send(ev.JobForgotten(0.0, "first"), ev.JobForgotten(0.0, "second"), ev.JobForgotten(0.0, "nobody"))
     assert fleet.controller.remembers() == []
     fleet.submit(job("first"))
     assert fleet.where("first") == ["b0"], "the id is free again"
@@ -111,7 +111,7 @@ def test_arrivals_keep_their_order_after_jobs_were_forgotten() -> None:
         fleet.end(f"early-{n}")
     fleet.submit(job("one", queue="line"), job("two", queue="line"))
     for n in range(3):
-        fleet.tell(ev.JobForgotten(0.0, f"early-{n}"))
+        fleet.send(ev.JobForgotten(0.0, f"early-{n}"))
     fleet.submit(job("three", queue="line"))
     fleet.end("one")
     assert fleet.where("two") == ["b0"]
@@ -129,38 +129,38 @@ def test_a_fleet_that_forgets_everything_is_as_a_new_one(seed: int) -> None:
     assert fleet.running == {}
     assert fleet.controller.remembers() == []
     assert all(row.used == row.wanted == 0.0 for row in fleet.controller.shares())
-    assert {name.partition(":")[0] for _, name in fleet.told} <= {"zone"}, "zones belong to the boxes"
+    assert {name.partition(":")[0] for _, name in fleet.announced} <= {"zone"}, "zones belong to the boxes"
     fleet.submit(*(job(f"after-{n}", cpu=4.0) for n in range(fleet.number)))
     assert {box for n in range(fleet.number) for box in fleet.where(f"after-{n}")} == set(fleet.boxes)
 
 
 class _BusyFleet(ObedientFleet):
-    """Jobs of all kinds come, end, are withdrawn and forgotten; boxes are lost and come back. `told`: the ephemeral
-    resources that boxes were told of and that are still there."""
+    """Jobs of all kinds come, end, are withdrawn and forgotten; boxes are lost and come back. `announced`: the
+    ephemeral resources that boxes got and that are still there."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng, self.number = rng, rng.randint(1, 4)
-        self.told: dict[tuple[str, str], float] = {}
+        self.announced: dict[tuple[str, str], float] = {}
         self.count = 0
         tenants = [FleetTenant("a", 1.0), FleetTenant("b", 2.0)]
         super().__init__(boxes(self.number), tenants, [FleetQueue("line", 2), FleetQueue("free", None, "priority")])
 
-    def tell(self, *events: ev.FleetEvent) -> None:
+    def send(self, *events: ev.FleetEvent) -> None:
         """As it is, with the resources noted."""
         handle = self.controller.handle
 
-        def noting(*told: ev.FleetEvent) -> list[ev.FleetInstruction]:
-            orders = handle(*told)
+        def noting(*news: ev.FleetEvent) -> list[ev.FleetInstruction]:
+            orders = handle(*news)
             for order in orders:
                 if isinstance(order, ev.MakeResource) and order.capacity:
-                    self.told[(order.box, order.name)] = order.capacity
+                    self.announced[(order.box, order.name)] = order.capacity
                 elif isinstance(order, ev.MakeResource):
-                    self.told.pop((order.box, order.name), None)
+                    self.announced.pop((order.box, order.name), None)
             return orders
 
         self.controller.handle = noting  # type: ignore[method-assign]
         try:
-            super().tell(*events)
+            super().send(*events)
         finally:
             self.controller.handle = handle  # type: ignore[method-assign]
 
@@ -174,20 +174,20 @@ class _BusyFleet(ObedientFleet):
         elif choice < 0.7 and self.running:
             self.end(*self.rng.choice(sorted(self.running)))
         elif choice < 0.85 and known:
-            self.tell(ev.JobWithdrawn(self.now_s, self.rng.choice(known)))
+            self.send(ev.JobWithdrawn(self.now_s, self.rng.choice(known)))
         elif choice < 0.95 and known:
-            self.tell(ev.JobForgotten(self.now_s, self.rng.choice(known)))
+            self.send(ev.JobForgotten(self.now_s, self.rng.choice(known)))
         else:
             self._lose_and_find(self.rng.choice(sorted(self.boxes)))
 
     def wind_up(self) -> None:
         """Everything ends or is withdrawn, then it is forgotten, in any order."""
         for name in self.controller.remembers():
-            self.tell(ev.JobWithdrawn(self.now_s, name))
+            self.send(ev.JobWithdrawn(self.now_s, name))
         left = self.controller.remembers()
         self.rng.shuffle(left)
         for name in left:
-            self.tell(ev.JobForgotten(self.now_s, name))
+            self.send(ev.JobForgotten(self.now_s, name))
 
     def _job(self, known: list[str]) -> FleetJob:
         rng, name = self.rng, f"j{self.count}"
@@ -207,6 +207,6 @@ class _BusyFleet(ObedientFleet):
 
     def _lose_and_find(self, box: str) -> None:
         self.lose(box, self.now_s)
-        self.told = {place: capacity for place, capacity in self.told.items() if place[0] != box}
+        self.announced = {place: capacity for place, capacity in self.announced.items() if place[0] != box}
         found = FleetBox(box, self.boxes[box].resources, self.boxes[box].labels)
-        self.tell(ev.BoxReported(self.now_s, found))
+        self.send(ev.BoxReported(self.now_s, found))

@@ -42,7 +42,7 @@ def test_jobs_come_in_once_and_name_jobs_that_are_there() -> None:
         job_book.added(full, submitted_job(given("more")), given("more"), "ada", 0.0)
 
 
-def test_what_becomes_of_a_job_is_told() -> None:
+def test_what_becomes_of_a_job_is_reported() -> None:
     book = book_of(given("one", tasks=3))
     book = job_book.task_kept(book, "one", 0, {"done_s": 1.0})
     book = job_book.task_raised(book, "one", 1, 2, "no " * 1000)
@@ -50,21 +50,21 @@ def test_what_becomes_of_a_job_is_told() -> None:
     book = job_book.task_done(book, "one", 2, "b2", "x" * LARGEST_ANSWER)
     kept = book.jobs["one"]
     assert (kept.kept, list(kept.raised)) == ({}, [1])
-    told = job_book.told(kept, {1: "b1"}, FleetReason("full", (), 1, 0))
-    assert (told.phase, told.running, told.program) == ("running", {1: "b1"}, "wait")
-    assert told.done_on[0].answer == {"held_s": 5.0}
-    assert told.done_on[2].answer is None, "it is too large"
-    assert len(told.raised[1].why) == 500
+    report = job_book.report(kept, {1: "b1"}, FleetReason("full", (), 1, 0))
+    assert (report.phase, report.running, report.program) == ("running", {1: "b1"}, "wait")
+    assert report.done_on[0].answer == {"held_s": 5.0}
+    assert report.done_on[2].answer is None, "it is too large"
+    assert len(report.raised[1].why) == 500
     book = job_book.task_done(book, "one", 1, "b1", None)
     over = job_book.over(book, "one", 3, 200.0).jobs["one"]
     assert (over.outcome, over.over_utc_s, over.raised) == ("ended", 200.0, {})
-    told = job_book.told(over, {1: "b1"}, FleetReason("full"))
-    assert (told.phase, told.running, told.why) == ("ended", {}, None)
+    report = job_book.report(over, {1: "b1"}, FleetReason("full"))
+    assert (report.phase, report.running, report.why) == ("ended", {}, None)
 
 
 def test_a_withdrawn_job_is_over_when_its_tasks_are() -> None:
     book = job_book.withdrawn(book_of(given("one", tasks=2)), "one", "ada")
-    assert job_book.told(book.jobs["one"], {0: "b1"}, None).phase == "stopping"
+    assert job_book.report(book.jobs["one"], {0: "b1"}, None).phase == "stopping"
     assert job_book.withdrawn(book, "one", "bea") is book, "the first one counts"
     book = job_book.over(job_book.task_done(book, "one", 0, "b1", 1), "one", 2, 200.0)
     assert (book.jobs["one"].outcome, book.jobs["one"].withdrawn_by) == ("withdrawn", "ada")
@@ -76,10 +76,10 @@ def test_a_withdrawn_job_is_over_when_its_tasks_are() -> None:
     assert job_book.open_jobs(job_book.stopped(waits, 300.0)) == ["one"]
 
 
-def test_a_refused_job_says_why_and_nothing_changes_a_job_that_is_over() -> None:
+def test_a_refused_job_has_a_reason_and_nothing_changes_a_job_that_is_over() -> None:
     why = FleetReason("too_large", ("cpu",), 9, 4)
     book = job_book.refused(book_of(given("one")), "one", why, 200.0)
-    assert job_book.told(book.jobs["one"], {}, None).why == why
+    assert job_book.report(book.jobs["one"], {}, None).why == why
     assert job_book.over(book, "one", 1, 300.0) is book
     assert job_book.task_kept(book, "one", 0, {}) is book
     for change in (

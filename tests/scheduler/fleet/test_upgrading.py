@@ -38,7 +38,7 @@ def step(step: UpgradeStep, seen: UpgradeSeen, waited_s: float = 1.0, **more: An
         ("returning", UpgradeSeen(False), {"code": 0}, UpgradeNext("wait", "appliance")),
         ("returning", OFF, {"code": 0}, UpgradeNext("wait", "restart")),
         ("returning", OFF, {"code": 0, "waited_s": 60.0}, UpgradeNext("give_up", "restart")),
-        ("returning", replace(BACK, told=False), {"code": 0}, UpgradeNext("wait", "agent")),
+        ("returning", replace(BACK, fresh=False), {"code": 0}, UpgradeNext("wait", "agent")),
         ("returning", BACK, {"code": 0, "expect": "3"}, UpgradeNext("wait", "version")),
         ("returning", BACK, {"code": 0, "expect": "2"}, UpgradeNext("undrain")),
         ("returning", OFF, {"code": 1}, UpgradeNext("undrain")),

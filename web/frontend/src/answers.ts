@@ -318,7 +318,7 @@ export type CameraForecastAnswer = {
   box: number;
 };
 
-/** A camera as its box tells it. */
+/** A camera as its box reports it. */
 export type CameraOnWall = {
   camera: string;
   name: string;
@@ -951,16 +951,16 @@ export type FleetAlarmsAnswer = {
   next: string | null;
 };
 
-/** The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
- * site file has no section `fleet`). `agent` false: its agent does not run,
- * and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
- * box as the head hears enough boxes to decide (null: it is not the head). `refused` counts connections and messages
- * that this box refused since its agent began. */
+/** The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the site file has no
+ * section `fleet`). `agent` false: its agent does not run, and the rest is as it reported last, at
+ * `reported_utc_s` (null: never). `head` null: none is known; `mandate`: whether this box as the head hears enough
+ * boxes to decide (null: it is not the head). `refused` counts connections and messages that this box refused
+ * since its agent began. */
 export type FleetAnswer = {
   joined: boolean;
   agent: boolean;
   me: string;
-  told_utc_s: number | null;
+  reported_utc_s: number | null;
   head: string | null;
   mandate: boolean | null;
   boxes: FleetBoxAnswer[];
@@ -977,7 +977,7 @@ export type FleetAuditAnswer = {
   next: string | null;
 };
 
-/** A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
+/** A box of the fleet. `status` from the head's last answer (null: there was none yet); `cameras`: how many it owns.
  * `decides`: it may become the head. */
 export type FleetBoxAnswer = {
   name: string;
@@ -1031,9 +1031,9 @@ export type FleetEventsAnswer = {
   next: string | null;
 };
 
-/** A job. `tasks` of it there are, of which `done` have ended; `told` has a row for each that runs, ended or failed,
- * the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by` (empty:
- * nobody) did not want it any more. */
+/** A job. `tasks` of it there are, of which `done` have ended; `task_states` has a row for each that runs, ended or
+ * failed, the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by`
+ * (empty: nobody) did not want it any more. */
 export type FleetJobAnswer = {
   id: string;
   program: string;
@@ -1044,7 +1044,7 @@ export type FleetJobAnswer = {
   tasks: number;
   running: number;
   done: number;
-  told: JobTaskAnswer[];
+  task_states: JobTaskAnswer[];
   why: FleetReasonAnswer | null;
   by: string;
   withdrawn_by: string;
@@ -1133,8 +1133,8 @@ export type FleetWallAnswer = {
   cameras: FleetWallCamera[];
 };
 
-/** A camera of the fleet and the box that told it. `state` null: the box did not answer, or (`box` null) no box has
- * the camera; name and box are then as the fleet's list has them. */
+/** A camera of the fleet and the box that reported it. `state` null: the box did not answer, or (`box` null) no box
+ * has the camera; name and box are then as the fleet's list has them. */
 export type FleetWallCamera = {
   camera: string;
   name: string;

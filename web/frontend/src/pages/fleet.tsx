@@ -147,35 +147,35 @@ const PHASES = {
 };
 
 function Lending({ fleet }: { fleet: FleetAnswer }) {
-  const told = fleet.lending;
-  const faults = Object.entries(told.failures);
+  const lending = fleet.lending;
+  const faults = Object.entries(lending.failures);
   return (
     <section class="card" aria-labelledby="lending-title">
       <h2 id="lending-title">Lent and borrowed</h2>
-      {!told.lend && !told.borrow && <p class="quiet">This box neither lends nor borrows: fleet.lending in the site file.</p>}
-      {told.lend && (
+      {!lending.lend && !lending.borrow && <p class="quiet">This box neither lends nor borrows: fleet.lending in the site file.</p>}
+      {lending.lend && (
         <p>
-          This box offers {percent(told.offered_share)} of its device now, at most {percent(told.most_share)}. It did {counted(told.lent, "retraining")} and
-          the trials of {counted(told.lent_profiles, "camera")} for others, and labelled {told.lent_labels} of their pictures:{" "}
-          {told.lent_device_s.toFixed(0)} s of its device.
+          This box offers {percent(lending.offered_share)} of its device now, at most {percent(lending.most_share)}. It did {counted(lending.lent, "retraining")} and
+          the trials of {counted(lending.lent_profiles, "camera")} for others, and labelled {lending.lent_labels} of their pictures:{" "}
+          {lending.lent_device_s.toFixed(0)} s of its device.
         </p>
       )}
-      {told.borrow && (
+      {lending.borrow && (
         <p>
-          Others did {counted(told.borrowed, "retraining")} and the trials of {counted(told.borrowed_profiles, "camera")} for this box, and labelled{" "}
-          {told.borrowed_labels} of its pictures: {told.borrowed_device_s.toFixed(0)} s of its device.
+          Others did {counted(lending.borrowed, "retraining")} and the trials of {counted(lending.borrowed_profiles, "camera")} for this box, and labelled{" "}
+          {lending.borrowed_labels} of its pictures: {lending.borrowed_device_s.toFixed(0)} s of its device.
           {faults.length > 0 && ` Did not come back: ${faults.map(([fault, count]) => `${count} ${FAULTS[fault] ?? fault}`).join(", ")}.`}
         </p>
       )}
-      {(told.here.length > 0 || told.there.length > 0) && (
+      {(lending.here.length > 0 || lending.there.length > 0) && (
         <ul>
-          {told.here.map((h) => (
+          {lending.here.map((h) => (
             <li key={`${h.box} ${h.camera}`}>
               This box {WORKS[h.kind]} {h.camera} of {h.box} on {percent(h.share)} of its device
               {h.kind === "profiles" ? "" : `: ${percent(h.fraction)} done`}
             </li>
           ))}
-          {told.there.map((b, n) => (
+          {lending.there.map((b, n) => (
             <li key={`${b.box} ${b.camera} ${b.kind} ${n}`}>
               {b.box} {WORKS[b.kind]} {b.camera} of this box: {PHASES[b.phase]}
               {b.kind === "profiles" ? "" : `, ${percent(b.fraction)} done`}
@@ -201,25 +201,25 @@ const GROUP_FAULTS: Record<string, string> = {
 };
 
 function BoxGroups({ fleet }: { fleet: FleetAnswer }) {
-  const told = fleet.lending.groups;
-  const faults = Object.entries(told.failures);
+  const groups = fleet.lending.groups;
+  const faults = Object.entries(groups.failures);
   return (
     <section class="card" aria-labelledby="box-groups-title">
       <h2 id="box-groups-title">Cameras retrained as one over boxes</h2>
-      {!told.share && <p class="quiet">This box shares no pictures with others: fleet.share_pictures in the site file.</p>}
-      {told.share && (
+      {!groups.share && <p class="quiet">This box shares no pictures with others: fleet.share_pictures in the site file.</p>}
+      {groups.share && (
         <>
           <p>
-            Cameras of other boxes taught in {told.trained} retrainings of this box. Of students that other boxes trained with
-            pictures of this one {told.taken} came into force here; the gate refused {told.refused}.
+            Cameras of other boxes taught in {groups.trained} retrainings of this box. Of students that other boxes trained with
+            pictures of this one {groups.taken} came into force here; the gate refused {groups.refused}.
             {faults.length > 0 && ` Lost: ${faults.map(([fault, count]) => `${count} ${GROUP_FAULTS[fault] ?? fault}`).join(", ")}.`}
           </p>
-          {told.cameras.length === 0 ? (
+          {groups.cameras.length === 0 ? (
             <p class="quiet">No camera of this box looks like one of another box that shares pictures.</p>
           ) : (
             <Table
               caption="Groups of cameras over boxes"
-              rows={[...told.cameras]}
+              rows={[...groups.cameras]}
               rowKey={(c: GroupCameraAnswer) => `${c.group} ${c.box} ${c.camera}`}
               columns={[
                 { key: "camera", title: "Camera", cell: (c) => `${c.camera} of ${c.box === fleet.me ? "this box" : c.box}` },
@@ -233,7 +233,7 @@ function BoxGroups({ fleet }: { fleet: FleetAnswer }) {
             />
           )}
           <ul>
-            {told.boxes.map((b) => (
+            {groups.boxes.map((b) => (
               <li key={b.box}>
                 {b.box} {SHARED[b.shared]}
               </li>
@@ -300,7 +300,7 @@ export function FleetPage({ known, me }: PageProps) {
           {fleet.me === "" ? "The site file has no section fleet." : "magpie fleet start founds a fleet; magpie fleet join joins one."}
         </Empty>
       )}
-      {fleet?.joined && !fleet.agent && <p role="alert">The agent of this box does not run. This is as it told last.</p>}
+      {fleet?.joined && !fleet.agent && <p role="alert">The agent of this box does not run. This is as it reported last.</p>}
       {fleet?.joined && (
         <Tabs label="Fleet" tabs={tabs} chosen={chosen} onChoose={(id) => go(id === "boxes" ? href("fleet") : href("fleet", id), true)}>
           {chosen === "boxes" && (

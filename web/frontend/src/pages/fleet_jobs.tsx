@@ -15,7 +15,7 @@ const UP = { off: "closed: no job is open", starting: "is being opened", up: "ru
 const MOST_FAILURES = 3;
 
 function What({ job }: { job: FleetJobAnswer }) {
-  const failed = job.told.filter((t) => t.failures > 0).slice(0, MOST_FAILURES);
+  const failed = job.task_states.filter((t) => t.failures > 0).slice(0, MOST_FAILURES);
   return (
     <>
       {job.why !== null && <span>{job.why.words}</span>}
@@ -31,16 +31,16 @@ function What({ job }: { job: FleetJobAnswer }) {
 }
 
 function boxesOf(job: FleetJobAnswer): string {
-  const boxes = job.told.filter((t) => t.box !== null && (!t.done || job.over_utc_s !== null)).map((t) => t.box as string);
+  const boxes = job.task_states.filter((t) => t.box !== null && (!t.done || job.over_utc_s !== null)).map((t) => t.box as string);
   return [...new Set(boxes)].sort().join(", ");
 }
 
-function Jobs({ told }: { told: FleetJobsAnswer }) {
-  if (told.jobs.length === 0) return <Empty title="No jobs">magpie fleet submit SITE JOB.json gives the fleet one.</Empty>;
+function Jobs({ answer }: { answer: FleetJobsAnswer }) {
+  if (answer.jobs.length === 0) return <Empty title="No jobs">magpie fleet submit SITE JOB.json gives the fleet one.</Empty>;
   return (
     <Table
       caption="The jobs of the fleet"
-      rows={[...told.jobs].reverse()}
+      rows={[...answer.jobs].reverse()}
       rowKey={(j: FleetJobAnswer) => j.id}
       columns={[
         {
@@ -85,26 +85,26 @@ function Tenants({ tenants }: { tenants: readonly FleetTenantAnswer[] }) {
 
 export function FleetJobs() {
   const asked = useAsked<FleetJobsAnswer>("/fleet/jobs", null, EVERY_S);
-  const told = asked.value;
+  const answer = asked.value;
   return (
     <section class="card" aria-labelledby="jobs-title">
       <h2 id="jobs-title">Jobs</h2>
-      {told === null && asked.error === null && <Loading what="Loading the jobs" />}
-      {told === null && asked.error !== null && <ErrorBox what="The jobs could not be loaded" error={asked.error} onRetry={asked.again} />}
-      {told !== null && (
+      {answer === null && asked.error === null && <Loading what="Loading the jobs" />}
+      {answer === null && asked.error !== null && <ErrorBox what="The jobs could not be loaded" error={asked.error} onRetry={asked.again} />}
+      {answer !== null && (
         <>
           <p class="quiet">
-            {told.head} keeps the jobs. They run {ENGINES[told.engine.kind]}; the engine {UP[told.engine.phase]}
-            {told.engine.why !== "" && `: ${told.engine.why}`}.
+            {answer.head} keeps the jobs. They run {ENGINES[answer.engine.kind]}; the engine {UP[answer.engine.phase]}
+            {answer.engine.why !== "" && `: ${answer.engine.why}`}.
           </p>
-          {told.damaged && <p role="status">The jobs that {told.head} kept before could not be read, and were put aside.</p>}
-          {told.elsewhere.map((e) => (
+          {answer.damaged && <p role="status">The jobs that {answer.head} kept before could not be read, and were put aside.</p>}
+          {answer.elsewhere.map((e) => (
             <p key={e.box} role="status">
               {e.box} keeps {counted(e.open, "open job")} since it was the head. Nothing of that runs until it is the head again.
             </p>
           ))}
-          <Jobs told={told} />
-          <Tenants tenants={told.tenants} />
+          <Jobs answer={answer} />
+          <Tenants tenants={answer.tenants} />
         </>
       )}
     </section>
