@@ -206,8 +206,8 @@ class CutLinks(Links):
 class FleetOfAgents:
     """Use as `async with`. Boxes are `found`ed and `join`ed, killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, rules: FleetRules = RULES) -> None:
+        self._folder, self._rules = folder, rules
         self.appliances: dict[str, StandInAppliance] = {}
         self.agents: dict[str, FleetAgent] = {}
         self.settings: dict[str, FleetSettings] = {}
@@ -285,7 +285,7 @@ class FleetOfAgents:
             AgentJobs(settings, folder, links, lambda: memory.agreement, clock, self.start_engine)
         )
         agent = self.agents[name] = FleetAgent(
-            memory, links, own, copies, refusals, OrderRecords(name, appliance), jobs, clock, RULES,
+            memory, links, own, copies, refusals, OrderRecords(name, appliance), jobs, clock, self._rules,
             lambda: self.lives.update([name]),
         )  # fmt: skip
         context = server_context(folder.path, refusals.add)
