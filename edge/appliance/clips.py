@@ -29,7 +29,7 @@ from edge.store.clips import ClipRecord
 from edge.store.store import Store
 from scheduler.clips.around import clip_around
 from scheduler.clips.asking import check_moment, joined
-from scheduler.clips.keeping import KeptClip, to_drop
+from scheduler.clips.keeping import StoredClip, to_drop
 
 log = logging.getLogger(__name__)
 
@@ -267,7 +267,7 @@ class Clips:
         records = [r for r in self._store.every_clip() if r.id not in self._open]
         oldest = self._clock.utc() - self._settings.days * 86_400.0
         self._files.sweep(self._store.clip_names(), self._clock.utc() - _STRAY_S)
-        gone = to_drop([KeptClip(r.id, r.camera, r.at_utc_s, r.bytes) for r in records], oldest, self._most_bytes)
+        gone = to_drop([StoredClip(r.id, r.camera, r.at_utc_s, r.bytes) for r in records], oldest, self._most_bytes)
         deleted, freed, failures = set(), 0, []
         for clip in gone:
             try:

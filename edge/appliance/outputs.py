@@ -95,7 +95,7 @@ class Outputs:
 
     def start(self) -> None:
         """Start sending, once the snapshot is that of a whole appliance."""
-        self._tasks.start("states", self.mqtt.keep_telling)
+        self._tasks.start("states", self.mqtt.keep_publishing)
         self.mqtt.start(self.settings.mqtt)
         for webhook in self.settings.webhooks:
             self._webhooks.start(webhook)

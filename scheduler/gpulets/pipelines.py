@@ -77,8 +77,8 @@ class TwoQueues:
             }
             for q in self.queues
         ]
-        told = {"model": self.model, "reason": self.reason, "share": self.share, "one_share": self.one_share}
-        return {**told, "queues": queues}
+        answer = {"model": self.model, "reason": self.reason, "share": self.share, "one_share": self.one_share}
+        return {**answer, "queues": queues}
 
     @property
     def why(self) -> ServingReason:

@@ -11,7 +11,7 @@ from edge.core.discovery import SearchLosses, SearchOrder
 from edge.discovery import addresses
 from edge.discovery import search as searching
 from edge.discovery.addresses import interfaces
-from edge.discovery.probe import Heard, Hearing, ProbeAnswer, listen
+from edge.discovery.probe import Hearing, ProbeAnswer, ProbeResult, listen
 from edge.discovery.search import SearchTimes, in_turn, search
 
 #: Answers over loopback come at once; a loaded machine takes longer.
@@ -94,8 +94,8 @@ def test_no_more_than_a_thousand_answers_are_read() -> None:
 
 
 async def test_no_more_than_256_devices_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def heard(*_: object) -> Heard:
-        return Heard(tuple(ProbeAnswer(f"10.0.0.{n}", "", "192.0.2.1") for n in range(300)), SearchLosses(over=2))
+    async def heard(*_: object) -> ProbeResult:
+        return ProbeResult(tuple(ProbeAnswer(f"10.0.0.{n}", "", "192.0.2.1") for n in range(300)), SearchLosses(over=2))
 
     monkeypatch.setattr(searching, "listen", heard)
     result = await search(SearchOrder(), TIMES, LOOPBACK)

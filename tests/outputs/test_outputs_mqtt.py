@@ -50,13 +50,13 @@ async def test_states_are_retained_and_the_last_will_tells_of_the_end(broker: Mo
         assert device["device"]["name"] == "North"
         one.site.cameras["south"] = "reconnecting"
         one.site.accuracy = None
-        one.outputs.mqtt.tell_states()
+        one.outputs.mqtt.publish_states()
         await until(lambda: heard.retained.get("magpie/south/state") == "reconnecting", "the state changes")
         unknown = {f"magpie/{c}/{what}" for c in ("north", "south") for what in ("accuracy", "drift")}
         await until(lambda: not unknown & set(heard.retained), "what is not known is not retained")
         await until(lambda: not unknown & set(one.outputs.mqtt.known), "all is sent, and acknowledged")
         for _ in range(3):
-            one.outputs.mqtt.tell_states()
+            one.outputs.mqtt.publish_states()
             assert one.outputs.mqtt.sender is not None
             assert one.outputs.mqtt.sender.retained.settled, "what did not change is not sent"
         await one.outputs.close()
@@ -239,7 +239,7 @@ async def test_topics_of_a_removed_camera_are_cleared_also_after_a_restart(tmp_p
         async with Joined(_mqtt(broker.port), store, site) as one:
             await until(lambda: heard.retained.get("magpie/available") == "online", "online")
             del site.cameras["south"]
-            one.outputs.mqtt.tell_states()
+            one.outputs.mqtt.publish_states()
             await until(lambda: not [t for t in heard.retained if "south" in t], "the camera's topics go")
             assert [t for t in heard.retained if "north" in t]
         # Removed while nobody was connected.

@@ -39,8 +39,8 @@ class DeviceAnswer:
 
 
 @answer
-class KeptShares:
-    """Shares kept for Magpie's own work."""
+class ReservedShares:
+    """Shares that are reserved for Magpie's own work."""
 
     control: Shown[float]
     golden: Shown[float]
@@ -54,7 +54,7 @@ class SystemShares(ShareKindAnswer):
 
     promise: Shown[str]
     limits: Shown[tuple[str, ...]]
-    kept: Shown[KeptShares]
+    kept: Shown[ReservedShares]
 
 
 @answer

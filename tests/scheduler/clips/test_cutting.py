@@ -9,7 +9,7 @@ from edge.core.errors import InvalidValue
 from edge.ingest.timing import CaptureClock
 from scheduler.clips.asking import check_moment, joined
 from scheduler.clips.cutting import PATIENCE_S, cut, cut_by, due
-from scheduler.clips.keeping import KeptClip, to_drop
+from scheduler.clips.keeping import StoredClip, to_drop
 
 ASKED = ClipAsked(1, "north", 100.0, 95.0, 110.0)
 LIVE = VideoStretch(3, (90.0, 92.0, 94.0, 96.0, 98.0), 111.0)
@@ -96,8 +96,8 @@ def test_an_alarm_shares_a_clip_that_shows_it() -> None:
 
 
 def test_old_clips_go_then_the_oldest_but_never_the_newest() -> None:
-    clips = [KeptClip(n, "north", 100.0 + n, 10) for n in range(1, 6)]
+    clips = [StoredClip(n, "north", 100.0 + n, 10) for n in range(1, 6)]
     assert [c.number for c in to_drop(clips, 103.0, 1000)] == [1, 2]
     assert [c.number for c in to_drop(clips, 0.0, 25)] == [1, 2, 3]
     assert [c.number for c in to_drop(clips, 0.0, 5)] == [1, 2, 3, 4], "one clip that is larger than the limit stays"
-    assert to_drop([KeptClip(1, "north", 50.0, 0)], 100.0, 0)[0].number == 1, "records without a file go by age"
+    assert to_drop([StoredClip(1, "north", 50.0, 0)], 100.0, 0)[0].number == 1, "records without a file go by age"
