@@ -187,14 +187,14 @@ def checks_of(
 def _drawn(picture: Picture, began: dict[int, Any]) -> list[TrackedObject]:
     """The drawn objects as the counting takes them."""
     out = []
-    for true in picture.truth:
-        box = (true.box[0], true.box[1], true.box[2], true.box[3])
-        first = began.setdefault(true.number, box)
+    for true_object in picture.truth:
+        box = (true_object.box[0], true_object.box[1], true_object.box[2], true_object.box[3])
+        first = began.setdefault(true_object.number, box)
         out.append(
             TrackedObject(
-                true.number,
+                true_object.number,
                 "street",
-                true.class_name,
+                true_object.class_name,
                 1.0,
                 box,
                 0.0,
@@ -202,7 +202,7 @@ def _drawn(picture: Picture, began: dict[int, Any]) -> list[TrackedObject]:
                 0.0,
                 3,
                 began_box=first,
-                zones=zones_at(ZONES, box, true.class_name),
+                zones=zones_at(ZONES, box, true_object.class_name),
             )
         )
     return out

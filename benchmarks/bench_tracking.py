@@ -51,19 +51,19 @@ def worse(pictures: Sequence[Picture], seed: int) -> list[Picture]:
     out = []
     for p in pictures:
         made = Picture(p.at_s, p.truth)
-        for true in p.truth:
+        for true_object in p.truth:
             if rng.random() < MISSED:
                 continue
-            x0, y0, x1, y1 = true.box
+            x0, y0, x1, y1 = true_object.box
             shift = rng.normal(0, JITTER, 4) * np.array([x1 - x0, y1 - y0, x1 - x0, y1 - y0])
-            box = np.clip(np.array(true.box) + shift, 0, 1)
+            box = np.clip(np.array(true_object.box) + shift, 0, 1)
             if box[2] - box[0] < 0.005 or box[3] - box[1] < 0.005:
                 continue
             made.boxes.append(tuple(float(v) for v in box))
             made.scores.append(float(rng.uniform(0.45, 0.95)))
             other = CLASSES[int(rng.integers(len(CLASSES)))]
-            made.names.append(other if rng.random() < WRONG_NAME else true.class_name)
-            made.source.append(true.number)
+            made.names.append(other if rng.random() < WRONG_NAME else true_object.class_name)
+            made.source.append(true_object.number)
         for _ in range(int(rng.poisson(FALSE))):
             x, y = rng.uniform(0, 0.9), rng.uniform(0.3, 0.85)
             w, h = rng.uniform(0.03, 0.15), rng.uniform(0.04, 0.2)

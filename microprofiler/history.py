@@ -168,7 +168,7 @@ class ProfilerHistory:
             raise InvalidValue("profiler_history", type(value).__name__, "a JSON object")
         checks.known_keys("profiler_history", value.keys(), ProfilerHistory.__dataclass_fields__.keys())
         for key in ProfilerHistory.__dataclass_fields__:
-            if key not in value and key != "known":  # before there was such a thing
+            if key not in value and key != "known":  # an earlier version did not write it
                 raise InvalidValue(f"profiler_history.{key}", None, "a value (the field is required)")
         return ProfilerHistory(
             PruningState.from_json(value["pruning"]),

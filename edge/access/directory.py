@@ -149,7 +149,7 @@ class Directory:
         return session is not None and session.last_used_utc_s < at
 
     async def changed(self) -> None:
-        """Read anew at once, and tell who listens."""
+        """Read anew at once, and call the listeners."""
         async with self._reading:
             await self._read()
         for listener in self._listeners:

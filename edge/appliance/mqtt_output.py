@@ -114,7 +114,7 @@ class MqttOutput:
     # -- states
 
     def follow(self, alarm: Alarm) -> None:
-        """Take an alarm as it is now: states tell of those that have not ended."""
+        """Take an alarm as it is now: states show those that have not ended."""
         if alarm.phase == "end":
             self._alarms.pop(alarm.id, None)
         elif len(self._alarms) < _MAX_ALARMS:
@@ -122,7 +122,7 @@ class MqttOutput:
         self.publish_states()
 
     async def keep_publishing(self) -> None:
-        """Tell the states once a second until cancelled."""
+        """Publish the states once a second until cancelled."""
         while True:
             self.publish_states()
             await asyncio.sleep(_STATES_EVERY_S)

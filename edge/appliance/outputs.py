@@ -116,8 +116,8 @@ class Outputs:
     # -- messages
 
     def deliver(self, event: OutputEvent) -> None:
-        """Tell everybody who wants it. Never waits and raises nothing: a message that cannot be kept is counted as
-        lost.
+        """Send it to every output that takes it. Never waits and raises nothing: a message that cannot be kept is
+        counted as lost.
         """
         if isinstance(event, Alarm):
             self.mqtt.follow(event)

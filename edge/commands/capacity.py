@@ -1,4 +1,4 @@
-"""`magpie capacity` forecasts the effect of a change of the box on accuracy and latency, and tells past errors.
+"""`magpie capacity` forecasts the effect of a change of the box on accuracy and latency, and shows past errors.
 
 Of a running appliance (`--url`), which keeps the answer and compares it with what comes; or of a data folder
 (`--data DIR`), where nothing is kept and served models are not known.

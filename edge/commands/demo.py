@@ -226,7 +226,7 @@ def _percent(value: float | None) -> str:
 
 
 async def _follow(running: RunningAppliance, console: _Console, began: float) -> None:
-    """Tell in words what happens."""
+    """Print events in words."""
     answered: set[str] = set()
 
     async def first_answers() -> None:

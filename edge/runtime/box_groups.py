@@ -181,7 +181,7 @@ class BoxGroups:
         return camera is not None and camera.published and camera.settings.retraining.enabled
 
     async def _share(self) -> None:
-        """Tell which cameras' pictures are shared; a camera's are packed once a window."""
+        """Write down which cameras' pictures are shared; a camera's are packed once a window."""
         looks = {known.camera: known.look for known in self._r.students.siblings.looks()}
         shared: dict[str, _Shared] = {}
         found: list[tuple[CameraRuntime, SharedCamera]] = []

@@ -59,7 +59,7 @@ class BoxGroupsFolder:
         write_value(self.path / "shared.json", shared)
 
     def refresh_shared(self) -> bool:
-        """By the appliance: it shares the same as before. False: that has to be told anew."""
+        """By the appliance: it shares the same as before. False: the files have to be written anew."""
         try:
             os.utime(self.path / "shared.json")
         except FileNotFoundError:

@@ -17,7 +17,7 @@ from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import open_teacher
 
-#: It tells how far it is no more often than this, in seconds.
+#: It reports its progress no more often than this, in seconds.
 _PROGRESS_EVERY_S: Final = 1.0
 
 

@@ -145,7 +145,7 @@ class ServingSources:
             self._send(camera.worker, feed)
 
     def _journal(self) -> None:
-        """Tell of each application that its camera feeds it now, or no more and why."""
+        """Note for each application that its camera feeds it now, or no more and why."""
         now = {}
         for a in self._fed():
             assert a.source is not None

@@ -283,7 +283,7 @@ class TenantShares:
     # -- acting
 
     def _take(self, decision: SharingDecision, question: SharingQuestion, members: Members) -> None:
-        """Put a decision in force, and tell of it."""
+        """Put a decision in force, and journal it."""
         before = self.shares
         # A first report is worth more than the next ones.
         fresh = any(k.last is not None and self._unmeasured(t) for t, k in decision.known.items())

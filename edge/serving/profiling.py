@@ -185,7 +185,7 @@ def share_grid(shares: Sequence[int], one_unit: float) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing to measure: `batch` at `share` percent; `seconds` it will take, about."""
+    """One measurement to make: `batch` at `share` percent; `seconds` it will take, about."""
 
     share: int
     batch: int

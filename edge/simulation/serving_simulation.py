@@ -172,7 +172,7 @@ class ServingSimulation:
     # -- life
 
     async def run(self) -> ServingResult:
-        """Play all intervals; `self.shares` must have been told what serving may take."""
+        """Play all intervals; `self.shares` must know the share that serving may take."""
         self.models.changed()
         background = [self._loop.create_task(w) for w in (self.planner.run(self._do), self._report_for_ever())]
         await asyncio.gather(*(self._client(m) for m in self.trace.models))

@@ -98,7 +98,7 @@ class SplitSearch:
 
     @property
     def why(self) -> ServingReason:
-        """It as a value that people are told."""
+        """It as a value that is shown to people."""
         numbers = {"steps": float(self.steps), "most": float(self.most), "complete": float(self.complete)}
         return ServingReason("search", numbers=numbers)
 
@@ -130,7 +130,7 @@ class FittedPipelines:
         return tuple(out)
 
     def with_search(self, search: SplitSearch) -> FittedPipelines:
-        """With `search`, which is told in place of all searches that it is made of."""
+        """With `search` in place of all searches that it is made of."""
         reasons = (*(reason for reason in self.reasons if reason.code != "search"), search.why)
         return replace(self, search=search, reasons=reasons)
 

@@ -120,8 +120,8 @@ async def test_alarms_that_a_clip_shows_share_it(box: Box) -> None:
     assert [(c.id, c.alarms) for c in box.clips.all(10, None, None, None)] == [(2, (9,)), (1, (7, 8))]
     await box.alarm(10, "off")
     await box.alarm(11, "unknown")
-    told = box.clips.counts()
-    assert (told.made, told.shared, told.not_taken) == (1, 1, 2)
+    counts_now = box.clips.counts()
+    assert (counts_now.made, counts_now.shared, counts_now.not_taken) == (1, 1, 2)
     assert box.clips.all(10, None, None, {"off"}) == []
 
 

@@ -30,7 +30,7 @@ def over_boxes(tmp_path: Path, groups: tuple[BoxGroup, ...], **fleet: Any) -> Gr
     return GroupsOverBoxes(site, runtime)
 
 
-def test_the_groups_of_this_box_are_told_with_who_trains_and_whose_pictures_are_here(tmp_path: Path) -> None:
+def test_the_groups_of_this_box_are_reported_with_who_trains_and_whose_pictures_are_here(tmp_path: Path) -> None:
     own = BoxGroup("b1", (CameraOfBox("b1", "north"),), (YARD, GATE))
     others = BoxGroup("b2", (CameraOfBox("b2", "shed"),), (replace(YARD, box="b3", camera="hall"),))
     theirs = BoxGroup("b3", (CameraOfBox("b3", "lane"),), (replace(YARD, box="b1", camera="south"),))

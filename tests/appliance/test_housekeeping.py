@@ -65,7 +65,7 @@ def house(tmp_path: Path) -> Any:
     house.store.close()
 
 
-def test_a_disk_that_gets_low_is_told_once_until_there_is_room_again(
+def test_a_disk_that_gets_low_is_reported_once_until_there_is_room_again(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = LOW_DISK_BYTES
@@ -86,7 +86,7 @@ def test_a_disk_that_gets_low_is_told_once_until_there_is_room_again(
 
 
 @pytest.mark.asyncio
-async def test_a_retention_that_fails_is_told_and_the_next_one_goes_on(
+async def test_a_retention_that_fails_is_reported_and_the_next_one_goes_on(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:

@@ -80,12 +80,12 @@ async def test_a_message_arrives_signed_and_once(joined: Opener) -> None:
         one.outputs.deliver(alarm(1))
         await until(lambda: receiver.posts, "the post")
         await until(lambda: one.state("pager")["waiting"] == 0, "done")
-        (given_headers, body), (told,) = receiver.posts[0], receiver.bodies()
+        (given_headers, body), (sent,) = receiver.posts[0], receiver.bodies()
         lower = {k.lower(): v for k, v in given_headers.items()}
         assert _verified("correct horse", lower, body)
         assert lower["content-type"] == "application/json"
-        assert lower["webhook-id"] == told["id"]
-        assert (told["kind"], told["site"], told["camera"], told["data"]["id"]) == ("alarm", "depot", "north", 1)
+        assert lower["webhook-id"] == sent["id"]
+        assert (sent["kind"], sent["site"], sent["camera"], sent["data"]["id"]) == ("alarm", "depot", "north", 1)
         assert one.state("pager") | {"down_s": None} == one.state("pager")
         assert one.state("pager")["sent"] == 1
 

@@ -64,7 +64,7 @@ class Watched:
         self.relaunched.append(worker.spec.name)
 
 
-async def test_trouble_is_told_once_and_so_is_its_end(partitioner: CpuPartitioner) -> None:
+async def test_trouble_is_reported_once_and_so_is_its_end(partitioner: CpuPartitioner) -> None:
     w = Watched(partitioner)
     await w.watch.look(0.0)
     assert (w.watch.trouble, w.events) == (None, [])

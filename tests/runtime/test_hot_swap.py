@@ -89,7 +89,7 @@ def test_without_frames_the_new_student_simply_is_in_force() -> None:
     assert not s.swap.under_way
 
 
-def test_a_student_that_cannot_be_loaded_is_told_once() -> None:
+def test_a_student_that_cannot_be_loaded_is_reported_once() -> None:
     s = Swapping()
     s.students.unreadable = True
     s.order()
@@ -99,7 +99,7 @@ def test_a_student_that_cannot_be_loaded_is_told_once() -> None:
     assert (s.students.in_force, s.swap.under_way) == ([], False)
 
 
-def test_a_student_that_does_not_fit_is_told() -> None:
+def test_a_student_that_does_not_fit_is_reported() -> None:
     s = Swapping()
     s.students.unfit = True
     s.order()

@@ -411,9 +411,9 @@ class TestBorrower:
         assert not borrowing.judges(job.job)
         box.folder.write_offers(LendingOffers((LendingOffer("idle", 0.5, "cpu", 2.0),)))
         await borrowing.look("crowded")
-        (told,) = (e for e in box.dispatched if isinstance(e, ev.LendersOffered))
-        assert told.me is not None
-        assert told.me.gate_s == pytest.approx(9.0), "the gate takes so long here"
+        (offered,) = (e for e in box.dispatched if isinstance(e, ev.LendersOffered))
+        assert offered.me is not None
+        assert offered.me.gate_s == pytest.approx(9.0), "the gate takes so long here"
         assert not judge.candidate.exists()
         assert borrowing.there() == ()
 

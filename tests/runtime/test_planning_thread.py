@@ -104,7 +104,7 @@ async def test_the_view_stays_as_it_was_while_an_event_is_decided_on() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_planner_that_fails_is_told_and_the_next_event_is_decided_on() -> None:
+async def test_a_planner_that_fails_is_reported_and_the_next_event_is_decided_on() -> None:
     thread = Thread()
     thread.broken = True
     await thread.decide(models(5.0))

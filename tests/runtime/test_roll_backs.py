@@ -182,7 +182,7 @@ def done(box: Box) -> m.TrainingDone:
     return m.TrainingDone("job", path, good, before, 0.0, 1.0, 6, box.a.version.spec)
 
 
-async def test_a_better_student_that_does_not_load_is_told_of_and_not_promoted(box: Box) -> None:
+async def test_a_better_student_that_does_not_load_is_reported_and_not_promoted(box: Box) -> None:
     box.live.bad = {"candidate"}
     judged = await box.gate.judge(box.a, done(box), "head", 3, 0.0, "p1")
     assert not judged.promoted

@@ -95,7 +95,7 @@ async def test_one_that_finishes_is_done_and_not_started_again(bench: Make) -> N
         ("bug", "unexpected: one over nothing", 70, "error"),
     ],
 )
-async def test_reasons_are_told_in_words(bench: Make, order: str, reason: str, code: int, cause: str) -> None:
+async def test_reasons_are_reported_in_words(bench: Make, order: str, reason: str, code: int, cause: str) -> None:
     b = bench()
     b.start("w", mains.obedient, max_restarts=0)
     await b.pid()

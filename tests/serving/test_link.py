@@ -128,7 +128,7 @@ async def test_a_batch_goes_there_and_back(front: Front) -> None:
         ("too slow", ConnectionResetError("reset"), "too slow"),
     ],
 )
-async def test_the_first_reason_for_an_end_is_told(
+async def test_the_first_reason_for_an_end_is_reported(
     front: Front, closed: str | None, fault: Exception | None, reason: str
 ) -> None:
     executor = await connect(front)

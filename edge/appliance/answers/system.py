@@ -13,7 +13,7 @@ from edge.settings import RecordingSettings, RetentionSettings
 
 @answer
 class GpuAnswer:
-    """A GPU as its driver tells it. `sms` null: not probed."""
+    """A GPU as its driver reports it. `sms` null: not probed."""
 
     id: Shown[str]
     name: Shown[str]

@@ -67,7 +67,7 @@ def test_patience_outlasts_pictures_that_are_on_their_way_and_clocks_that_are_se
         (5.0, float("nan"), "after_s", "0 to 15"),
     ],
 )
-def test_a_clip_longer_than_the_ring_is_told_what_can_be_had(
+def test_a_clip_longer_than_the_ring_is_refused_with_what_can_be_had(
     before: float, after: float, field: str, allowed: str
 ) -> None:
     with pytest.raises(InvalidValue) as refused:
