@@ -69,10 +69,10 @@ STREAMS = (
 @dataclass
 class Device:
     """A device at http://127.0.0.1:PORT. `raw` has whole answers by operation ("GetProfiles", "media2:GetProfiles") in
-    place of its own, `told` what it was asked; `host` it gives as its own. It offers the newer media service, the older
-    one or `both`, and knows GetCapabilities if it is `old`. A login goes by WS-Security or, `http_digest`, by HTTP; a
-    `refusal` (status) of the former has a fault with a `subcode` or without, in its own `sentence`. The addresses of
-    the streams in `kept_back` are refused, those of the streams in `late` never come."""
+    place of its own, `answered` the operations asked; `host` it gives as its own. It offers the newer media service,
+    the older one or `both`, and knows GetCapabilities if it is `old`. A login goes by WS-Security or, `http_digest`,
+    by HTTP; a `refusal` (status) of the former has a fault with a `subcode` or without, in its own `sentence`. The
+    addresses of the streams in `kept_back` are refused, those of the streams in `late` never come."""
 
     streams: tuple[Stream, ...] = STREAMS
     username: str = ""

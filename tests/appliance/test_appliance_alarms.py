@@ -29,7 +29,7 @@ SITE = {"rules": [{"id": "lost", "kind": "camera_lost"}, {"id": "any", "kind": "
 
 
 class Box:
-    """Alarms over a real store, with cameras whose state the test sets; what they told is written down."""
+    """Alarms over a real store, with cameras whose state the test sets; their messages are written down."""
 
     def __init__(self, folder: Path, clock: ManualClock, site: dict[str, Any]) -> None:
         zone = {"name": "drive", "polygon": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
@@ -137,7 +137,7 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     again.answer((0.2, 0.2))
     again.answer((0.2, 0.2))
     numbers = [d.object.id for d in again.delivered if isinstance(d, ObjectNews) and d.phase == "new"]
-    assert numbers[0] > 1000, "numbers that a killed run may have told are not given again"
+    assert numbers[0] > 1000, "numbers that a killed run may have sent are not given again"
 
 
 async def test_an_end_that_is_delivered_again_after_a_kill_has_the_same_id(start: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""The journal: each entry is written, counted and told; one that cannot be written is still told."""
+"""The journal: each entry is written, counted and sent to listeners, also one that cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts in the appliance: from answers and labels to the database and to what is told."""
+"""Counts in the appliance: from answers and labels to the database and the outputs."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ async def test_each_minute_is_reported_once_and_whole_also_over_a_restart(
     assert (minute.start_s, [(c.class_name, c.objects) for c, _ in minute.counts]) == (HOUR, [("car", 2)])
     assert box.counts.metrics()["minutes"][0]["places"][0]["objects"] == 2
     await box.counts.look(HOUR + 140.0)
-    assert (box.sent_minutes[-1].start_s - HOUR, box.sent_minutes[-1].watched) == (60, 0.0), "unknown is told, too"
+    assert (box.sent_minutes[-1].start_s - HOUR, box.sent_minutes[-1].watched) == (60, 0.0), "unknown is sent, too"
     box.settings = parse(CameraSettings, {**SETTINGS, "enabled": False})
     await box.counts.look(HOUR + 200.0)
     assert len(box.sent_minutes) == 3

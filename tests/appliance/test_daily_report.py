@@ -1,4 +1,4 @@
-"""The daily report: what is in the file, that it needs nothing else, and that each day is told once."""
+"""The daily report: what is in the file, that it needs nothing else, and that each day is reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that are followed: recorded, told of at their beginning and end, delivered at each change."""
+"""Objects that are followed: recorded, reported at their beginning and end, delivered at each change."""
 
 from __future__ import annotations
 

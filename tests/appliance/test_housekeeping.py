@@ -1,4 +1,5 @@
-"""Housekeeping: little disk is told once for each time it gets low; a retention that fails is told and tried again."""
+"""Housekeeping: little disk is reported once for each time it gets low; a failed retention is reported and tried
+again."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class _Alarms:
 
 @dataclass
 class House:
-    """Housekeeping on a real store, and what it told."""
+    """Housekeeping on a real store, and its messages."""
 
     folder: Path
     complaints: list[tuple[str, str]] = field(default_factory=list)

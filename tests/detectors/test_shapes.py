@@ -169,7 +169,7 @@ def test_metadata_that_does_not_fit_is_worked_out_again(metadata: str) -> None:
 
 
 def fixed_graph() -> bytes:
-    """A map is turned on its side by a Reshape: no other size can be told."""
+    """A map is turned on its side by a Reshape: no other size is known."""
     g = Writer(0)
     x = g.conv("images", 3, 8, stride=2)
     out = g.op("Reshape", [x, g.constant([1, 16, 8, 64, 4], np.int64)])

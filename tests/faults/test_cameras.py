@@ -1,4 +1,4 @@
-"""Cameras that fail: each fault is seen, told apart, counted, and mended; nothing hangs."""
+"""Cameras that fail: each fault is seen, distinguished, counted, and mended; nothing hangs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ WINDOW = WindowSize("a", 2, 40, 12, 60)
 
 
 class Trainer:
-    """Every trial gains ten points and costs a second; it is told to hand in after `after` epochs."""
+    """Every trial gains ten points and costs a second; it has to hand in after `after` epochs."""
 
     def __init__(self, after: int = 10_000) -> None:
         self.left = after

@@ -40,7 +40,7 @@ PATIENCE = FetchPatience(timeout_s=5.0)
 
 
 class Bench:
-    """A fetcher whose clock and pauses are the test's; `heard` has what it told."""
+    """A fetcher whose clock and pauses are the test's; `heard` has its messages."""
 
     def __init__(self, folder: ModelsFolder, patience: FetchPatience = PATIENCE) -> None:
         self.folder, self.clock = folder, ManualClock()

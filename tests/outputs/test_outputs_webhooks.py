@@ -256,7 +256,7 @@ async def test_a_receiver_that_says_when_is_not_asked_sooner(joined: Opener) -> 
     async with HttpReceiver(answer) as receiver:
         one = await joined(_hooks(_hook(receiver.url)))
         one.outputs.deliver(alarm(1))
-        await until(lambda: one.state("pager")["down_s"] is not None, "told to wait")
+        await until(lambda: one.state("pager")["down_s"] is not None, "it has to wait")
         one.outputs.deliver(alarm(2, "south"))
         await until(lambda: len(receiver.posts) == 2, "both arrive")
         assert asked[1] - asked[0] >= 1.0  # PACE alone would have tried after 0.02 s

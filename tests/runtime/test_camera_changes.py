@@ -20,7 +20,7 @@ from edge.settings import CameraSettings
 
 
 class Box:
-    """Cameras whose workers are not there, and what the controller is told of them."""
+    """Cameras whose workers are not there, and the controller's events of them."""
 
     def __init__(self, folder: Path) -> None:
         self.events: list[Any] = []

@@ -110,7 +110,7 @@ def test_a_camera_that_goes_ends_the_clip_there(video: Path, tmp_path: Path) -> 
     assert isinstance(made, ClipMade)
     assert (made.end, made.missing_after_s) == ("camera_gone", pytest.approx(3.5, abs=0.11))
     worker.ask(2, 30.0)
-    assert worker.done(40.0) == [ClipFailed(2, "north", "not_in_ring", UTC, UTC + 3.0)], "what can be had is told"
+    assert worker.done(40.0) == [ClipFailed(2, "north", "not_in_ring", UTC, UTC + 3.0)], "it has what can be had"
 
 
 def test_a_worker_that_ends_finishes_what_it_has(video: Path, tmp_path: Path) -> None:

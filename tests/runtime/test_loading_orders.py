@@ -181,7 +181,7 @@ class World:
         self.tasks: list[asyncio.Task[None]] = []
         self.measuring: list[asyncio.Event] = []
         self.failures: list[ServedVersion] = []
-        #: Models that clients were told are served, and that nobody has unloaded since.
+        #: Models that clients know as served, and that nobody has unloaded since.
         self.promised: set[str] = set()
         self.faults: list[dict[str, Any]] = []
         loop, self.loop_s = asyncio.get_running_loop(), 0.0

@@ -1,4 +1,4 @@
-"""The thread that plans: one event after the other, failures are told, and what may be read meanwhile."""
+"""The thread that plans: one event after the other, failures are reported, and what may be read meanwhile."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class FakeProcess:
 
 
 class Answering(Respawning):
-    """Answers every resize as told."""
+    """Answers every resize as ordered."""
 
     answer: ResizeOutcome | ShareError = ResizeOutcome(True)
 

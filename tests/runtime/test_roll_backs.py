@@ -206,7 +206,7 @@ async def test_a_roll_back_whose_switch_fails_leaves_what_answers_in_force(box: 
             await box.versions.roll_back(box.a, None, "olga", RollBackReason.asked(""))
     else:
         box.boundary.evaluated(box.evaluated(0.1, 0.9))
-        await until(lambda: box.complaints, "it is told")
+        await until(lambda: box.complaints, "it is reported")
         assert "does not load" in box.complaints[0]
     assert box.settled("a-2")
     assert box.state("a-first") == "retired"

@@ -1,4 +1,4 @@
-"""Processes of workers at the partitioner: a place each, a refused share is told, and none is left behind."""
+"""Processes of workers at the partitioner: a place each, a refused share is reported, and none is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading and unloading of served models, with a real repository and planning that is told by hand."""
+"""Loading and unloading of served models, with a real repository and planning that is driven by hand."""
 
 from __future__ import annotations
 
@@ -156,9 +156,7 @@ async def test_a_version_that_fails_leaves_the_one_before(tmp_path: Path) -> Non
         await task
     assert box.in_force("left") == first
     last_order = [e for e in box.written.events if isinstance(e, r.ModelsChanged)][-1]
-    assert [d.version for d in last_order.models] == [first], (
-        "the reorganiser may have been told the other since it failed"
-    )
+    assert [d.version for d in last_order.models] == [first], "the reorganiser may know the other since it failed"
 
 
 async def test_what_becomes_of_another_version_ends_no_load(tmp_path: Path) -> None:

@@ -182,8 +182,8 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
     def losses() -> list[int]:
         return [data["requests"] for kind, data in running.notes if kind == "serving.front_lost"]
 
-    # The supervisor knows that the process is gone a moment before the runtime is told.
-    await running.until(lambda: bool(losses()), "the loss is told")
+    # The supervisor knows that the process is gone a moment before the runtime does.
+    await running.until(lambda: bool(losses()), "the loss is reported")
     assert losses() == [1]
     assert _totals(running, "right").failed == before.failed + 1, "what died with the front is counted"
     assert any(r.code == "serving_front" for r in running.runtime.reasons())

@@ -25,7 +25,7 @@ def test_all_that_is_held_is_reserved_together() -> None:
     box.shares.hold(0.3)
     box.shares.hold_for_front(0.02)
     box.shares.hold_for_front(0.02)
-    assert box.reserved == [0.3, 0.32], "the front's part was told once"
+    assert box.reserved == [0.3, 0.32], "the front's part was reported once"
     assert box.capacities == []
 
 

@@ -1,4 +1,4 @@
-"""Cameras as sources of applications in the control process: who is told what, when cameras come, go and change."""
+"""Cameras as sources of applications in the control process: the reports when cameras come, go and change."""
 
 from __future__ import annotations
 

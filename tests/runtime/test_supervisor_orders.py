@@ -290,7 +290,7 @@ class World:
             reached = Counter(m for p in own for m in p.sent if isinstance(m, str))
             assert all(count == 1 for count in reached.values()), "a command is sent once"
             takeovers = sum(isinstance(m, TakeOver) for p in own for m in p.sent)
-            assert self.received[name].count(Ready()) == takeovers, "whoever gives work is told of each new process"
+            assert self.received[name].count(Ready()) == takeovers, "the giver of work learns of each new process"
         for name in self.wanted:
             assert known[name]["state"] in ("starting", "running"), f"{name} is expected: {known[name]}"
             assert any(p.alive for p in self.processes if p.name == name), f"{name} neither runs nor starts"

@@ -54,7 +54,7 @@ def test_a_car_that_stays_in_a_zone_is_one_alarm() -> None:
     assert here(30, "drive") == [], "time passing is no news"
     assert here(31) == [("end", 1, "car left drive")]
     assert w.last[0].value == 30.0, "how long it was there"
-    assert here(40, "drive") == [], "the same object is not told of again at once"
+    assert here(40, "drive") == [], "the same object is not reported again at once"
     assert here(62, "drive") == [("new", 2, "car in drive for 62 s")]
     assert w.at(63, a.ObjectsNow("gate", ())) == [("end", 2, "car is gone")]
     assert here(200, "drive", name="person") == []
@@ -157,7 +157,7 @@ def test_what_began_in_quiet_hours_is_reported_when_they_are_over() -> None:
     w.minute = 6 * 60
     assert w.at(200, a.TimePassed())[0][:2] == ("new", 1)
     w.minute = 23 * 60
-    assert w.at(300, a.Promoted("gate", "m2"))[0][:2] == ("end", 1), "an end is told at any hour"
+    assert w.at(300, a.Promoted("gate", "m2"))[0][:2] == ("end", 1), "an end is reported at any hour"
 
 
 def test_the_least_time_between_new_alarms_of_a_rule_and_camera() -> None:

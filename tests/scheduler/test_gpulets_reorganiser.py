@@ -451,7 +451,7 @@ def act(w: World, action: tuple[object, ...]) -> None:
         w.processes[name].state = "lost"
         w.tell(r.ExecutorLost, name, "killed")
     elif kind == "fail" and w.processes[name].state in ("starting", "lost"):
-        # Its process is gone before it is told.
+        # Its process is gone before the report.
         if name in w.routed:
             return
         w.processes.pop(name)

@@ -1,4 +1,4 @@
-"""The layout that the front is told: numbered, told once, with the limits that are in force."""
+"""The layout that the front gets: numbered, sent once, with the limits that are in force."""
 
 from __future__ import annotations
 

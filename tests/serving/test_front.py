@@ -155,8 +155,8 @@ async def test_what_cannot_be_answered_in_time_is_dropped_at_once(tmp_path: Path
         totals = Totals(s)
         first = [asyncio.create_task(s.front.infer(request())) for _ in range(2)]
         await until(lambda: bool(executor.batches))
-        # Four further batches could be answered in that time: what is beyond them is told now, what then waits in vain
-        # for the executor is told when its time is up.
+        # Four further batches could be answered in that time: requests beyond them are refused now, one
+        # that then waits in vain for the executor is refused when its time is up.
         more = [asyncio.create_task(s.front.infer(request())) for _ in range(20)]
         await asyncio.sleep(0)
         await until(lambda: totals.take().dropped >= 0 and totals.counts["dropped"] >= 12)

@@ -36,7 +36,7 @@ from edge.serving.link_messages import (
 
 
 class Front:
-    """A server and all that it was told."""
+    """A server and all messages that it got."""
 
     def __init__(self, path: Path) -> None:
         self.links: list[FrontLink] = []

@@ -94,7 +94,7 @@ def test_beyond_its_capacity_the_oldest_give_way_and_are_counted() -> None:
     assert sink.reported_lost() == 2
     buffer.append("note", data={"n": 5})
     buffer.flush()
-    assert sink.reported_lost() == 2  # told once
+    assert sink.reported_lost() == 2  # reported once
 
 
 def test_what_could_never_be_written_is_refused_at_once() -> None:

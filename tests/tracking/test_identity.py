@@ -296,7 +296,7 @@ def test_what_holds_with_doubtful_answers_and_looks(
         assert all(abs(b - t.began_utc_s) < 1e-3 for b, t in zip(began, live(one.state), strict=True))
     one.changes += finish(one.state).changes
     assert one.announced == sorted(set(one.announced)), "a number is given once, in order"
-    assert sorted(one.ended) == one.announced, "each told one ends once"
+    assert sorted(one.ended) == one.announced, "each announced one ends once"
     for change in one.changes:
         assert change.object.score >= 0.5, "each has been seen for sure"
 

@@ -30,7 +30,7 @@ def box(x: float, y: float = 0.5, size: float = 0.1) -> tuple[float, float, floa
 
 
 class Camera:
-    """A tracker that is told answers."""
+    """A tracker that gets answers."""
 
     def __init__(self, zones: Sequence[Zone] = (), **limits: Any) -> None:
         self.state, self.zones, self.limits, self.next_id = TrackerState("gate"), zones, TrackerLimits(**limits), 1

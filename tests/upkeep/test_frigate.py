@@ -1,4 +1,4 @@
-"""Cameras of Frigate configurations: what is carried over, what is told, and where the passwords go."""
+"""Cameras of Frigate configurations: what is carried over, what is reported, and where the passwords go."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ async def test_second_opinions_that_contradict_are_counted_and_reported(
     truth = (await client.get("/north/truth")).json()
     assert (truth["estimate"]["contradicted"], truth["estimate"]["unsure"]) == (1, 1)
     assert [f["kind"] for f in truth["findings"]] == ["people_contradict"]
-    assert [f.kind for f in findings] == ["people_contradict"], "told once"
+    assert [f.kind for f in findings] == ["people_contradict"], "reported once"
     assert len(store.answers("north")) == 11, "both answers stay"
     second = (await client.get("/north/truth/questions", params={"second": True})).json()["questions"]
     assert body["frame"] not in [q["frame"] for q in second if q["candidate"] == body["candidate"]]

@@ -18,7 +18,7 @@ LIVE = VideoStretch(3, (90.0, 92.0, 94.0, 96.0, 98.0), 111.0)
 def test_a_clip_begins_at_the_last_key_frame_before_it() -> None:
     assert cut(ASKED, [LIVE]) == Cut(3, 2, 110.0, 0.0, 0.0, "whole")
     late = VideoStretch(3, (97.0, 99.0), 111.0)
-    assert cut(ASKED, [late]) == Cut(3, 0, 110.0, 2.0, 0.0, "whole"), "what the ring does not hold is told"
+    assert cut(ASKED, [late]) == Cut(3, 0, 110.0, 2.0, 0.0, "whole"), "the part that the ring does not hold is reported"
 
 
 @pytest.mark.parametrize("ended", ["camera_gone", "coding_changed"])

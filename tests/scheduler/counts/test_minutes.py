@@ -1,4 +1,4 @@
-"""Minutes that are told: each once, none before it is settled, and what is told of one."""
+"""Minutes that are sent: each once, none before it is settled, and the content of one."""
 
 from __future__ import annotations
 

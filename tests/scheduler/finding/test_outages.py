@@ -102,7 +102,7 @@ def test_before_a_camera_was_there_no_outage_of_it_is_reported() -> None:
         assert known_from(known, DAY) is None
     assert outages(next_day, changes, (later,), WatchedMinutes(), LATER) == (Outage(added, added + 20, "connecting"),)
     assert known_from(changes, next_day) == added
-    # A restart after it is told.
+    # A restart after it is reported.
     again = BoxStart(added + 600, added + 500)
     back = StateChange(added + 610, "live")
     found = outages(next_day, [*changes, back], (later, again), WatchedMinutes(), LATER)
