@@ -281,8 +281,8 @@ def lying(seeds: Sequence[int]) -> Redone:
                 n = [j.id for j in world(seed).jobs].index("db16")
                 values[1.0].append(float(np.mean([u[n] for u in played(name, seed).utilities[:LYING]])))
                 for lie in (0.5, 2.0):
-                    outcome = play(world(seed), policy_of(name), lies={"db16": lie}, rounds=LYING)
-                    values[lie].append(float(outcome.by_job[n]))
+                    told = play(world(seed), policy_of(name), lies={"db16": lie}, rounds=LYING)
+                    values[lie].append(float(told.by_job[n]))
             true = statistics.fmean(values[1.0])
             seen[name] = tuple(statistics.fmean(values[lie]) / true for lie in (0.5, 2.0))  # type: ignore[assignment]
             rows.append((name, *(spread(v, 3) for v in values.values()), *(round(x, 2) for x in seen[name])))
