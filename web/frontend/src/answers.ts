@@ -1228,7 +1228,7 @@ export type FrontAnswer = {
 /** The value that was sent for a field, of any kind. */
 export type GivenValue = unknown;
 
-/** A GPU as its driver tells it. `sms` null: not probed. */
+/** A GPU as its driver reports it. `sms` null: not probed. */
 export type GpuAnswer = {
   id: string;
   name: string;
@@ -1699,7 +1699,7 @@ export type ModelReasonAnswer = {
   message: string;
 };
 
-/** Statistics of one served version, as the Open Inference Protocol's front told them. */
+/** Statistics of one served version, as the Open Inference Protocol's front reported them. */
 export type ModelStatistics = Record<string, unknown>;
 
 /** Of a "movement" alarm: the object's class, and the zones that it came from and went to. */
@@ -1813,8 +1813,8 @@ export type OptionAnswer = {
   verdict: string;
 };
 
-/** A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one was
- * told. */
+/** A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one is
+ * known. */
 export type OutageAnswer = {
   from_utc_s: number;
   to_utc_s: number | null;
