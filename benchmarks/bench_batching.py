@@ -29,7 +29,7 @@ LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.1, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
-class Asked:
+class SimulatedRequest:
     """A request of the simulation."""
 
     deadline_s: float
@@ -68,7 +68,7 @@ class Outcome:
 def simulate(executors: Sequence[Lane], arrivals_s: Sequence[float], slo_s: float, admit: bool = True) -> Outcome:
     """Requests of one model on some lanes, as the front does it: a lane asks for work when it is free."""
     rules = DeadlineBatching()
-    waiting: list[Asked] = []
+    waiting: list[SimulatedRequest] = []
     free = [0.0] * len(executors)
     rows, batches = [0] * len(executors), [0] * len(executors)
     out = Outcome()
@@ -81,7 +81,7 @@ def simulate(executors: Sequence[Lane], arrivals_s: Sequence[float], slo_s: floa
     while events:
         now_s, who = heapq.heappop(events)
         if who == -1:
-            asked = Asked(now_s + slo_s)
+            asked = SimulatedRequest(now_s + slo_s)
             if admit and rules.hopeless(len(waiting), 1, asked.deadline_s, seen(now_s), now_s):
                 out.dropped += 1
             else:

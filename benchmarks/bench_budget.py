@@ -141,10 +141,10 @@ def run_demo(options: Sequence[str], group: Path | None) -> dict[str, Any]:
         done = dict(json.loads(report.read_text(encoding="utf-8")))
         took_s = time.monotonic() - began
         about = {"cores_used": round(used / took_s, 2), "street_cores": round(street.cpu_s / took_s, 2)}
-        return told(done, data) | about | {"load": [round(v, 1) for v in os.getloadavg()]}
+        return summary(done, data) | about | {"load": [round(v, 1) for v in os.getloadavg()]}
 
 
-def told(report: dict[str, Any], data: Path) -> dict[str, Any]:
+def summary(report: dict[str, Any], data: Path) -> dict[str, Any]:
     """The kept figures of a run."""
     with Store(None, data) as store:
         events = store.events(limit=1000, kind="learning.ready")

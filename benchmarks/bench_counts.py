@@ -37,11 +37,11 @@ from benchmarks.tracked_streets import (
     WINDOW_S,
     WINDOWS,
     Picture,
-    Thing,
+    TrueObject,
     answered,
     retrained,
     street,
-    things,
+    true_objects,
 )
 from edge.core.counts import CountCheck, Counted, CountLine, Place
 from edge.core.tracks import TrackedObject
@@ -86,13 +86,13 @@ class Moves:
 
 def seen_on(
     seed: int, character: int, seconds: float, keep: Path | None
-) -> tuple[list[Picture], dict[int, list[Thing]]]:
+) -> tuple[list[Picture], dict[int, list[TrueObject]]]:
     """The answers on a street, and the teacher's labels by the number of the picture."""
     file = None if keep is None else keep / f"counts-{seed}-{character}-{seconds:g}.json"
     if file is not None and file.is_file():
         kept = json.loads(file.read_text(encoding="utf-8"))
         return [_picture(p) for p in kept["pictures"]], {
-            int(n): list(map(_thing, t)) for n, t in kept["labels"].items()
+            int(n): list(map(_true_object, t)) for n, t in kept["labels"].items()
         }
     scene = street(seed, character)
     student = retrained(scene, seed + character).for_inference()
@@ -102,33 +102,33 @@ def seen_on(
     pictures, labels = [], {}
     for n in range(int(seconds * FPS)):
         rgb, objects = scene.render(WINDOWS * WINDOW_S + n / FPS)
-        pictures.append(answered(Picture(n / FPS, things(objects)), student.detect([rgb], 1.0, SURE)[0], rgb))
+        pictures.append(answered(Picture(n / FPS, true_objects(objects)), student.detect([rgb], 1.0, SURE)[0], rgb))
         if n in sampled:
             found = teacher.label(rgb)
             labels[n] = [
-                Thing(0, tuple(float(v) for v in box), CLASSES[int(c)])
+                TrueObject(0, tuple(float(v) for v in box), CLASSES[int(c)])
                 for box, c in zip(found.boxes, found.classes, strict=True)
             ]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         plain = [p.__dict__ | {"truth": [t.__dict__ for t in p.truth]} for p in pictures]
-        told = {n: [t.__dict__ for t in row] for n, row in labels.items()}
-        file.write_text(json.dumps({"pictures": plain, "labels": told}), encoding="utf-8")
+        plain_labels = {n: [t.__dict__ for t in row] for n, row in labels.items()}
+        file.write_text(json.dumps({"pictures": plain, "labels": plain_labels}), encoding="utf-8")
     return pictures, labels
 
 
-def _thing(value: dict[str, Any]) -> Thing:
-    return Thing(value["number"], tuple(value["box"]), value["class_name"])
+def _true_object(value: dict[str, Any]) -> TrueObject:
+    return TrueObject(value["number"], tuple(value["box"]), value["class_name"])
 
 
 def _picture(value: dict[str, Any]) -> Picture:
     return Picture(
-        **(value | {"truth": list(map(_thing, value["truth"])), "boxes": [tuple(b) for b in value["boxes"]]})
+        **(value | {"truth": list(map(_true_object, value["truth"])), "boxes": [tuple(b) for b in value["boxes"]]})
     )
 
 
 def counted(
-    pictures: Sequence[Picture], labels: dict[int, list[Thing]]
+    pictures: Sequence[Picture], labels: dict[int, list[TrueObject]]
 ) -> tuple[Counter[Cell], Counter[Cell], list[CountCheck], Moves]:
     """What was counted, what was there, the checks, and movements."""
     state, number = TrackerState("street"), 1
@@ -168,7 +168,7 @@ def moves_of(true: Sequence[Counted], found: Sequence[Counted], shown: dict[int,
 
 
 def checks_of(
-    pictures: Sequence[Picture], labels: dict[int, list[Thing]],
+    pictures: Sequence[Picture], labels: dict[int, list[TrueObject]],
     seen: Sequence[tuple[float, tuple[TrackedObject, ...]]], found: Sequence[Counted],
 ) -> list[CountCheck]:  # fmt: skip
     """The labelled pictures beside what was counted around them, as edge.appliance.counts does it."""
@@ -179,22 +179,22 @@ def checks_of(
         near = seen[max(0, n - round(reach_s * FPS)) : n + round(reach_s * FPS) + 1]
         instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= reach_s], at_s)
         ways = ways_after(ways, instant)
-        told = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
-        frames.append(recounted(instant, told, LINES, ways))
+        boxes = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
+        frames.append(recounted(instant, boxes, LINES, ways))
     return list(as_checks("street", frames))
 
 
 def _drawn(picture: Picture, began: dict[int, Any]) -> list[TrackedObject]:
     """The drawn objects as the counting takes them."""
     out = []
-    for thing in picture.truth:
-        box = (thing.box[0], thing.box[1], thing.box[2], thing.box[3])
-        first = began.setdefault(thing.number, box)
+    for true_object in picture.truth:
+        box = (true_object.box[0], true_object.box[1], true_object.box[2], true_object.box[3])
+        first = began.setdefault(true_object.number, box)
         out.append(
             TrackedObject(
-                thing.number,
+                true_object.number,
                 "street",
-                thing.class_name,
+                true_object.class_name,
                 1.0,
                 box,
                 0.0,
@@ -202,7 +202,7 @@ def _drawn(picture: Picture, began: dict[int, Any]) -> list[TrackedObject]:
                 0.0,
                 3,
                 began_box=first,
-                zones=zones_at(ZONES, box, thing.class_name),
+                zones=zones_at(ZONES, box, true_object.class_name),
             )
         )
     return out

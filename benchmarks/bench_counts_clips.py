@@ -55,13 +55,13 @@ def by_hand(clip: dict[str, Any], lines: Sequence[CountLine], rate: float) -> li
     """Where the paths cut the lines: line, direction, the vehicle and the number of the frame."""
     out = []
     for line in lines:
-        for thing in clip["objects"]:
-            path = thing["path"]
+        for vehicle in clip["objects"]:
+            path = vehicle["path"]
             for before, after in pairwise(path):
                 way = crossed_way(line, (before[1], before[2]), (after[1], after[2]))
-                if way is not None and thing["class"] == CLASS:
+                if way is not None and vehicle["class"] == CLASS:
                     frame = round(rate * (before[0] + after[0]) / 2)
-                    out.append({"line": line.name, "way": way, "vehicle": thing["name"], "frame": frame})
+                    out.append({"line": line.name, "way": way, "vehicle": vehicle["name"], "frame": frame})
     return out
 
 
@@ -75,10 +75,10 @@ def seen_on(file: Path, detector: Path, teacher: Path) -> tuple[list[Seen], Labe
         shown = np.asarray(looks(picture, boxes), np.float32) if len(boxes) else None
         given = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(scores, np.float32)
         seen.append(Seen(at_s, at_s, *given, classes, SURE, shown))
-        told, _, names = merged(*label(picture))
+        kept, _, names = merged(*label(picture))
         labels[n] = [
             NamedBox((float(b[0]), float(b[1]), float(b[2]), float(b[3])), name)
-            for b, name in zip(told, names, strict=True)
+            for b, name in zip(kept, names, strict=True)
         ]
     with av.open(str(file)) as clip:
         return seen, labels, float(clip.streams.video[0].average_rate or 25)
@@ -87,7 +87,7 @@ def seen_on(file: Path, detector: Path, teacher: Path) -> tuple[list[Seen], Labe
 def as_a_box(labels: Labels) -> Labels:
     """Those that a box would have."""
     every = WINDOW_S * FPS / LABELS
-    return {n: told for n, told in labels.items() if n == round(round(n / every) * every)}
+    return {n: objects for n, objects in labels.items() if n == round(round(n / every) * every)}
 
 
 def counted_on(

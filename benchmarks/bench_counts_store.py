@@ -104,7 +104,7 @@ async def _kept() -> bool:
     return True
 
 
-def told(found: object) -> bytes:
+def encoded(found: object) -> bytes:
     """The answer as REST sends it."""
     return orjson.dumps(plain(type(found), found))
 
@@ -148,11 +148,11 @@ async def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             SiteSettings(), store, SystemClock(), lambda *_: None, dict, lambda _: None, _kept, bool, print
         )
         asked = {
-            "a day by hour": lambda camera: told(counts.of_camera(camera, "hour", NOW - 86_400, NOW)),
-            "a day beside the week before": lambda camera: told(
+            "a day by hour": lambda camera: encoded(counts.of_camera(camera, "hour", NOW - 86_400, NOW)),
+            "a day beside the week before": lambda camera: encoded(
                 counts.compared(camera, "hour", NOW - 86_400, NOW, NOW - 8 * 86_400)
             ),
-            "a year by day": lambda camera: told(counts.of_camera(camera, "day", year, NOW)),
+            "a year by day": lambda camera: encoded(counts.of_camera(camera, "day", year, NOW)),
         }
         answered = {name: timed(ask, args.rounds, args.cameras) for name, ask in asked.items()}
         megabytes = store.sizes()["database"] / 1e6

@@ -89,8 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
         for kind, how in kinds.items():
             over = s[f"over_{kind}"]
             if over is not None:
-                told = ", ".join(f"{c} {row['gain_points']:+.1f}" for c, row in over["cameras"].items())
-                print(f"  over the download, {how}: {over['gain_points']:+.1f} points ({told})")
+                by_camera = ", ".join(f"{c} {row['gain_points']:+.1f}" for c, row in over["cameras"].items())
+                print(f"  over the download, {how}: {over['gain_points']:+.1f} points ({by_camera})")
         once = report["against_trained_once"]
         if once["gain_points"] is not None:
             print(

@@ -6,16 +6,16 @@
 `game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
 five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
 whole device and on half of it, at rates up to the largest at which the even split has a plan; each plan is replayed
-with requests that come evenly (edge.simulation.pipeline_world). Rates: the largest at which there is a plan on four
-devices, upwards in steps of 10 requests/s until three in a row have none. The even split is planned by `mosaic`, as the
-appliance does. Every plan is judged with interference and without tolerance by the law of `scheduler.joint.law`; the
-independent checker judges shares, interference and rates. Queues: `traffic` at 100 ms beside `archive`, which asks two
-of its models within 1000 ms, at several rates: the total share where each model has one queue, and where a model may
-have two, with as many steps as the appliance takes and with many; where two are followed both plans are replayed with
-requests by chance at 1 / 1.2 of the planned rates. Poisson: the part of late requests by chance, of `traffic` and
+with requests that come evenly (edge.simulation.pipeline_simulation). Rates: the largest at which there is a plan on
+four devices, upwards in steps of 10 requests/s until three in a row have none. The even split is planned by `mosaic`,
+as the appliance does. Every plan is judged with interference and without tolerance by the law of `scheduler.joint.law`;
+the independent checker judges shares, interference and rates. Queues: `traffic` at 100 ms beside `archive`, which asks
+two of its models within 1000 ms, at several rates: the total share where each model has one queue, and where a model
+may have two, with as many steps as the appliance takes and with many; where two are followed both plans are replayed
+with requests by chance at 1 / 1.2 of the planned rates. Poisson: the part of late requests by chance, of `traffic` and
 `entrance` planned for 1, 1.1 and 1.2 times their rate, fed in turn and not, and where an earlier stage may use nothing
-of the time kept for later ones. A run replaces the rows of its pipelines and parts in the
-results and keeps the others. Times are CPU seconds of one plan, the even split's included.
+of the time kept for later ones. A run replaces the rows of its pipelines and parts in the results and keeps the
+others. Times are CPU seconds of one plan, the even split's included.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import Any
 from benchmarks.scripts import load_script
 from edge.core.applications import LENT
 from edge.core.serving import DeviceTable, ServingPlan
-from edge.simulation.pipeline_world import REQUESTS, replayed
+from edge.simulation.pipeline_simulation import REQUESTS, replayed
 from scheduler.gpulets.policies import least_percent, serving_policy, smallest_plan
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.joint.demand import JointProblem, PipelineLoad, StageLoad

@@ -8,7 +8,7 @@ and under the even split by turns, in one run of one appliance. Reported for eac
 (late, dropped, rejected, failed), the planned share, and stages' answers within their budgets.
 replan: a change in the middle of a minute: another objective, another version of a stage's model, the rate doubled.
 The load comes from a process of its own (`magpie load`), with pictures of a street that no camera shows. It and the
-cameras' encoders are no part of a box: the appliance is told of 70 % of the cores (--cores), the rest is theirs.
+cameras' encoders are no part of a box: the appliance may use 70 % of the cores (--cores), the rest is theirs.
 Without --table the latencies are measured first (3 min). Results: benchmarks/results/pipeline_run.json; a part that is
 not run keeps its last result there.
 """

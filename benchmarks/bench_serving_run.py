@@ -158,7 +158,7 @@ async def load(
 
 
 def box_cores() -> float:
-    """Cores that an appliance is told of: load and cameras' encoders, which are no part of a box, have the rest."""
+    """Cores that an appliance may use: load and cameras' encoders, which are no part of a box, have the rest."""
     return BOX_CORES * (psutil.cpu_count() or 1)
 
 

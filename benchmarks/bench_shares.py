@@ -191,10 +191,10 @@ def main() -> int:
             print("  other work keeps this machine busy: a worker's missing share may be for want of a core")
         print(f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'points off (each window)':>26}")
         workers = table(rows, stretched)
-        tellable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
+        comparable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
             n for n in rows if n != "camera-idle"
         ]
-        worst = max(abs(o) for n in tellable for o in workers[n]["points_off"])
+        worst = max(abs(o) for n in comparable for o in workers[n]["points_off"])
         for way, values in bites.items():
             span = f"{min(values):.0f} to {max(values):.0f}"
             print(f"  resize {way:4}: bites after {statistics.median(values):4.0f} ms ({span})")

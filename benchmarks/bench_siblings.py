@@ -45,7 +45,7 @@ MOST_ALIKE = 4
 LEAST_PART = 0.5
 
 
-class Kept:
+class MeasuredCache:
     """Values by name in a JSON file, so that another run need not work them out."""
 
     def __init__(self, path: Path) -> None:
@@ -131,7 +131,7 @@ def measure(
     students: dict[str, list[PublishedStudent]],
     download: PublishedStudent,
     windows: int,
-    kept: Kept,
+    kept: MeasuredCache,
     together: Callable[[Sequence[BenchCamera]], dict[str, PublishedStudent]] | None,
 ) -> list[Row]:
     """One row per camera, each in turn the new one. `together` retrains cameras as one group; None: each alone."""
@@ -187,9 +187,9 @@ def line(row: Row) -> str:
     """One camera for people."""
     best = max(row.siblings.values())
     mean = float(np.mean(list(row.siblings.values())))
-    told = f"{row.chosen or 'nobody':<8}{row.distances.get(row.chosen, float('nan')):>9.2f}"
+    row_words = f"{row.chosen or 'nobody':<8}{row.distances.get(row.chosen, float('nan')):>9.2f}"
     numbers = (row.usual, row.download, row.sibling, best, mean, row.own, row.gain, row.own_gain)
-    return f"{row.camera:<12}{told}" + "".join(f"{v:>10.1f}" for v in numbers)
+    return f"{row.camera:<12}{row_words}" + "".join(f"{v:>10.1f}" for v in numbers)
 
 
 HEAD = f"{'camera':<12}{'sibling':<8}{'distance':>9}" + "".join(
@@ -230,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if len(cameras) < 2:
             raise SystemExit("siblings need at least two cameras")
         print(HEAD, flush=True)
-        kept = Kept(args.cache / f"measured-seed{args.seed}.json")
+        kept = MeasuredCache(args.cache / f"measured-seed{args.seed}.json")
         together = None if args.alone else partial(group_students, download=download, seed=args.seed, cache=args.cache)
         rows = measure(cameras, students, download, args.windows, kept, together)
     return _report(args, rows)

@@ -1,4 +1,4 @@
-"""How fast the simulator's worlds are, and how close it comes to a live run.
+"""How fast the simulations are, and how close it comes to a live run.
 
     python -m benchmarks.bench_simulation [--cameras 10] [--hours 24]
     python -m benchmarks.bench_simulation --live [--data DIR] [--windows 8] [--window-seconds 90]
@@ -40,9 +40,9 @@ from edge.simulation.box_trace import BoxTrace, SharingTrace
 from edge.simulation.fleet_scenario import scenario_from_json
 from edge.simulation.fleet_world import FleetWorld
 from edge.simulation.generated import generated_serving, generated_windows
-from edge.simulation.pipeline_world import replayed
+from edge.simulation.pipeline_simulation import replayed
 from edge.simulation.record import trace_from_windows
-from edge.simulation.serving_world import simulate_serving
+from edge.simulation.serving_simulation import simulate_serving
 from edge.simulation.simulator import simulate
 from scheduler.follow import planner
 from scheduler.joint.demand import JointProblem
@@ -62,7 +62,7 @@ def cpu_s(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, found
 
 
-def windows_world(cameras: int, hours: float, seed: int) -> dict[str, Any]:
+def simulated_windows(cameras: int, hours: float, seed: int) -> dict[str, Any]:
     """A day of windows."""
     count = round(3600 * hours / WINDOW_S)
     trace = generated_windows(cameras, count, seed, window_s=WINDOW_S)
@@ -70,7 +70,7 @@ def windows_world(cameras: int, hours: float, seed: int) -> dict[str, Any]:
     return row(took, count * WINDOW_S) | {"cameras": cameras, "windows": count, "plans": found.plans}
 
 
-def serving_world(seed: int) -> dict[str, Any]:
+def simulated_serving(seed: int) -> dict[str, Any]:
     """Ten minutes of two models."""
     trace = generated_serving(2, 600.0, seed)
     took, found = cpu_s(lambda: simulate_serving(trace, seed=seed))
@@ -78,7 +78,7 @@ def serving_world(seed: int) -> dict[str, Any]:
     return row(took, trace.seconds) | {"requests": requests, "requests_per_cpu_s": round(requests / took)}
 
 
-def pipelines_world() -> dict[str, Any]:
+def simulated_pipelines() -> dict[str, Any]:
     """Requests by chance through a graph of five stages."""
     rate, requests = 20.0, 1000
     problem = JointProblem((entrance(rate),))
@@ -90,14 +90,14 @@ def pipelines_world() -> dict[str, Any]:
     return row(took, requests / rate) | {"requests": requests, "requests_per_cpu_s": round(requests / took)}
 
 
-def fleet_world() -> dict[str, Any]:
+def simulated_fleet() -> dict[str, Any]:
     """Fifty boxes with jobs, faults and a head that is away."""
     scenario = scenario_from_json(fleet_of(50))
     took, found = cpu_s(lambda: FleetWorld(scenario).run())
     return row(took, float(found.log[-1]["t"])) | {"boxes": 50}
 
 
-def box_world(seed: int) -> dict[str, Any]:
+def simulated_box(seed: int) -> dict[str, Any]:
     """Cameras, two served models and three tenants on one device."""
     count = 6
     windows = generated_windows(4, count, seed, window_s=WINDOW_S)
@@ -119,22 +119,22 @@ def row(took_s: float, simulated_s: float) -> dict[str, Any]:
 
 def speed(args: argparse.Namespace) -> int:
     """Measure and write; 1 if the target is missed."""
-    worlds = {
-        "windows": windows_world(args.cameras, args.hours, args.seed),
-        "serving": serving_world(args.seed),
-        "pipelines": pipelines_world(),
-        "box": box_world(args.seed),
-        "fleet": fleet_world(),
+    simulations = {
+        "windows": simulated_windows(args.cameras, args.hours, args.seed),
+        "serving": simulated_serving(args.seed),
+        "pipelines": simulated_pipelines(),
+        "box": simulated_box(args.seed),
+        "fleet": simulated_fleet(),
     }
-    for name, found in worlds.items():
+    for name, found in simulations.items():
         print(f"{name:10} {json.dumps(found)}")
-    day = worlds["windows"]["cpu_s"]
+    day = simulations["windows"]["cpu_s"]
     judged = args.cameras >= 10 and args.hours >= 24
     reached = day <= MOST_CPU_S or not judged
     verdict = "reached" if reached else "MISSED"
     verdict = verdict if judged else "not judged"
     print(f"{verdict}: {args.hours:g} hours of {args.cameras} cameras in {day:.1f} CPU s (a day of 10: {MOST_CPU_S:g})")
-    write("simulation.json" if args.out is None else args.out, {"target_cpu_s": MOST_CPU_S, "worlds": worlds})
+    write("simulation.json" if args.out is None else args.out, {"target_cpu_s": MOST_CPU_S, "worlds": simulations})
     return 0 if reached else 1
 
 
@@ -191,7 +191,7 @@ def live(args: argparse.Namespace) -> int:
         for _, mine in itertools.groupby(sorted(rows, key=lambda r: (r["camera"], r["window"])), lambda r: r["camera"])
         for a, b in itertools.pairwise(mine)
     ]
-    told = {
+    errors_found = {
         "rows": rows,
         "mean_absolute_error_points": round(mean, 2),
         "bias_points": round(bias, 2),
@@ -203,9 +203,9 @@ def live(args: argparse.Namespace) -> int:
     print(
         f"{'reached' if reached else 'MISSED'}: mean absolute error {mean:.2f} points over {len(rows)} (at most "
         f"{MOST_ERROR:g}), bias {bias:+.2f}; that each window is as the one before errs by "
-        f"{told['as_the_window_before_points']} points"
+        f"{errors_found['as_the_window_before_points']} points"
     )
-    write("simulation_live.json" if args.out is None else args.out, told)
+    write("simulation_live.json" if args.out is None else args.out, errors_found)
     return 0 if reached else 1
 
 

@@ -92,8 +92,8 @@ def main() -> int:
             print(f"{clip.stem:36} less than one object a picture: left out")
             continue
         rows[clip.stem] = {f"{rate:g}": compare(answers, rate, teacher.classes) for rate in RATES}
-        told = "  ".join(f"{r}/s {x['stays']:.0f} -> {x['moves_on']:.0f}" for r, x in rows[clip.stem].items())
-        print(f"{clip.stem:36} {told}", flush=True)
+        by_rate = "  ".join(f"{r}/s {x['stays']:.0f} -> {x['moves_on']:.0f}" for r, x in rows[clip.stem].items())
+        print(f"{clip.stem:36} {by_rate}", flush=True)
     if not rows:
         print(f"no clip with objects in {folder}")
         return 1

@@ -280,8 +280,8 @@ def table(runs: Sequence[Run]) -> str:
 
     def cell(values: Sequence[tuple[float, float | None]]) -> str:
         people = [p for _, p in values if p is not None]
-        told = f"{np.mean(people):.1f}" if people else "-"
-        return f"{np.mean([t for t, _ in values]):.1f} / {told}"
+        detail = f"{np.mean(people):.1f}" if people else "-"
+        return f"{np.mean([t for t, _ in values]):.1f} / {detail}"
 
     for camera in sorted({r.camera for r in runs}):
         mine = [r for r in runs if r.camera == camera]
@@ -342,8 +342,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 runs.append(run_camera(camera, download, seed, Path(folder)))
                 print(table(runs[-1:]).splitlines()[1], runs[-1].winners, flush=True)
     print(table(runs))
-    told = bars(runs, cost)
-    for what, reached, figures in told:
+    outcomes = bars(runs, cost)
+    for what, reached, figures in outcomes:
         print(f"{'reached' if reached else 'MISSED ':<8} {what}: {figures}")
     write_results(
         args,
@@ -351,10 +351,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             "seeds": args.seeds,
             "answer_ms": cost,
             "runs": [_json(r) for r in runs],
-            "bars": [{"what": w, "reached": r, "figures": f} for w, r, f in told],
+            "bars": [{"what": w, "reached": r, "figures": f} for w, r, f in outcomes],
         },
     )
-    return 0 if all(reached for _, reached, _ in told) else 1
+    return 0 if all(reached for _, reached, _ in outcomes) else 1
 
 
 def _json(run: Run) -> dict[str, Any]:

@@ -17,7 +17,7 @@ without tenants. Reported for each: the utility of the worst tenant with its spr
 below its floor, requests that were lost, and budgets that moved; by window what cameras did, beside their frozen first
 students on the same frames; and what was learned by the end of a block.
 
-The load and the cameras' encoders are no part of a box: the appliance is told of 70 % of the cores, the rest is theirs.
+The load and the cameras' encoders are no part of a box: the appliance may use 70 % of the cores, the rest is theirs.
 The cameras' streets have two blocks as their day, windows to warm up included: each way to share has either half of it
 once, and light changes as slowly as a student can follow. Without --table the
 latencies are measured first (3 min). Results: benchmarks/results/tenant_run.json.

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tracked_streets import FPS, Picture, answered, measure, retrained_answers, things
+from benchmarks.tracked_streets import FPS, Picture, answered, measure, retrained_answers, true_objects
 from edge.demo.scene import CHARACTERS, CLASSES, Scene, SceneSpec
 from edge.demo.site import first_weights
 from edge.inference import prepare
@@ -51,19 +51,19 @@ def worse(pictures: Sequence[Picture], seed: int) -> list[Picture]:
     out = []
     for p in pictures:
         made = Picture(p.at_s, p.truth)
-        for thing in p.truth:
+        for true_object in p.truth:
             if rng.random() < MISSED:
                 continue
-            x0, y0, x1, y1 = thing.box
+            x0, y0, x1, y1 = true_object.box
             shift = rng.normal(0, JITTER, 4) * np.array([x1 - x0, y1 - y0, x1 - x0, y1 - y0])
-            box = np.clip(np.array(thing.box) + shift, 0, 1)
+            box = np.clip(np.array(true_object.box) + shift, 0, 1)
             if box[2] - box[0] < 0.005 or box[3] - box[1] < 0.005:
                 continue
             made.boxes.append(tuple(float(v) for v in box))
             made.scores.append(float(rng.uniform(0.45, 0.95)))
             other = CLASSES[int(rng.integers(len(CLASSES)))]
-            made.names.append(other if rng.random() < WRONG_NAME else thing.class_name)
-            made.source.append(thing.number)
+            made.names.append(other if rng.random() < WRONG_NAME else true_object.class_name)
+            made.source.append(true_object.number)
         for _ in range(int(rng.poisson(FALSE))):
             x, y = rng.uniform(0, 0.9), rng.uniform(0.3, 0.85)
             w, h = rng.uniform(0.03, 0.15), rng.uniform(0.04, 0.2)
@@ -124,7 +124,7 @@ def main() -> int:
             truth[name], by_student[name] = [], []
             for n in range(int(args.seconds * FPS)):
                 rgb, objects = scene.render(n / FPS)
-                picture = Picture(n / FPS, things(objects))
+                picture = Picture(n / FPS, true_objects(objects))
                 truth[name].append(picture)
                 if student is not None:
                     by_student[name].append(answered(picture, student.detect([rgb], 1.0, 0.4)[0]))

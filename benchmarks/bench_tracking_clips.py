@@ -126,7 +126,7 @@ def track(
 ) -> dict[int, list[tuple[float, Any]]]:
     """The announced objects: when and where each was seen."""
     state, number = TrackerState("clip"), 1
-    told: dict[int, list[tuple[float, Any]]] = defaultdict(list)
+    paths: dict[int, list[tuple[float, Any]]] = defaultdict(list)
     for at_s, boxes, scores, classes, shown in answers:
         kept = [n for n, s in enumerate(scores) if s >= unsure]
         look = np.asarray(shown[kept], np.float32) if with_looks and kept else None
@@ -134,10 +134,10 @@ def track(
         seen = Seen(at_s, at_s, *given, tuple(classes[n] for n in kept), sure, look)
         done = stepped(state, seen, next_id=number)
         state, number = done.state, done.next_id
-        for thing in live(state):
-            if thing.seen_utc_s == at_s:
-                told[thing.id].append((at_s, thing.box))
-    return told
+        for followed in live(state):
+            if followed.seen_utc_s == at_s:
+                paths[followed.id].append((at_s, followed.box))
+    return paths
 
 
 def place(path: Sequence[Sequence[float]], at_s: float) -> tuple[float, float] | None:
@@ -148,14 +148,14 @@ def place(path: Sequence[Sequence[float]], at_s: float) -> tuple[float, float] |
     return float(np.interp(at_s, times, [p[1] for p in path])), float(np.interp(at_s, times, [p[2] for p in path]))
 
 
-def compare(told: dict[int, list[tuple[float, Any]]], counted: dict[str, Any]) -> dict[str, Any]:
+def compare(seen_boxes: dict[int, list[tuple[float, Any]]], counted: dict[str, Any]) -> dict[str, Any]:
     """The announced objects against the counted ones."""
     paths = [o["path"] for o in counted["objects"]]
     region = Zone("counted", tuple(tuple(p) for p in counted["region"]))  # type: ignore[misc]
     own: dict[int, list[int]] = defaultdict(list)
     identities: dict[int, set[int]] = defaultdict(set)
     nowhere = []
-    for number, seen in told.items():
+    for number, seen in seen_boxes.items():
         votes: dict[int, int] = defaultdict(int)
         inside = 0
         for at_s, box in seen:

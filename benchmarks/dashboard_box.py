@@ -135,7 +135,7 @@ class Box:
         return self._process.pid
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """The process's prints, this time and before."""
         return "\n".join(self._lines)
 
@@ -153,7 +153,7 @@ class Box:
 
         def up() -> str | None:
             if self._process is None or self._process.poll() is not None:
-                raise RuntimeError(f"the appliance did not start:\n{self.told}")
+                raise RuntimeError(f"the appliance did not start:\n{self.output}")
             found = re.search(r"Magpie is up: (\S+)", "\n".join(self._lines[said:]))
             return found[1].rstrip("/") if found else None
 
@@ -193,7 +193,7 @@ class Box:
 
     def setup_token(self) -> str:
         """The token of the one-time set-up link that the first start prints. Raises TimeoutError."""
-        found = until(lambda: re.search(r"#/setup\?token=([\w.~-]+)", self.told), "a set-up link is printed", 20.0)
+        found = until(lambda: re.search(r"#/setup\?token=([\w.~-]+)", self.output), "a set-up link is printed", 20.0)
         return str(found[1])
 
     def client(self) -> httpx.Client:

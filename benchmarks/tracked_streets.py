@@ -39,7 +39,7 @@ LEAST_ANSWERS, LEAST_S, VISIBLE_S = 3, 0.7, 2.0
 
 
 @dataclass(frozen=True)
-class Thing:
+class TrueObject:
     """A true object on one picture."""
 
     number: int
@@ -53,7 +53,7 @@ class Picture:
     None; `looks` as edge.tracking.looks says, where it was asked."""
 
     at_s: float
-    truth: list[Thing]
+    truth: list[TrueObject]
     boxes: list[tuple[float, ...]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -71,9 +71,9 @@ class Picture:
         return Seen(self.at_s, self.at_s, boxes, scores, names, sure, shown), [self.source[n] for n in kept]
 
 
-def things(objects: Iterable[SceneObject]) -> list[Thing]:
+def true_objects(objects: Iterable[SceneObject]) -> list[TrueObject]:
     """The scene's truth."""
-    return [Thing(o.track_id, tuple(float(v) for v in o.box), o.class_name) for o in objects]
+    return [TrueObject(o.track_id, tuple(float(v) for v in o.box), o.class_name) for o in objects]
 
 
 def overlap(a: Sequence[float], b: Any) -> float:
@@ -141,7 +141,7 @@ def retrained_answers(first_seed: int, seconds: float, keep: Path | None) -> dic
         for n in range(int(seconds * FPS)):
             rgb, objects = scene.render(WINDOWS * WINDOW_S + n / FPS)
             found = student.detect([rgb], 1.0, 0.1)[0]
-            out[name].append(answered(Picture(n / FPS, things(objects)), found, rgb))
+            out[name].append(answered(Picture(n / FPS, true_objects(objects)), found, rgb))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         plain = {name: [p.__dict__ | {"truth": [t.__dict__ for t in p.truth]} for p in ps] for name, ps in out.items()}
@@ -150,7 +150,7 @@ def retrained_answers(first_seed: int, seconds: float, keep: Path | None) -> dic
 
 
 def _from_json(value: dict[str, Any]) -> Picture:
-    truth = [Thing(t["number"], tuple(t["box"]), t["class_name"]) for t in value["truth"]]
+    truth = [TrueObject(t["number"], tuple(t["box"]), t["class_name"]) for t in value["truth"]]
     return Picture(**(value | {"truth": truth, "boxes": [tuple(b) for b in value["boxes"]]}))
 
 

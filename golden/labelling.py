@@ -55,6 +55,6 @@ class Labeller:
         counters.frames += 1
         counters.labels += int(sure.sum())
         counters.ambiguous += int((~sure).sum())
-        told = sure.any() and member_count(self._teacher) > 1
-        mean = float(agreement[sure].mean()) if told else None
+        agreeing = sure.any() and member_count(self._teacher) > 1
+        mean = float(agreement[sure].mean()) if agreeing else None
         return TeacherAnswer(found.select(sure), found.select(~sure), mean)

@@ -10,7 +10,7 @@ from typing import Any
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.profiles import Estimate, RetrainingProfile
-from microprofiler.known import FROM_PROFILE, FROM_RETRAINING, Known, part_gained, seen
+from microprofiler.known import FROM_PROFILE, FROM_RETRAINING, ConfigGain, part_gained, seen
 from microprofiler.pareto import PruningState
 from microprofiler.scaling import ExponentWeights
 
@@ -70,7 +70,7 @@ class ProfilerHistory:
     outcomes: tuple[ProfileOutcome, ...] = ()
     pending: Mapping[str, Prediction] = field(default_factory=dict)
     trial_seconds: Mapping[str, float] = field(default_factory=dict)
-    known: Mapping[str, Known] = field(default_factory=dict)
+    known: Mapping[str, ConfigGain] = field(default_factory=dict)
 
     def profiled(self, profiles: Sequence[RetrainingProfile], train_frames: int) -> ProfilerHistory:
         """After these profiles were made by trials on a window of `train_frames` training frames."""
@@ -168,7 +168,7 @@ class ProfilerHistory:
             raise InvalidValue("profiler_history", type(value).__name__, "a JSON object")
         checks.known_keys("profiler_history", value.keys(), ProfilerHistory.__dataclass_fields__.keys())
         for key in ProfilerHistory.__dataclass_fields__:
-            if key not in value and key != "known":  # before there was such a thing
+            if key not in value and key != "known":  # an earlier version did not write it
                 raise InvalidValue(f"profiler_history.{key}", None, "a value (the field is required)")
         return ProfilerHistory(
             PruningState.from_json(value["pruning"]),
@@ -176,7 +176,7 @@ class ProfilerHistory:
             tuple(ProfileOutcome(**o) for o in value["outcomes"]),
             {k: Prediction.from_json(p) for k, p in value["pending"].items()},
             dict(value["trial_seconds"]),
-            {k: Known(**v) for k, v in value.get("known", {}).items()},
+            {k: ConfigGain(**v) for k, v in value.get("known", {}).items()},
         )
 
 

@@ -29,7 +29,7 @@ MOST = 4
 
 
 @dataclass(frozen=True)
-class Known:
+class ConfigGain:
     """One configuration: `gain` part of what is missing to 1 (may be negative), its standard deviation `spread`, device
     seconds per training frame, and the count of profiled windows when it was last seen."""
 
@@ -52,12 +52,12 @@ def part_gained(start: float, end: float) -> float:
     return max(-1.0, (end - start) / max(0.02, 1.0 - start))
 
 
-def seen(known: Known | None, gain: float, seconds_per_frame: float, window: int, weight: float) -> Known:
+def seen(known: ConfigGain | None, gain: float, seconds_per_frame: float, window: int, weight: float) -> ConfigGain:
     """`known` after another value of gain and cost."""
     if known is None:
-        return Known(gain, FIRST_SPREAD, seconds_per_frame, window)
+        return ConfigGain(gain, FIRST_SPREAD, seconds_per_frame, window)
     off = abs(gain - known.gain)
-    return Known(
+    return ConfigGain(
         (1.0 - weight) * known.gain + weight * gain,
         max(0.02, (1.0 - weight) * known.spread + weight * off),
         (1.0 - weight) * known.seconds_per_frame + weight * seconds_per_frame,
@@ -65,13 +65,13 @@ def seen(known: Known | None, gain: float, seconds_per_frame: float, window: int
     )
 
 
-def merged(own: Mapping[str, Known], others: Sequence[Mapping[str, Known]]) -> dict[str, Known]:
+def merged(own: Mapping[str, ConfigGain], others: Sequence[Mapping[str, ConfigGain]]) -> dict[str, ConfigGain]:
     """A camera's knowledge, filled up with the other cameras' (their mean, twice as uncertain)."""
     out = dict(own)
     for config in sorted({c for other in others for c in other} - set(own)):
         found = [other[config] for other in others if config in other]
         n = len(found)
-        out[config] = Known(
+        out[config] = ConfigGain(
             sum(k.gain for k in found) / n,
             2.0 * max(k.spread for k in found),
             sum(k.seconds_per_frame for k in found) / n,
@@ -82,7 +82,7 @@ def merged(own: Mapping[str, Known], others: Sequence[Mapping[str, Known]]) -> d
 
 def unprofiled(
     space: Sequence[RetrainingConfig],
-    known: Mapping[str, Known],
+    known: Mapping[str, ConfigGain],
     train_frames: int,
     start_accuracy: float,
     windows: int = 0,

@@ -1,7 +1,7 @@
 """Which other camera's student a new camera begins with, by how alike the cameras look, and which student a retraining
 begins with, by what each gets right.
 
-The first needs no labels: cameras that see like things have like students (ECCO, RECL: models are shared and reused
+The first needs no labels: cameras that see like objects have like students (ECCO, RECL: models are shared and reused
 among cameras whose pictures are alike).
 """
 

@@ -69,10 +69,10 @@ STREAMS = (
 @dataclass
 class Device:
     """A device at http://127.0.0.1:PORT. `raw` has whole answers by operation ("GetProfiles", "media2:GetProfiles") in
-    place of its own, `told` what it was asked; `host` it gives as its own. It offers the newer media service, the older
-    one or `both`, and knows GetCapabilities if it is `old`. A login goes by WS-Security or, `http_digest`, by HTTP; a
-    `refusal` (status) of the former has a fault with a `subcode` or without, in its own `sentence`. The addresses of
-    the streams in `kept_back` are refused, those of the streams in `late` never come."""
+    place of its own, `answered` the operations asked; `host` it gives as its own. It offers the newer media service,
+    the older one or `both`, and knows GetCapabilities if it is `old`. A login goes by WS-Security or, `http_digest`,
+    by HTTP; a `refusal` (status) of the former has a fault with a `subcode` or without, in its own `sentence`. The
+    addresses of the streams in `kept_back` are refused, those of the streams in `late` never come."""
 
     streams: tuple[Stream, ...] = STREAMS
     username: str = ""
@@ -89,7 +89,7 @@ class Device:
     host: str = "127.0.0.1"
     raw: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
     silent: bool = False
-    told: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
     port: int = 0
     ending: threading.Event = field(default_factory=threading.Event)
@@ -137,12 +137,12 @@ class Device:
 
     def _known_by_http(self, authorization: str) -> bool:
         """RFC 7616 with MD5 and qop auth."""
-        told = dict(re.findall(r'(\w+)="?([^",]*)"?', authorization.removeprefix("Digest ")))
-        if told.get("username") != self.username or told.get("nonce") != NONCE:
+        given = dict(re.findall(r'(\w+)="?([^",]*)"?', authorization.removeprefix("Digest ")))
+        if given.get("username") != self.username or given.get("nonce") != NONCE:
             return False
         secret = _md5(f"{self.username}:camera:{self.password}")
-        asked = _md5(f"POST:{told['uri']}")
-        return told["response"] == _md5(f"{secret}:{NONCE}:{told['nc']}:{told['cnonce']}:auth:{asked}")
+        asked = _md5(f"POST:{given['uri']}")
+        return given["response"] == _md5(f"{secret}:{NONCE}:{given['nc']}:{given['cnonce']}:auth:{asked}")
 
     def _known(self, body: str) -> bool:
         found = [
@@ -210,7 +210,7 @@ def served(device: Device) -> Iterator[Device]:
             body = self.rfile.read(int(self.headers["content-length"])).decode()
             found = re.search(r"Body>\s*<(?:\w+:)?(\w+)", body)
             operation = "" if found is None else found[1]
-            device.told.append(operation)
+            device.answered.append(operation)
             device.bodies.append(body + str(self.headers))
             if device.silent:
                 device.ending.wait(30)

@@ -126,7 +126,7 @@ class Served:
         result = await client.infer(model, [tensor])
         return float(result.as_numpy("x")[0, 0]), result.get_response()["model_version"]
 
-    async def told(self, client: Any, model: str, words: str, shape: tuple[int, ...] = (1, 4)) -> None:
+    async def refused(self, client: Any, model: str, words: str, shape: tuple[int, ...] = (1, 4)) -> None:
         """Clients get an error with these words, as soon as the front knows."""
         for _ in range(300):
             try:

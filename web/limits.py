@@ -1,5 +1,5 @@
 """The part of an answer that a user gets who may see some cameras or some tenants only: as the answer's type says, and
-the few cases that a type cannot tell. Pure functions of the caller and the answer."""
+the few cases that a type cannot express. Pure functions of the caller and the answer."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from benchmarks.soak.acts import Acts, longest_s
 from benchmarks.soak.invariants import sent_again
 from benchmarks.soak.place import LOAD, MODELS_MB, RECORDED_MB, WINDOW_S, Place, opened
 from benchmarks.soak.schedule import CALM_S, KINDS, Step, steps
-from benchmarks.soak.values import EventKept, FaultDone
+from benchmarks.soak.values import FaultDone, RecordedEvent
 from benchmarks.soak.watching import Watcher
 
 RESULTS = Path(__file__).parents[1] / "results" / "soak.json"
@@ -40,7 +40,9 @@ _DRAIN_S = 330.0
 _OTHER_MB = 150.0
 
 
-async def soak(minutes: float, seed: int, cameras: int, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+async def soak(
+    minutes: float, seed: int, cameras: int, folder: Path, print_line: Callable[[str], None]
+) -> dict[str, Any]:
     """Run it and return the report. Raises MagpieError, TimeoutError where the place cannot be made."""
     began = time.monotonic()
 
@@ -48,7 +50,7 @@ async def soak(minutes: float, seed: int, cameras: int, folder: Path, say: Calla
         return time.monotonic() - began
 
     async with opened(folder, cameras, now) as place:
-        say(
+        print_line(
             f"{now():.0f} s: the appliance is up at {place.box.url}; "
             f"not possible here: {dict(place.missing) or 'nothing'}"
         )
@@ -59,9 +61,9 @@ async def soak(minutes: float, seed: int, cameras: int, folder: Path, say: Calla
             if not await acts.well(180.0):
                 raise TimeoutError("not everything answers in the beginning")
             first_s, load_began = now(), os.getloadavg()[1]
-            say(f"{first_s:.0f} s: all answers; {minutes:g} minutes begin")
+            print_line(f"{first_s:.0f} s: all answers; {minutes:g} minutes begin")
             planned = steps(seed, place.cameras, 20, place.possible)
-            doing = asyncio.create_task(_faults(acts, planned, first_s + minutes * 60.0, now, say))
+            doing = asyncio.create_task(_faults(acts, planned, first_s + minutes * 60.0, now, print_line))
             await asyncio.wait({doing, watching}, return_when=asyncio.FIRST_COMPLETED)
             if watching.done():  # nobody watches any more: what was done since says nothing
                 doing.cancel()
@@ -73,12 +75,12 @@ async def soak(minutes: float, seed: int, cameras: int, folder: Path, say: Calla
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
-            (folder / "appliance.log").write_text(place.box.told, encoding="utf-8")
+            (folder / "appliance.log").write_text(place.box.output, encoding="utf-8")
         return _report(place, watcher, acts, kept, (first_s, ended_s), minutes, seed, load_began)
 
 
 async def _faults(
-    acts: Acts, planned: tuple[Step, ...], end_s: float, now: Callable[[], float], say: Callable[[str], None]
+    acts: Acts, planned: tuple[Step, ...], end_s: float, now: Callable[[], float], print_line: Callable[[str], None]
 ) -> None:
     """The steps until the calm at the end, the calm, and one last kill of everything."""
     begin_s = now()
@@ -86,19 +88,19 @@ async def _faults(
     for step in planned:
         if now() + min(longest_s(step), 60.0) > faults_end_s:
             break
-        _say_fault(await acts.step(step), now, say)
+        _print_fault(await acts.step(step), now, print_line)
     last_s = end_s - 60.0
-    say(f"{now():.0f} s: calm until {last_s:.0f} s")
+    print_line(f"{now():.0f} s: calm until {last_s:.0f} s")
     while now() < last_s:
         await asyncio.sleep(1.0)
-    _say_fault(await acts.step(Step(len(acts.done) + 1, "kill_all", "", 0.0, CALM_S)), now, say)
+    _print_fault(await acts.step(Step(len(acts.done) + 1, "kill_all", "", 0.0, CALM_S)), now, print_line)
 
 
-def _say_fault(done: FaultDone, now: Callable[[], float], say: Callable[[str], None]) -> None:
-    say(f"{done.began_s:.0f} s: {done.number} {done.fault} {done.camera} {done.note} (on at {now():.0f} s)")
+def _print_fault(done: FaultDone, now: Callable[[], float], print_line: Callable[[str], None]) -> None:
+    print_line(f"{done.began_s:.0f} s: {done.number} {done.fault} {done.camera} {done.note} (on at {now():.0f} s)")
 
 
-async def _drained(place: Place, watcher: Watcher, now: Callable[[], float]) -> list[EventKept]:
+async def _drained(place: Place, watcher: Watcher, now: Callable[[], float]) -> list[RecordedEvent]:
     """The records there are, once all messages of that time were sent."""
     kept = await watcher.kept()
     since_s = now()
@@ -112,7 +114,7 @@ async def _drained(place: Place, watcher: Watcher, now: Callable[[], float]) -> 
 
 
 def _report(
-    place: Place, watcher: Watcher, acts: Acts, kept: list[EventKept], span_s: tuple[float, float], minutes: float,
+    place: Place, watcher: Watcher, acts: Acts, kept: list[RecordedEvent], span_s: tuple[float, float], minutes: float,
     seed: int, load_began: float,
 ) -> dict[str, Any]:  # fmt: skip
     seen, heard = watcher.seen, list(place.listener.heard)
@@ -154,7 +156,7 @@ async def _until_ended(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, A
     return await task
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, flush=True)
 
 
@@ -170,7 +172,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = args.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="magpie-soak-")))
         folder.mkdir(parents=True, exist_ok=True)
-        made = asyncio.run(_until_ended(soak(args.minutes, args.seed, args.cameras, folder, _say)))
+        made = asyncio.run(_until_ended(soak(args.minutes, args.seed, args.cameras, folder, _print_line)))
     if args.folder is not None:
         (args.folder / "soak.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     if not args.no_write:

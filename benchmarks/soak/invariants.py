@@ -14,12 +14,12 @@ from benchmarks.soak.values import (
     Break,
     Checked,
     EarlierProcess,
-    EventKept,
     FaultDone,
     Gap,
-    Heard,
     InForce,
     ProcessSample,
+    ReceivedMessage,
+    RecordedEvent,
     RequestTotal,
 )
 
@@ -126,7 +126,10 @@ def promotions_in_force(final: Mapping[str, str], entries: Sequence[InForce]) ->
 
 
 def events_delivered(
-    kept: Sequence[EventKept], heard: Sequence[Heard], destinations: Sequence[str], kills_utc_s: Sequence[float]
+    kept: Sequence[RecordedEvent],
+    heard: Sequence[ReceivedMessage],
+    destinations: Sequence[str],
+    kills_utc_s: Sequence[float],
 ) -> Checked:
     """Each object and alarm on record was heard at each destination: its beginning, and its end if it has ended. Left
     out are beginnings and ends of the last second before a kill of the appliance."""
@@ -144,7 +147,7 @@ def events_delivered(
     return Checked("events_delivered", checks, tuple(breaks))
 
 
-def events_once(heard: Sequence[Heard]) -> Checked:
+def events_once(heard: Sequence[ReceivedMessage]) -> Checked:
     """No event comes as two messages. The same message again is allowed: its id says so."""
     ids: defaultdict[tuple[str, str, int, str], set[str]] = defaultdict(set)
     breaks = []
@@ -159,12 +162,12 @@ def events_once(heard: Sequence[Heard]) -> Checked:
     return Checked("events_once", len(ids), tuple(breaks))
 
 
-def sent_again(heard: Sequence[Heard]) -> int:
+def sent_again(heard: Sequence[ReceivedMessage]) -> int:
     """Messages that came more than once, with the same id."""
     return len(heard) - len({(h.destination, h.message) for h in heard})
 
 
-def events_in_order(heard: Sequence[Heard]) -> Checked:
+def events_in_order(heard: Sequence[ReceivedMessage]) -> Checked:
     """At each destination an object or alarm begins before it ends."""
     ended: set[tuple[str, str, int]] = set()
     begun: set[tuple[str, str, int]] = set()

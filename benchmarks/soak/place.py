@@ -24,7 +24,7 @@ from benchmarks.own_servers import BrokerProcess, DatabaseProcess
 from benchmarks.small_disk import small_disk
 from benchmarks.soak.cameras import CameraHouse
 from benchmarks.soak.schedule import KINDS, FaultName
-from benchmarks.soak.values import Heard
+from benchmarks.soak.values import ReceivedMessage
 from benchmarks.waiting import free_port
 from edge.core.errors import Unavailable
 from edge.demo.site import scene_cameras
@@ -69,7 +69,7 @@ class Listener:
     began."""
 
     def __init__(self, now: Callable[[], float], port: int) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[ReceivedMessage] = []
         self._now, self._port = now, port
         self._runner: web.AppRunner | None = None
         self._client: paho.Client | None = None
@@ -105,7 +105,7 @@ class Listener:
             self._client.loop_stop()
 
     def _note(self, destination: str, what: str, body: Mapping[str, Any], message: str) -> None:
-        self.heard.append(Heard(self._now(), destination, what, int(body["id"]), str(body["phase"]), message))
+        self.heard.append(ReceivedMessage(self._now(), destination, what, int(body["id"]), str(body["phase"]), message))
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         body = json.loads(message.payload)

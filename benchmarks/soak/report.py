@@ -10,7 +10,7 @@ from typing import Any, Final
 from benchmarks.soak import invariants as inv
 from benchmarks.soak.schedule import KINDS
 from benchmarks.soak.slopes import Slope, minute_medians, slope, verdict
-from benchmarks.soak.values import Break, Checked, EventKept, FaultDone, Gap, ProcessSample
+from benchmarks.soak.values import Break, Checked, FaultDone, Gap, ProcessSample, RecordedEvent
 from benchmarks.soak.watching import Seen
 
 #: Memory may grow or shrink by so many per cent an hour; threads and open files by one.
@@ -64,7 +64,7 @@ def flat(rows: Sequence[Mapping[str, Any]]) -> Checked:
 
 
 def check_all(
-    seen: Seen, faults: Sequence[FaultDone], kept: Sequence[EventKept], heard: Sequence[Any],
+    seen: Seen, faults: Sequence[FaultDone], kept: Sequence[RecordedEvent], heard: Sequence[Any],
     destinations: Sequence[str], kills_utc_s: Sequence[float], span_s: tuple[float, float], disk_limit_mb: float,
     rates: Mapping[str, float],
 ) -> tuple[list[Checked], list[Gap], list[dict[str, Any]]]:  # fmt: skip

@@ -47,7 +47,7 @@ class InForce:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedMessage:
     """A message that came to a destination: of an object or an alarm (`what`), with its number and phase."""
 
     at_s: float
@@ -59,7 +59,7 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class EventKept:
+class RecordedEvent:
     """An object or alarm that the appliance has a record of; `ended_utc_s`: None while it has not ended."""
 
     what: str

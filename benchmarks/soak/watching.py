@@ -16,7 +16,7 @@ import httpx
 import psutil
 
 from benchmarks.soak.place import LOAD, Place
-from benchmarks.soak.values import BoxSeen, EarlierProcess, EventKept, InForce, ProcessSample, RequestTotal
+from benchmarks.soak.values import BoxSeen, EarlierProcess, InForce, ProcessSample, RecordedEvent, RequestTotal
 from edge.core.errors import MagpieError
 from edge.load.client import Client
 from edge.load.report import RequestOutcome
@@ -227,10 +227,10 @@ class Watcher:
 
     # -- at the end
 
-    async def kept(self) -> list[EventKept]:
+    async def kept(self) -> list[RecordedEvent]:
         """All objects and alarms that the appliance has records of. Raises httpx.HTTPError."""
         headers = {"authorization": f"Bearer {self._place.token}"}
-        found: list[EventKept] = []
+        found: list[RecordedEvent] = []
         async with httpx.AsyncClient(headers=headers, timeout=30.0) as rest:
             for what in ("object", "alarm"):
                 before = ""
@@ -240,9 +240,9 @@ class Watcher:
         return found
 
 
-def _event(what: str, row: Mapping[str, Any]) -> EventKept:
+def _event(what: str, row: Mapping[str, Any]) -> RecordedEvent:
     ended = row["ended_utc_s"]
-    return EventKept(what, int(row["id"]), float(row["began_utc_s"]), None if ended is None else float(ended))
+    return RecordedEvent(what, int(row["id"]), float(row["began_utc_s"]), None if ended is None else float(ended))
 
 
 async def _json(rest: httpx.AsyncClient, url: str) -> Any:

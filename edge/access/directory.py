@@ -50,9 +50,9 @@ class Directory:
         self._used: dict[Credential, float] = {}
         self._wrote_use_at_s = clock.monotonic()
 
-    def when_changed(self, told: Callable[[], None]) -> None:
+    def when_changed(self, listener: Callable[[], None]) -> None:
         """`listener` is called after each change of users, tokens or sessions that is made here."""
-        self._listeners.append(told)
+        self._listeners.append(listener)
 
     async def who(self, credential: Credential | None) -> Principal | None:
         """The credential's owner, with the rights of now; None: unknown, over or revoked, or its user disabled."""
@@ -149,11 +149,11 @@ class Directory:
         return session is not None and session.last_used_utc_s < at
 
     async def changed(self) -> None:
-        """Read anew at once, and tell who listens."""
+        """Read anew at once, and call the listeners."""
         async with self._reading:
             await self._read()
-        for told in self._listeners:
-            told()
+        for listener in self._listeners:
+            listener()
 
 
 def principal_of(user: User, session: Session) -> Principal:

@@ -65,12 +65,12 @@ class ActiveAlarms:
 
     def look(self, fact: Fact, frame: tuple[str, int] | None = None) -> None:
         """Look at a fact under all rules. `frame` (camera, number) is the one that new alarms want a picture of."""
-        self._state, told = handle(self._rules.in_force, self._state, fact, self._now())
-        for alarm in told:
+        self._state, changed = handle(self._rules.in_force, self._state, fact, self._now())
+        for alarm in changed:
             self._send(alarm)
-        new = [a.id for a in told if a.phase == "new"]
+        new = [a.id for a in changed if a.phase == "new"]
         with_clips = {r.id for r in self._rules.in_force if r.clip}
-        for alarm in told:
+        for alarm in changed:
             if alarm.phase == "new" and alarm.rule in with_clips:
                 self._want_clip(alarm)
         if frame is not None and new:

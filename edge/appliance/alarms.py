@@ -44,13 +44,13 @@ _ALARMS_UNWRITTEN, _OBJECTS_UNWRITTEN = 10, 1000
 #: Rules that look at the objects that are there.
 _OF_OBJECTS: Final = frozenset({"object", "crowd"})
 _TICK_S, _SLOW_TICKS = 1.0, 10
-#: So many of the newest alarms tell after a start when rules last raised one.
+#: After a start the times of so many of the newest alarms show when each rule raised one last.
 _LAST_ALARMS = 1000
 
 
 class Alarms:
     """Follows objects, applies rules, keeps what came of it; implements `AlarmsService`. `note` journals (and tells
-    listeners), `tell` tells listeners only, `on_objects(settings, objects, utc_s)` gets what is
+    listeners), `send_live` sends to listeners only, `on_objects(settings, objects, utc_s)` gets what is
     there after each answer, `want_clip` new alarms of rules that keep clips."""
 
     def __init__(

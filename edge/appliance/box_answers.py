@@ -96,9 +96,9 @@ class BoxAnswers:
         return BoxFoundAnswer(page=page, page_port=port, page_tls=tls, more=more, last=last, **found)
 
 
-def principal_of(asker: FleetUser) -> Principal:
+def principal_of(user: FleetUser) -> Principal:
     """The user as a requester of this box."""
-    return Principal(asker.name, asker.role, _set(asker.cameras), tenants=_set(asker.tenants))
+    return Principal(user.name, user.role, _set(user.cameras), tenants=_set(user.tenants))
 
 
 def asker_of(who: Principal) -> FleetUser:

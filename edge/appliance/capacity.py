@@ -25,7 +25,7 @@ from edge.core.capacity import (
     BoxChange,
     CapacityForecast,
     CapacityOutcome,
-    KeptForecast,
+    StoredForecast,
 )
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, MagpieError
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 WINDOWS: Final = 48
 MOST_LOOKED: Final = 200
 #: Forecasts that are shown; all are kept and widen intervals.
-_TOLD: Final = 50
+_SHOWN: Final = 50
 _DAY_S: Final = 86_400.0
 #: It gives way to cameras and models.
 _NICE: Final = 15
@@ -110,7 +110,7 @@ class CapacityForecasts:
             failed=None
             if self._failed is None
             else FailedForecast(change=change_answer(self._failed[0]), message=self._failed[1]),
-            forecasts=tuple(map(forecast_answer, kept[:_TOLD])),
+            forecasts=tuple(map(forecast_answer, kept[:_SHOWN])),
         )
 
     async def ask(self, change: BoxChange, windows: int, by: str) -> CapacityAnswer:
@@ -146,7 +146,7 @@ class CapacityForecasts:
         past = came_of(self._store, change)
         return CapacityQuestion(change, details, last_budget(self._store), golden, served, past)
 
-    def _look(self, measured: Mapping[str, float]) -> tuple[tuple[KeptForecast, ...], int]:
+    def _look(self, measured: Mapping[str, float]) -> tuple[tuple[StoredForecast, ...], int]:
         closed = [r for r in self._store.windows(WINDOWS + 1) if not r.open]
         # Accuracies come some time after a window is closed.
         known = sum(c.realised is not None for r in closed for c in r.cameras)
@@ -246,7 +246,7 @@ def change_answer(change: BoxChange) -> CapacityChangeAnswer:
     return CapacityChangeAnswer(kind=change.kind, factor=change.factor, camera=change.camera, words=change.words)
 
 
-def forecast_answer(kept: KeptForecast) -> ForecastAnswer:
+def forecast_answer(kept: StoredForecast) -> ForecastAnswer:
     """For REST."""
     f = kept.forecast
     notes = tuple(

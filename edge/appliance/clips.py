@@ -29,7 +29,7 @@ from edge.store.clips import ClipRecord
 from edge.store.store import Store
 from scheduler.clips.around import clip_around
 from scheduler.clips.asking import check_moment, joined
-from scheduler.clips.keeping import KeptClip, to_drop
+from scheduler.clips.keeping import StoredClip, to_drop
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Clips:
             log.warning("clips: %d files that no record names were removed", removed)
 
     async def run(self) -> None:
-        """Take what rules and workers tell, until cancelled."""
+        """Handle the messages of rules and workers, until cancelled."""
         while True:
             news: Alarm | ClipMade | ClipFailed | None = None
             with contextlib.suppress(TimeoutError):
@@ -138,7 +138,7 @@ class Clips:
             await asyncio.to_thread(self._store.put_clip, record)
             self._unwritten.pop(number, None)
 
-    # -- what others tell
+    # -- messages of others
 
     def alarm_raised(self, alarm: Alarm) -> None:
         """A rule wants a clip of a new alarm."""
@@ -225,8 +225,8 @@ class Clips:
         known = self._open.pop(news.number, None)
         self._unmasked.discard(news.number)
         if known is None:
-            # Given up, or of a camera that is gone: nothing may be left that no record names. A failure that is told
-            # after all may be of a clip that is kept.
+            # Given up, or of a camera that is gone: nothing may be left that no record names. A failure that
+            # comes after all may be of a clip that is kept.
             if isinstance(news, ClipMade):
                 await asyncio.to_thread(self._files.drop_if_possible, news.camera, news.number)
             return
@@ -267,7 +267,7 @@ class Clips:
         records = [r for r in self._store.every_clip() if r.id not in self._open]
         oldest = self._clock.utc() - self._settings.days * 86_400.0
         self._files.sweep(self._store.clip_names(), self._clock.utc() - _STRAY_S)
-        gone = to_drop([KeptClip(r.id, r.camera, r.at_utc_s, r.bytes) for r in records], oldest, self._most_bytes)
+        gone = to_drop([StoredClip(r.id, r.camera, r.at_utc_s, r.bytes) for r in records], oldest, self._most_bytes)
         deleted, freed, failures = set(), 0, []
         for clip in gone:
             try:

@@ -44,12 +44,12 @@ def counts_answer(
     at = objects_by_place(sums)
     whole_rows = [count_row(count, corrected_count(count, at[count.place], whole, first, end)) for count in sums]
     part = sum(w.seconds for w in watched) / (end - first)
-    told = {
+    fields = {
         "camera": camera, "step": step, "from_utc_s": first, "to_utc_s": end, "watched": round(min(1.0, part), 4),
         "totals": whole_rows, "buckets": buckets, "formats": formats(),
     }  # fmt: skip
     # Read as a whole: a year has tens of thousands of rows.
-    return read(CountsAnswer, told)
+    return read(CountsAnswer, fields)
 
 
 def comparison_answer(
@@ -63,12 +63,12 @@ def comparison_answer(
         }
         for p in found.pairs
     ]  # fmt: skip
-    told = {
+    fields = {
         "camera": camera, "step": step, "from_utc_s": starts.start, "to_utc_s": starts.stop,
         "before_from_utc_s": before_s, "compared": round(found.compared, 4), "totals": _compared(found.totals),
         "buckets": buckets,
     }  # fmt: skip
-    return read(ComparisonAnswer, told)
+    return read(ComparisonAnswer, fields)
 
 
 def _compared(rows: Mapping[Row, tuple[int, int]]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Counts as a table for other programs: CSV, or Parquet where `pyarrow` is installed.
 
-One row for each count of each bucket; a bucket without a count has one row with empty columns, so that a time that was
-not watched can be told from one that was watched in vain.
+One row for each count of each bucket; a bucket without a count has one row with empty columns, so that a reader
+distinguishes a time that was not watched from one that was watched in vain.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class DailyReports:
                 self._delivered = day
             if not await self._kept():
                 raise Unavailable(f"the report of {day} could not be queued for webhooks")
-            told = {"day": day.isoformat()}
-            await asyncio.to_thread(self._store.put_settings, _REPORTED, told, "counts", audited=False)
+            kept = {"day": day.isoformat()}
+            await asyncio.to_thread(self._store.put_settings, _REPORTED, kept, "counts", audited=False)
             await asyncio.to_thread(self._retain, day - timedelta(days=settings.keep_days))
         self._not_before_s = 0.0
 

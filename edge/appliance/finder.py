@@ -109,7 +109,7 @@ class Finder:
             self._store.clips_of(camera, span),
         )
         came = self._store.came(camera, span, bucket_s)
-        told, known, read_all = self._outages(camera, span, now)
+        found, known, read_all = self._outages(camera, span, now)
         cut = {"alarms": rows.cut, "retrainings": jobs.cut, "outages": not read_all, "clips": made.cut}
         return TimelineAnswer(
             camera=camera,
@@ -124,7 +124,7 @@ class Finder:
             buckets=by_name(tuple[BucketOfDay, ...], by_bucket(span, bucket_s, came)),
             alarms=self._listed("alarm", AlarmAnswer, rows),
             retrainings=self._retrainings(jobs),
-            outages=by_name(tuple[OutageAnswer, ...], told),
+            outages=by_name(tuple[OutageAnswer, ...], found),
             known_from_utc_s=None if known is None else max(known, span.from_utc_s),
             clips=self._listed("clip", ClipAnswer, made),
             cut=read(tuple[Lane, ...], tuple(name for name, more in cut.items() if more)),
@@ -156,8 +156,8 @@ class Finder:
         read_to += [starts.rows[-1].at_utc_s] if starts.cut else []
         minutes = self._store.watched(camera, "minute", span.from_utc_s, span.to_utc_s)
         moved = tuple(e.at_utc_s for e in entries.rows if e.kind == "camera.changed" and _places_changed(e))
-        told = outages(span, changes, starts.rows, WatchedMinutes(minutes, moved), now, min(read_to, default=None))
-        return told, known_from(changes, span, self._store.journal_begins()), not read_to
+        found = outages(span, changes, starts.rows, WatchedMinutes(minutes, moved), now, min(read_to, default=None))
+        return found, known_from(changes, span, self._store.journal_begins()), not read_to
 
 
 def _change(entry: EventRecord) -> StateChange | None:
@@ -177,7 +177,7 @@ def _places_changed(entry: EventRecord) -> bool:
 
 
 def _retraining(job: JobRecord) -> RetrainingOfDay:
-    told = ("window", "state", "started_utc_s", "ended_utc_s", "promoted", "accuracy_before", "accuracy_after",
+    fields = ("window", "state", "started_utc_s", "ended_utc_s", "promoted", "accuracy_before", "accuracy_after",
             "model_version")  # fmt: skip
     kept = job.to_json()
-    return read(RetrainingOfDay, {name: kept[name] for name in told})
+    return read(RetrainingOfDay, {name: kept[name] for name in fields})

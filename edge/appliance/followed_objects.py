@@ -37,8 +37,8 @@ _REMEMBERED = 1000
 
 
 class FollowedObjects:
-    """Every change of an object is recorded and delivered; `tell(kind, camera, body)` tells listeners of its beginning
-    and its end. `counts` has objects by camera since the start, `not_followed` those that were too many."""
+    """Every change of an object is recorded and delivered; `send_live(kind, camera, body)` sends listeners its
+    beginning and its end. `counts` has objects by camera since the start, `not_followed` those that were too many."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class LiveEvents:
         self._listeners: set[_Listener] = set()
 
     def put(self, entry: JournalEntry) -> None:
-        """Tell all of them."""
+        """Send to all of them."""
         for listener in self._listeners:
             listener.put(entry)
 

@@ -43,5 +43,5 @@ class ModelFiles:
         folder = ModelsFolder(models_folder(self._environment))
         models = known_models(self._catalogue, folder)
         found = known_descriptions(self._catalogue, models, self._environment)
-        told = tuple(replace(d, answer_ms=ms) for d, ms in zip(found, self._costs.of(found), strict=True))
-        return KnownFiles(str(folder.path), models, told)
+        with_costs = tuple(replace(d, answer_ms=ms) for d, ms in zip(found, self._costs.of(found), strict=True))
+        return KnownFiles(str(folder.path), models, with_costs)

@@ -69,7 +69,7 @@ class MqttOutput:
             options, self._outbox, self._clock, self._note, self._password_of(settings), self._command, self._remember,
             self.known, self._pace,
         )  # fmt: skip
-        self.tell_states()
+        self.publish_states()
         self._tasks.start(MQTT, self.sender.run)
 
     async def stop(self) -> None:
@@ -114,20 +114,20 @@ class MqttOutput:
     # -- states
 
     def follow(self, alarm: Alarm) -> None:
-        """Take an alarm as it is now: states tell of those that have not ended."""
+        """Take an alarm as it is now: states show those that have not ended."""
         if alarm.phase == "end":
             self._alarms.pop(alarm.id, None)
         elif len(self._alarms) < _MAX_ALARMS:
             self._alarms[alarm.id] = (alarm.camera, alarm.kind)
-        self.tell_states()
+        self.publish_states()
 
-    async def keep_telling(self) -> None:
-        """Tell the states once a second until cancelled."""
+    async def keep_publishing(self) -> None:
+        """Publish the states once a second until cancelled."""
         while True:
-            self.tell_states()
+            self.publish_states()
             await asyncio.sleep(_STATES_EVERY_S)
 
-    def tell_states(self) -> None:
+    def publish_states(self) -> None:
         """Retain the states as they are now; nothing while no broker is sent to, or there is no snapshot."""
         sender, settings = self.sender, self._settings
         found = self._context.snapshot() if sender is not None else None
@@ -152,5 +152,5 @@ class MqttOutput:
         before = None if found is None else next((c.retrained for c in found.cameras if c.id == camera), None)
         if before != on:
             await self._context.set_retraining(camera, on, MQTT)
-        self.tell_states()
+        self.publish_states()
         return ""

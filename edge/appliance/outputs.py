@@ -95,7 +95,7 @@ class Outputs:
 
     def start(self) -> None:
         """Start sending, once the snapshot is that of a whole appliance."""
-        self._tasks.start("states", self.mqtt.keep_telling)
+        self._tasks.start("states", self.mqtt.keep_publishing)
         self.mqtt.start(self.settings.mqtt)
         for webhook in self.settings.webhooks:
             self._webhooks.start(webhook)
@@ -116,8 +116,8 @@ class Outputs:
     # -- messages
 
     def deliver(self, event: OutputEvent) -> None:
-        """Tell everybody who wants it. Never waits and raises nothing: a message that cannot be kept is counted as
-        lost.
+        """Send it to every output that takes it. Never waits and raises nothing: a message that cannot be kept is
+        counted as lost.
         """
         if isinstance(event, Alarm):
             self.mqtt.follow(event)

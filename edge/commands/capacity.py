@@ -1,4 +1,4 @@
-"""`magpie capacity` forecasts the effect of a change of the box on accuracy and latency, and tells past errors.
+"""`magpie capacity` forecasts the effect of a change of the box on accuracy and latency, and shows past errors.
 
 Of a running appliance (`--url`), which keeps the answer and compares it with what comes; or of a data folder
 (`--data DIR`), where nothing is kept and served models are not known.
@@ -16,7 +16,7 @@ from typing import Any
 
 from edge.commands.remote import Remote, add_remote_arguments, remote_of
 from edge.commands.simulate import kept_windows, opened_store
-from edge.core.capacity import CHANGE_KINDS, BoxChange, KeptForecast
+from edge.core.capacity import CHANGE_KINDS, BoxChange, StoredForecast
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 
 HELP = "forecast what one more camera, another rate, window or device, or a second box would do"
@@ -86,7 +86,7 @@ def _of_folder(args: argparse.Namespace, change: BoxChange) -> dict[str, Any]:
         details = tuple(kept_windows(store, args.windows))
         question = CapacityQuestion(change, details, last_budget(store), past=came_of(store, change))
     found = forecast(question)
-    return dict(plain(ForecastAnswer, forecast_answer(KeptForecast(0, time.time(), "", found))))
+    return dict(plain(ForecastAnswer, forecast_answer(StoredForecast(0, time.time(), "", found))))
 
 
 def in_words(made: Mapping[str, Any]) -> str:

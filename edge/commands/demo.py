@@ -201,7 +201,7 @@ def _cause(data: Mapping[str, Any]) -> str:
     return str(data["cause"]) if camera is None else f"{camera}: {data['cause']}"
 
 
-_TOLD = {
+_LINES = {
     "plan": lambda e: f"plan ({e.data['policy']}, {_cause(e.data)}): objective {100 * e.data['objective']:.1f} %",
     "retraining.started": lambda e: (
         f"{e.camera}: retraining {e.data['config']} on share {e.data['share']:.2f}, "
@@ -226,7 +226,7 @@ def _percent(value: float | None) -> str:
 
 
 async def _follow(running: RunningAppliance, console: _Console, began: float) -> None:
-    """Tell in words what happens."""
+    """Print events in words."""
     answered: set[str] = set()
 
     async def first_answers() -> None:
@@ -244,8 +244,8 @@ async def _follow(running: RunningAppliance, console: _Console, began: float) ->
             if event.kind == "complaint":
                 about = "" if event.camera is None else f"{event.camera}: "
                 console.say(f"! {about}{event.data['message']}")
-            elif event.kind in _TOLD:
-                console.say(_TOLD[event.kind](event))
+            elif event.kind in _LINES:
+                console.say(_LINES[event.kind](event))
     finally:
         watch.cancel()
 

@@ -194,7 +194,7 @@ class CapacityOutcome:
 
 
 @dataclass(frozen=True)
-class KeptForecast:
+class StoredForecast:
     """A forecast as it was given; `outcome` None: the change was not made yet, or cannot be compared yet."""
 
     id: int

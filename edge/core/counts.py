@@ -169,7 +169,7 @@ class PlaceCount:
 
 @dataclass(frozen=True)
 class CountedMinute:
-    """A minute of a camera that is over, as outputs and metrics tell it: once. `watched`: the part of it [0, 1] in
+    """A minute of a camera that is over, as outputs and metrics report it: once. `watched`: the part of it [0, 1] in
     which answers came; `counts` by place and class, `places` all classes at every place of the camera."""
 
     camera: str
@@ -180,7 +180,7 @@ class CountedMinute:
     places: tuple[PlaceCount, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """For outputs: a bucket as REST tells it, with its camera and its length."""
+        """For outputs: a bucket as REST shows it, with its camera and its length."""
         return {
             "camera": self.camera, "start_utc_s": self.start_s, "seconds": STEP_S["minute"], "watched": self.watched,
             "answers_per_s": self.answers_per_s, "counts": [count_row(*row) for row in self.counts],
@@ -190,7 +190,7 @@ class CountedMinute:
 @dataclass(frozen=True)
 class DayReport:
     """A camera's day (2026-11-26, in the box's time zone) as an HTML file. `watched`: the part of it [0, 1]; `totals`:
-    the day's counts as REST tells them."""
+    the day's counts as REST shows them."""
 
     camera: str
     day: str

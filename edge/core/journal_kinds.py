@@ -165,7 +165,7 @@ KINDS_BY_SUBJECT: Final[Mapping[str, frozenset[str]]] = {
 
 
 class JournalNote(Protocol):
-    """Writes an entry to the journal, and tells listeners of it."""
+    """Writes an entry to the journal, and sends it to listeners."""
 
     def __call__(
         self,

@@ -622,18 +622,18 @@ class _RtspConnection:
             channels = re.search(r"interleaved=(\d{1,3})-", asked)
             channel = min(int(channels[1]), 254) if channels else 0
             self._viewer = self._viewer_of(camera, self._interleaved(channel), self._interleaved(channel + 1))
-            told = f"RTP/AVP/TCP;unicast;interleaved={channel}-{channel + 1}"
+            transport = f"RTP/AVP/TCP;unicast;interleaved={channel}-{channel + 1}"
         elif asked.startswith("RTP/AVP") and "multicast" not in asked and ports:
             await self._open_udp((int(ports[1]), int(ports[2])))
             rtp, rtcp = self._sockets
             self._viewer = self._viewer_of(camera, rtp.sendto, rtcp.sendto)
             own = "-".join(str(s.get_extra_info("sockname")[1]) for s in self._sockets)
-            told = f"RTP/AVP;unicast;client_port={ports[1]}-{ports[2]};server_port={own}"
+            transport = f"RTP/AVP;unicast;client_port={ports[1]}-{ports[2]};server_port={own}"
         else:
             self._reply(request.headers, 461, "Unsupported Transport")
             return
         session = f"{self._session};timeout={SESSION_S}"
-        self._reply(request.headers, 200, "OK", Session=session, Transport=told)
+        self._reply(request.headers, 200, "OK", Session=session, Transport=transport)
 
     def _viewer_of(self, camera: _Camera, rtp: Callable[[bytes], None], rtcp: Callable[[bytes], None]) -> _Viewer:
         return _Viewer(camera, rtp, rtcp, self._writer.transport.get_write_buffer_size, lambda: self._server._hang)

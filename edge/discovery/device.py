@@ -185,11 +185,11 @@ class _Conversation:
         """A device that does not give its name has one all the same."""
         body = envelopes.device_get_information()
         try:
-            told = await self._asked("device", "GetDeviceInformation", body, parsers.parse_device_information)
+            fields = await self._asked("device", "GetDeviceInformation", body, parsers.parse_device_information)
         except _Fault as error:
             self._refused += error.fault == "refused"
             return
-        model = words(f"{told.get('Manufacturer', '')} {told.get('Model', '')}")
+        model = words(f"{fields.get('Manufacturer', '')} {fields.get('Model', '')}")
         self.found = replace(self.found, name=self.found.name or model, hardware=model or self.found.hardware)
 
     async def _ask_addresses(self, service: str) -> None:
@@ -221,15 +221,15 @@ class _Conversation:
         try:
             url = await self._asked(service, "GetStreamUri", body, parsers.parse_stream_uri)
         except _Fault as error:
-            told: AddressFault = error.fault if error.fault in ("refused", "silent") else "no_address"
-            profile = replace(profile, address_fault=told)
+            fault: AddressFault = error.fault if error.fault in ("refused", "silent") else "no_address"
+            profile = replace(profile, address_fault=fault)
         else:
             profile = self._with_url(profile, url)
         self._keep(number, profile)
         return profile.address_fault
 
-    def _with_url(self, profile: MediaProfile, told: str) -> MediaProfile:
-        host, url = host_of(told, _RTSP), without_user(told)
+    def _with_url(self, profile: MediaProfile, address: str) -> MediaProfile:
+        host, url = host_of(address, _RTSP), without_user(address)
         if not host or len(url) > _LONGEST_URL or words(url, _LONGEST_URL) != url:
             return replace(profile, address_fault="no_address")
         if not same_host(host, self._host.known):
@@ -260,12 +260,12 @@ def _alone(element: Element) -> MediaProfile | None:
     return replace(profile, address_fault="silent") if profile is not None and profile.codec else profile
 
 
-def _profile(told: Mapping[str, Any]) -> MediaProfile | None:
+def _profile(fields: Mapping[str, Any]) -> MediaProfile | None:
     """None: nothing can be asked of it, or its numbers are none that a camera has."""
-    token, name = str(told["token"]), words(told["name"])
+    token, name = str(fields["token"]), words(fields["name"])
     if not token or len(token) > _LONGEST_TOKEN or words(token, _LONGEST_TOKEN) != token:
         return None
-    encoder = told.get("video_encoder")
+    encoder = fields.get("video_encoder")
     if encoder is None:
         return MediaProfile(token, name)
     codec = words(encoder["encoding"], 20).lower()

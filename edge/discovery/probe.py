@@ -49,14 +49,14 @@ class ProbeAnswer:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ProbeResult:
     """Each device once."""
 
     answers: tuple[ProbeAnswer, ...]
     losses: SearchLosses
 
 
-async def listen(own: Sequence[Interface], seconds: float, port: int = WS_DISCOVERY_PORT) -> Heard:
+async def listen(own: Sequence[Interface], seconds: float, port: int = WS_DISCOVERY_PORT) -> ProbeResult:
     """Probe on every address of `own` and listen for so many seconds. A network that cannot be probed is left out."""
     loop, heard = asyncio.get_running_loop(), Hearing()
     transports: list[asyncio.DatagramTransport] = []
@@ -102,10 +102,10 @@ class Hearing:
         self._by_sender: Counter[str] = Counter()
         self._read = self._outside = self._unreadable = self._over = 0
 
-    def all(self) -> Heard:
+    def all(self) -> ProbeResult:
         """Until now."""
         answers = tuple(sorted(self._answers.values(), key=lambda a: (a.sender, a.service)))
-        return Heard(answers, SearchLosses(self._outside, self._unreadable, self._over))
+        return ProbeResult(answers, SearchLosses(self._outside, self._unreadable, self._over))
 
     def take(self, data: bytes, sender: str, interface: Interface) -> None:
         """An answer that came from the address `sender` to that of `interface`."""

@@ -43,14 +43,14 @@ async def search(
         losses = SearchLosses()
         services = dict.fromkeys(map(service_of, order.addresses))
         asked = [DeviceOrder(s, order.username, order.password) for s in services]
-        told: list[FoundDevice] = []
+        elsewhere: list[FoundDevice] = []
     else:
         heard = await listen(interfaces(order.network) if own is None else own, times.listen_s, port)
         kept = in_turn(heard.answers)[:_MOST_DEVICES]
         losses = replace(heard.losses, over=heard.losses.over + len(heard.answers) - len(kept))
-        told = [_elsewhere(a) for a in kept if not a.service]
+        elsewhere = [_elsewhere(a) for a in kept if not a.service]
         asked = [DeviceOrder(a.service, order.username, order.password, a.name, a.hardware) for a in kept if a.service]
-    devices = told + await _ask_all(asked, times)
+    devices = elsewhere + await _ask_all(asked, times)
     return SearchResult(tuple(sorted(devices, key=lambda d: d.address)), losses)
 
 

@@ -35,7 +35,7 @@ from edge.files import store_whole
 from edge.fleet.links import Links
 from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.tasks import repeated
-from edge.runtime.told_files import read_value
+from edge.runtime.value_files import read_value
 
 log = logging.getLogger(__name__)
 

@@ -131,15 +131,15 @@ class AgentLending:
             state = await self._state_of(box, name, work, before)
         except Unavailable as error:
             if now_s - self._heard_s[name] > _GONE_S:
-                folders.tell(name, LentState("failed", "unreachable", str(error)))
+                folders.write_state(name, LentState("failed", "unreachable", str(error)))
             return
         except (MagpieError, ValueError) as error:
-            folders.tell(name, LentState("failed", "refused", str(error)))
+            folders.write_state(name, LentState("failed", "refused", str(error)))
             return
         self._heard_s[name] = now_s
         here = await self._fetched(box, name, state) if state.phase == "done" else state
         if here is not None:
-            folders.tell(name, here)
+            folders.write_state(name, here)
 
     async def _state_of(self, box: FleetMember, name: str, work: LentWork, before: LentState | None) -> LentState:
         if before is None:
@@ -195,7 +195,7 @@ class AgentLending:
             raise Conflict(f"{self._me} lends a share of {share:g}, not {work.share:g}")
         state = LentState("fetching")
         folders.begin(replace(work, id=name), WorkInput(sender, {}))
-        folders.tell(name, state)
+        folders.write_state(name, state)
         self._copying[name] = asyncio.create_task(self._copy(name, work, sender), name=f"copy {name}")
         return state
 
@@ -245,7 +245,7 @@ class AgentLending:
         except (MagpieError, OSError, ExceptionGroup) as error:
             why = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
             log.warning("the files of %s cannot be copied: %s", name, why)
-            folders.tell(name, LentState("failed", "failed", f"its files did not come: {why}"))
+            folders.write_state(name, LentState("failed", "failed", f"its files did not come: {why}"))
             return
         took_s, size = self._clock.monotonic() - began_s, sum(work.blobs.values())
         log.info("the files of %s are here: %.1f MB in %.1f s", name, size / 1e6, took_s)

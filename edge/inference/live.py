@@ -56,8 +56,8 @@ class LiveStudent:
     moves (ProposalFinder);
     a proposal with a score below it still counts, as it has no better name. With `probe_resolutions` every
     `probe_every`-th answer is also given at one of them, and their agreement reported as its `probe`:
-    ProfileMeter learns resolution factors from it, without labels. `follow` is told each detection answer and its
-    picture's time, and says how its objects go on (None: they stay): so they stand in for later frames.
+    ProfileMeter learns resolution factors from it, without labels. `follow` gets each detection answer and its
+    picture's time, and returns how its objects go on (None: they stay): so they stand in for later frames.
     """
 
     def __init__(

@@ -121,9 +121,9 @@ class CaptureClock:
         delay = 0.0
         stands, self._last_camera_s = camera_utc_s == self._last_camera_s, camera_utc_s
         if camera_utc_s is not None and not stands:
-            told = arrival_utc_s - camera_utc_s
-            if -self._tolerance_s <= told <= self._tolerance_s:
-                delay = max(0.0, told)  # a clock slightly ahead of ours: it cannot come before it was taken
+            age = arrival_utc_s - camera_utc_s
+            if -self._tolerance_s <= age <= self._tolerance_s:
+                delay = max(0.0, age)  # a clock slightly ahead of ours: it cannot come before it was taken
         monotonic = max(arrival_s - delay, self._last_monotonic_s + 1e-6)
         utc = arrival_utc_s - delay
         # Our own UTC clock may be set back by more than jitter (NTP, by hand): then follow it.

@@ -148,7 +148,7 @@ class _Sender:
         order = np.argsort(times, kind="stable")
         due = list(zip(times[order].tolist(), which[order].tolist(), number[order].tolist(), strict=True))
         self._begin = time.perf_counter() + 0.05
-        told = -1.0
+        reported_s = -1.0
         position = 0
         while True:
             now = time.perf_counter() - self._begin
@@ -160,8 +160,8 @@ class _Sender:
                 if not position % 64:
                     await asyncio.sleep(0)
                     now = time.perf_counter() - self._begin
-            if self._progress is not None and now >= told + 1:
-                told = now
+            if self._progress is not None and now >= reported_s + 1:
+                reported_s = now
                 at_s = now - self._spec.warm_up_s
                 self._progress(LoadProgress(at_s, position, self._answered, len(self._tasks)))
             whole_s = self._spec.warm_up_s + self._spec.duration_s

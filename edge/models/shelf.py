@@ -68,8 +68,8 @@ def known_models(catalogue: Catalogue, folder: ModelsFolder) -> tuple[KnownModel
     accepted = folder.accepted()
 
     def needs(name: str, licence: str) -> bool:
-        told = any(a.model == name and covers(a.licence, licence) for a in accepted)
-        return refusal(licence) is not None and not told
+        agreed = any(a.model == name and covers(a.licence, licence) for a in accepted)
+        return refusal(licence) is not None and not agreed
 
     rows = [
         KnownModel(

@@ -319,7 +319,7 @@ class WebhookSender:
         if verdict.outcome == "refused" or tries >= self.receiver.max_tries:
             await self._outbox.dead_letters.bury(message, tries, verdict.reason)
             self._tries.pop(lane, None)
-            self._tell_buried(verdict.reason)
+            self._report_buried(verdict.reason)
             return True
         self._tries[lane] = (message.id, tries)
         pause = self._pace.pause_s(tries, random.random())
@@ -329,7 +329,7 @@ class WebhookSender:
         self.message = f"tried again in {pause:.0f} s: {verdict.reason}"
         return False
 
-    def _tell_buried(self, reason: str) -> None:
+    def _report_buried(self, reason: str) -> None:
         self._buried += 1
         self.message = f"given up: {reason}"
         now = self._clock.monotonic()

@@ -23,7 +23,7 @@ _PICTURE_WIDTH, _CROP_WIDTH, _CROP_AROUND = 640, 320, 0.5
 
 
 class AnswerFeed:
-    """Tells some of the answers; the others are counted. `applications` get theirs beside."""
+    """Passes some of the answers on; the others are counted. `applications` get theirs beside."""
 
     def __init__(self, applications: ApplicationFeed) -> None:
         self.applications = applications

@@ -98,11 +98,11 @@ class AskedWorks:
     async def ended(self, name: str) -> LentState | None:
         """The state of a work that has ended; one of which nothing is heard has failed. None: it goes on, or was
         dropped meanwhile."""
-        told_ns, state = await asyncio.to_thread(lambda: (self._folder.told_ns(name), self._folder.state(name)))
+        written_ns, state = await asyncio.to_thread(lambda: (self._folder.written_ns(name), self._folder.state(name)))
         one = self._asked.get(name)
         if one is None:
             return None
-        heard = one.followed.heard(self._clock.monotonic(), told_ns, state)
+        heard = one.followed.heard(self._clock.monotonic(), written_ns, state)
         if heard == "silent":
             return LentState("failed", "unreachable")
         return state if heard == "ended" else None

@@ -61,7 +61,7 @@ class Borrowing:
         self._r, self._folder, self._spawn = runtime, folder, spawn
         self._asked: dict[str, _Borrowed] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
-        self._told: tuple[object, object] = ((), {})
+        self._reported: tuple[object, object] = ((), {})
         self.counts = LendingCounts()
         works = AskedWorks(runtime.clock, folder, spawn, self.counts)
         self.profiles = BorrowedProfiles(runtime, folder, works)
@@ -107,20 +107,20 @@ class Borrowing:
 
     async def look(self, me: str) -> None:
         """Take in what the agent says; `me` is this box's name."""
-        await self._tell_offers(me)
+        await self._report_offers(me)
         for name in list(self._asked):
-            told_ns, state = await asyncio.to_thread(self._read, name)
+            written_ns, state = await asyncio.to_thread(self._read, name)
             asked = self._asked.get(name)
             if asked is not None and asked.judged_since_s is None:
-                self._step(name, asked, told_ns, state)
+                self._step(name, asked, written_ns, state)
         await self.profiles.look(self._offers, self._borrower)
         await self.labels.look(self._offers, self._borrower)
 
     def _read(self, name: str) -> tuple[int, LentState | None]:
-        return self._folder.asked.told_ns(name), self._folder.asked.state(name)
+        return self._folder.asked.written_ns(name), self._folder.asked.state(name)
 
-    def _step(self, name: str, asked: _Borrowed, told_ns: int, state: LentState | None) -> None:
-        heard = asked.followed.heard(self._r.clock.monotonic(), told_ns, state)
+    def _step(self, name: str, asked: _Borrowed, written_ns: int, state: LentState | None) -> None:
+        heard = asked.followed.heard(self._r.clock.monotonic(), written_ns, state)
         if heard == "silent":
             self._failed(name, asked, "unreachable", "")
         elif state is None or not heard:
@@ -206,7 +206,7 @@ class Borrowing:
 
     # -- offers
 
-    async def _tell_offers(self, me: str) -> None:
+    async def _report_offers(self, me: str) -> None:
         """Report changes to the controller."""
         r = self._r
         offers = tuple(o for o in await asyncio.to_thread(self._folder.offers) if o.box != me and o.share > 0.0)
@@ -217,8 +217,8 @@ class Borrowing:
         now_s = r.clock.monotonic()
         self._offers, self._borrower = offers, borrower
         key = tuple((o.box, o.share, *_coarse(o, now_s)) for o in offers)
-        if (key, sizes) != self._told:
-            self._told = (key, sizes)
+        if (key, sizes) != self._reported:
+            self._reported = (key, sizes)
             r.dispatch(ev.LendersOffered(now_s, offers, borrower))
 
     async def _measured_sizes(self) -> dict[str, int]:

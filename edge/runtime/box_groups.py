@@ -87,7 +87,7 @@ class _Offered:
 
 
 @dataclass
-class _Known:
+class _LastLook:
     """As found at the last look: the groups over boxes, other boxes, and the guests whose pictures are here, by
     name."""
 
@@ -106,10 +106,10 @@ class BoxGroups:
     ) -> None:
         self._r, self._folder, self._gate, self._spawn, self._note = runtime, folder, gate, spawn, note
         self.counts = BoxGroupCounts()
-        self.known = _Known()
+        self.known = _LastLook()
         self._me = ""
         self._shared: dict[str, _Shared] = {}
-        self._told: SharedCameras | None = None
+        self._written: SharedCameras | None = None
         self._wanted: tuple[SharedCamera, ...] | None = None
         self._arrived: dict[str, _Arrived] = {}
         self._offered: list[_Offered] = []
@@ -152,7 +152,7 @@ class BoxGroups:
                 for guest in done.guests
             )  # fmt: skip
             self._offered.append(_Offered(students, self._r.clock.monotonic() + OFFERED_S))
-            await self._tell_students()
+            await self._write_students()
         except (MagpieError, OSError) as error:
             log.warning("no student of %s for other boxes: %s", job.job, error)
             unlink(path)
@@ -168,20 +168,20 @@ class BoxGroups:
     async def look(self, me: str) -> None:
         """Share, hear, decide, and judge what came; `me` is this box's name."""
         self._me = me
-        if self._told is None:
-            await self._tell_students()  # those of an earlier run are forgotten
+        if self._written is None:
+            await self._write_students()  # those of an earlier run are forgotten
         await self._share()
         await self._hear()
         await self._take_in()
         now_s = self._r.clock.monotonic()
         if any(one.until_s < now_s for one in self._offered):
-            await self._tell_students()
+            await self._write_students()
 
     def _shares(self, camera: CameraRuntime | None) -> bool:
         return camera is not None and camera.published and camera.settings.retraining.enabled
 
     async def _share(self) -> None:
-        """Tell which cameras' pictures are shared; a camera's are packed once a window."""
+        """Write down which cameras' pictures are shared; a camera's are packed once a window."""
         looks = {known.camera: known.look for known in self._r.students.siblings.looks()}
         shared: dict[str, _Shared] = {}
         found: list[tuple[CameraRuntime, SharedCamera]] = []
@@ -200,14 +200,14 @@ class BoxGroups:
             shared[name] = before
             found.append((camera, self._shared_camera(camera, looks[name], before)))
         # One that was removed meanwhile, or whose pictures were, is not shared any more.
-        cameras = [told for camera, told in found if self._r.cameras.get(camera.id) is camera]
-        self._shared, told = shared, SharedCameras(tuple(cameras[:MOST_CAMERAS]))
-        if told == self._told and await asyncio.to_thread(self._folder.tell_shared):
+        cameras = [offer for camera, offer in found if self._r.cameras.get(camera.id) is camera]
+        self._shared, sharing = shared, SharedCameras(tuple(cameras[:MOST_CAMERAS]))
+        if sharing == self._written and await asyncio.to_thread(self._folder.refresh_shared):
             return
         files = {digest: path for one in shared.values() for digest, path in one.packed.paths.items()}
-        await asyncio.to_thread(self._folder.write_shared, told, SharedFiles(files))
+        await asyncio.to_thread(self._folder.write_shared, sharing, SharedFiles(files))
         await asyncio.to_thread(self._folder.keep_manifests, {c.manifest for c in cameras})
-        self._told = told
+        self._written = sharing
 
     def _shared_camera(self, camera: CameraRuntime, look: CameraLook, shared: _Shared) -> SharedCamera:
         packed, settings = shared.packed, self._r.window.settings
@@ -223,7 +223,7 @@ class BoxGroups:
     async def _hear(self) -> None:
         """The groups that this box and the others make, and the pictures that are wanted here for them."""
         heard = await asyncio.to_thread(self._folder.heard)
-        own = () if self._told is None else self._told.cameras
+        own = () if self._written is None else self._written.cameras
         others = [c for box in heard.boxes if box.box != self._me for c in box.cameras]
         groups = box_groups([*own, *others])
         wanted = tuple(g for group in groups if group.trainer == self._me for g in group.guests)
@@ -242,7 +242,7 @@ class BoxGroups:
             elif before is not None and before[0].kind == camera.kind and camera.manifest not in self._bad:
                 guests[camera.of_box.name] = before  # of an earlier window, until those of this one are here
         self._bad &= {c.manifest for c in wanted}
-        self.known = _Known(groups, heard, guests)
+        self.known = _LastLook(groups, heard, guests)
 
     async def _read(self, camera: SharedCamera) -> GroupGuest | None:
         try:
@@ -252,7 +252,7 @@ class BoxGroups:
             self._failed("damaged", camera.of_box.name, str(error))
             return None
 
-    async def _tell_students(self) -> None:
+    async def _write_students(self) -> None:
         """The newest student for each camera of other boxes that is not too old."""
         now_s = self._r.clock.monotonic()
         self._offered = [one for one in self._offered if one.until_s >= now_s]

@@ -32,10 +32,10 @@ from edge.core.box_groups import (
     WantedPictures,
 )
 from edge.core.lending import check_digest, check_work_id
-from edge.runtime.told_files import read_fresh, read_value, write_value
+from edge.runtime.value_files import read_fresh, read_value, write_value
 
 #: Cameras that were shared longer ago are of an agent, or an appliance, that does not run.
-TOLD_S: Final = 30.0
+FRESH_S: Final = 30.0
 
 
 class BoxGroupsFolder:
@@ -51,15 +51,15 @@ class BoxGroupsFolder:
 
     def shared(self) -> SharedCameras:
         """Nothing where the appliance has not said so lately."""
-        return read_fresh(self.path / "shared.json", SharedCameras, TOLD_S) or SharedCameras()
+        return read_fresh(self.path / "shared.json", SharedCameras, FRESH_S) or SharedCameras()
 
     def write_shared(self, shared: SharedCameras, files: SharedFiles) -> None:
         """By the appliance; the files first, so that none that is named is missing."""
         write_value(self.path / "files.json", files)
         write_value(self.path / "shared.json", shared)
 
-    def tell_shared(self) -> bool:
-        """By the appliance: it shares the same as before. False: that has to be told anew."""
+    def refresh_shared(self) -> bool:
+        """By the appliance: it shares the same as before. False: the files have to be written anew."""
         try:
             os.utime(self.path / "shared.json")
         except FileNotFoundError:
@@ -81,7 +81,7 @@ class BoxGroupsFolder:
 
     def heard(self) -> HeardBoxes:
         """Nobody where the agent has not said so lately."""
-        return read_fresh(self.path / "heard.json", HeardBoxes, TOLD_S) or HeardBoxes()
+        return read_fresh(self.path / "heard.json", HeardBoxes, FRESH_S) or HeardBoxes()
 
     def write_heard(self, heard: HeardBoxes) -> None:
         """By the agent."""

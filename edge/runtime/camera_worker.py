@@ -98,7 +98,7 @@ class _CameraWorker:
     def run(self, window: int) -> None:
         self._reader.start()
         self._channel.beat()
-        self._tell_kept(window)
+        self._send_kept(window)
         while True:
             if self._commands():
                 return
@@ -131,7 +131,7 @@ class _CameraWorker:
             recorder.open_window(spec.window, time.monotonic(), spec.window_left_s, spec.target_frames)
         return recorder
 
-    def _tell_kept(self, window: int) -> None:
+    def _send_kept(self, window: int) -> None:
         """Frames of the open window that an earlier process kept: the labeller may not know them."""
         for frame in self._recorder.frames(window) if self._recorder is not None and window else ():
             self._channel.send(m.Sampled(frame))
@@ -159,7 +159,7 @@ class _CameraWorker:
         self._take_score(spec)
         self._feed.applications.change(spec.feed)
         self._recorder = self._open_recorder(spec)
-        self._tell_kept(spec.window)
+        self._send_kept(spec.window)
         if spec.student.version != self._live.version:
             self._swap.begin(m.Swap(spec.student.version, spec.student.path))
 
@@ -270,7 +270,7 @@ class _CameraWorker:
                 self._recorder.open_window(order.opening, time.monotonic(), order.length_s, order.target_frames)
                 if order.closing:
                     self._channel.send(m.SampleClosed(order.closing, frames))
-                self._tell_kept(order.opening)
+                self._send_kept(order.opening)
         if self._retiring and not self._swap.under_way:
             # Begun work is finished: nothing is recorded or answered here any more.
             self._make_clips(ending=True)

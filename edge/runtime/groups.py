@@ -117,10 +117,10 @@ class Groups:
         `led`: the version that came of it for the leader ("": it keeps its own)."""
         found = await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
         if done.members:
-            told = [gains for gains in found if gains is not None]
-            expected = self._taught_part(job) * sum(e for e, _ in told)
+            judged = [gains for gains in found if gains is not None]
+            expected = self._taught_part(job) * sum(e for e, _ in judged)
             cameras = 1 + len(done.members) + len(done.guests)
-            self.kept = kept_part(self.kept, expected, sum(g for _, g in told), cameras)
+            self.kept = kept_part(self.kept, expected, sum(g for _, g in judged), cameras)
             self.retrainings += 1
             if led and _judged_on(done) < FEWEST_OBJECTS:
                 self._taught[job.camera] = led

@@ -125,7 +125,7 @@ class Lender:
         self._fit(starved)
         for name in found.ready:
             if starved:
-                await asyncio.to_thread(self._folder.lent.tell, name, LentState("failed", "refused"))
+                await asyncio.to_thread(self._folder.lent.write_state, name, LentState("failed", "refused"))
             elif self._lent is None and self._spare >= LEAST_SHARE:
                 await self._begin(name)
         await asyncio.to_thread(self._folder.write_offer, self._offer(me, found.open))
@@ -288,7 +288,7 @@ class Lender:
         try:
             main, job = await self._job(work, name)
         except MagpieError as error:
-            folders.tell(name, LentState("failed", "failed", str(error)))
+            folders.write_state(name, LentState("failed", "failed", str(error)))
             return
         self._lent = _Lent(name, given.box, work, share, LentState("running"))
         self._hold(share)
@@ -296,7 +296,7 @@ class Lender:
             LENT, self._granted(share), main, job, self._received,
             on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True, finishes=True,
         )  # fmt: skip
-        folders.tell(name, self._lent.state)
+        folders.write_state(name, self._lent.state)
         log.info("%s of %s for %s: begun at a share of %.2f", _WORDS[work.kind], work.camera, given.box, share)
 
     async def _job(self, work: LentWork, name: str) -> tuple[Callable[..., None], Any]:
@@ -337,7 +337,7 @@ class Lender:
     def _progressed(self, one: _Lent, cpu_s: float, fraction: float) -> None:
         self._count(one, cpu_s)
         one.state = LentState("running", fraction=fraction, cpu_s=cpu_s)
-        self._folder.lent.tell(one.name, one.state)
+        self._folder.lent.write_state(one.name, one.state)
 
     def _ended(self, one: _Lent, done: LentState, result: bytes | None = None, labels: int = 0) -> None:
         """A work ended well: `result` is its file (None: its worker wrote that), with so many labelled pictures."""
@@ -358,7 +358,7 @@ class Lender:
         except OSError as error:
             self._give_up("failed", str(error))
             return
-        self._folder.lent.tell(one.name, replace(state, digest=digest, size=size))
+        self._folder.lent.write_state(one.name, replace(state, digest=digest, size=size))
         if self._lent is one:
             kind = one.work.kind
             self.counts.lent += kind == "retraining"
@@ -374,7 +374,7 @@ class Lender:
     def _give_up(self, fault: LentFault, why: str) -> None:
         if self._lent is not None:
             log.info("the work on %s for %s ends: %s %s", self._lent.work.camera, self._lent.box, fault, why)
-            self._folder.lent.tell(self._lent.name, LentState("failed", fault, why))
+            self._folder.lent.write_state(self._lent.name, LentState("failed", fault, why))
             self._stop()
 
     def _stop(self) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge.core.lending import LendingOffer, LendingOffers, LentState, LentWork, check_digest, check_work_id
-from edge.runtime.told_files import read_fresh, read_value, write_value
+from edge.runtime.value_files import read_fresh, read_value, write_value
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class WorkFolders:
         """None: there is none, or it cannot be read."""
         return read_value(self._in(name, "input.json"), WorkInput)
 
-    def tell(self, name: str, state: LentState) -> None:
+    def write_state(self, name: str, state: LentState) -> None:
         """How far it is. One that was removed meanwhile stays removed."""
         if self._in(name, "work.json").exists():
             write_value(self._in(name, "state.json"), state)
@@ -65,7 +65,7 @@ class WorkFolders:
         """How far it is; None: nobody has said anything yet."""
         return read_value(self._in(name, "state.json"), LentState)
 
-    def told_ns(self, name: str) -> int:
+    def written_ns(self, name: str) -> int:
         """When somebody said something last, in the file system's nanoseconds; 0: never."""
         try:
             return self._in(name, "state.json").stat().st_mtime_ns

@@ -17,8 +17,8 @@ from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import open_teacher
 
-#: It tells how far it is no more often than this, in seconds.
-_TOLD_EVERY_S: Final = 1.0
+#: It reports its progress no more often than this, in seconds.
+_PROGRESS_EVERY_S: Final = 1.0
 
 
 def lent_labeller(channel: Channel, asked: m.LentLabel) -> None:
@@ -35,14 +35,14 @@ def lent_labeller(channel: Channel, asked: m.LentLabel) -> None:
     except MagpieError as error:
         channel.send(m.LentWorkFailed(asked.job, str(error)))
         return
-    open_s, told_s = share.worked_s() - used_s, began_s
+    open_s, sent_s = share.worked_s() - used_s, began_s
     found: dict[str, TeacherAnswer] = {}
     for number, (digest, path) in enumerate(asked.pictures.items()):
         now_s = time.monotonic()
         if ended.look() or now_s - began_s >= asked.hand_in_s:
             break
-        if now_s - told_s >= _TOLD_EVERY_S:
-            told_s = now_s
+        if now_s - sent_s >= _PROGRESS_EVERY_S:
+            sent_s = now_s
             channel.send(m.LentLabelProgress(asked.job, share.worked_s() - used_s, number / len(asked.pictures)))
         with share.batch(stop=channel.beating):
             picture = read_picture(path)

@@ -341,8 +341,8 @@ class WorkerProcess:
         sentinel = self._process.sentinel
         while True:
             # The sentinel too: a grandchild may hold the other end of the pipe open.
-            told = wait([self._ours, sentinel])
-            if self._ours in told:
+            ready = wait([self._ours, sentinel])
+            if self._ours in ready:
                 if not self._take():
                     break
             else:

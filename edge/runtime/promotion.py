@@ -70,16 +70,17 @@ def unlink(*files: Path | None) -> None:
 def in_words(verdict: Contest) -> str:
     """The verdict for people."""
     names = {"new": "the new student", "in_force": "the one in force", "download": "the download"}
-    told = ", ".join(f"{names[who]} {100 * value:.1f} %" for who, value in verdict.f1.items())
+    scores = ", ".join(f"{names[who]} {100 * value:.1f} %" for who, value in verdict.f1.items())
     if verdict.objects < FEWEST_OBJECTS:
         return f"{verdict.objects} objects on kept-out pictures are too few to judge by (at least {FEWEST_OBJECTS})"
     if verdict.by_group:
-        told = f"of the camera's own too few objects to judge by, so by all cameras that were retrained with it: {told}"
+        few = "of the camera's own too few objects to judge by"
+        scores = f"{few}, so by all cameras that were retrained with it: {scores}"
     if verdict.winner == "new":
-        return f"{told} on {verdict.frames} kept-out pictures: no other is better beyond the noise"
+        return f"{scores} on {verdict.frames} kept-out pictures: no other is better beyond the noise"
     ahead = verdict.ahead or verdict.winner
     sure = verdict.beats_new.get(ahead, 0.0)
     return (
-        f"{told} on {verdict.frames} kept-out pictures: {names[ahead]} is better in {100 * sure:.0f} % of "
+        f"{scores} on {verdict.frames} kept-out pictures: {names[ahead]} is better in {100 * sure:.0f} % of "
         f"resamples (at least {100 * verdict.sure:.0f} % are asked for)"
     )

@@ -158,7 +158,7 @@ class Retrainings:
         self._spawn(r.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
 
     def _nothing_comes(self, order: ev.StopRetraining) -> None:
-        """Tell the controller, once it has given its orders: members of a group would wait for its result."""
+        """Report to the controller, once it has given its orders: members of a group would wait for its result."""
         now = self._r.clock.monotonic()
         failed = ev.RetrainingFailed(now, order.camera, order.job, order.reason)
         asyncio.get_running_loop().call_soon(self._r.dispatch, failed)

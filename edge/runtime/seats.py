@@ -99,7 +99,7 @@ class Seats:
             self._loop.call_soon_threadsafe(call, *args)
 
     def refused(self, worker: WorkerState, share: float, error: ShareError) -> None:
-        """Tell that the partitioner did not grant `share`."""
+        """Report that the partitioner did not grant `share`."""
         worker.last_error = str(error)
         self._on_event("worker.share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
 

@@ -59,7 +59,7 @@ class ModelLoader:
     async def take_in(self, names: Sequence[str]) -> None:
         """Check each model, measure those that are not measured, all together; known ones serve at once."""
         missing = []
-        told_s = self._clock.monotonic()
+        reported_s = self._clock.monotonic()
         for name in names:
             offer = self._models.offers.get(name)
             if offer is None:
@@ -79,8 +79,8 @@ class ModelLoader:
             except (MagpieError, OSError) as error:
                 self._not_taken_in(offer, error)
             # Together they are placed once; but none waits long for those that come after.
-            if self._clock.monotonic() - told_s > _TOGETHER_S:
-                told_s = self._clock.monotonic()
+            if self._clock.monotonic() - reported_s > _TOGETHER_S:
+                reported_s = self._clock.monotonic()
                 self._models.changed()
         self._models.changed()
         if missing:

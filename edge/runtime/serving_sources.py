@@ -74,7 +74,7 @@ class ServingSources:
         self.cameras, self._models, self._send, self._socket, self._note = cameras, models, send, socket, note
         #: The workers of cameras that the front lets in, by camera.
         self.expected: dict[str, ExpectCamera] = {}
-        self._told: dict[str, tuple[str, str]] = {}
+        self._noted: dict[str, tuple[str, str]] = {}
 
     async def watch(self) -> None:
         """Look once a second, until it is cancelled."""
@@ -145,15 +145,15 @@ class ServingSources:
             self._send(camera.worker, feed)
 
     def _journal(self) -> None:
-        """Tell of each application that its camera feeds it now, or no more and why."""
+        """Note for each application that its camera feeds it now, or no more and why."""
         now = {}
         for a in self._fed():
             assert a.source is not None
             now[a.name] = (a.source.camera, "" if a.unfed is None else SOURCE_FAULTS[a.unfed])
         for name, (camera, reason) in now.items():
-            if self._told.get(name) != (camera, reason):
+            if self._noted.get(name) != (camera, reason):
                 self._note("serving.source", camera=camera, data={"application": name, "reason": reason})
-        self._told = now
+        self._noted = now
 
 
 def check_source(source: ApplicationSource | None, cameras: Mapping[str, tuple[str, ...]]) -> None:

@@ -158,12 +158,12 @@ def merged(tables: Iterable[DeviceTable]) -> DeviceTable | None:
             # A model that was measured anew without these has none any more.
             stale = set(table.latency_ms) - set(known[1] if isinstance(known[1], Mapping) else ())
             details[key] = {m: row for m, row in rows.items() if m not in stale}
-        tells = any(table.interference[:4]) or table.interference[4] != 1.0
+        measured = any(table.interference[:4]) or table.interference[4] != 1.0
         out = DeviceTable(
             table.name or out.name,
             {**out.latency_ms, **table.latency_ms},
             {**{m: u for m, u in out.utilisation.items() if m not in table.latency_ms}, **table.utilisation},
-            table.interference if tells else out.interference,
+            table.interference if measured else out.interference,
             {**out.memory_mb, **table.memory_mb},
             table.device_memory_mb if table.device_memory_mb is not None else out.device_memory_mb,
             details,

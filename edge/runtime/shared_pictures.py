@@ -43,8 +43,8 @@ def packed_pictures(data: LabelledWindow, region: Region, folder: Path) -> Packe
     few = replace(of_few(data, MOST_SHARED), held_out=(), kept_out=())
     window = packing.window(replace(few, train=_without_answers(few.train), exemplars=_without_answers(few.exemplars)))
     manifest = SharedManifest(window, region, dict(packing.sizes))
-    told = {"window": manifest.window, "region": manifest.region, "sizes": manifest.sizes}
-    content = json.dumps(told, sort_keys=True).encode()
+    document = {"window": manifest.window, "region": manifest.region, "sizes": manifest.sizes}
+    content = json.dumps(document, sort_keys=True).encode()
     digest = hashlib.sha256(content).hexdigest()
     path = folder / digest
     store_whole(path, content, durable=False, mode=0o600, folder_mode=0o700)

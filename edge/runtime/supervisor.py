@@ -283,7 +283,7 @@ class Supervisor:
         else:
             worker.state = "starting"
             if not clean:
-                self._tell_lost(worker, seat, reason, code)
+                self._report_lost(worker, seat, reason, code)
             self._replacements.step(worker, db.WorkerDied(self._clock.monotonic(), seat.generation, reason))
 
     def _twin_gone(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
@@ -294,7 +294,7 @@ class Supervisor:
             return
         self._replacements.step(worker, db.WorkerDied(self._clock.monotonic(), seat.generation, reason))
 
-    def _tell_lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
+    def _report_lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
         cause = seat.cause or cause_of(code)
         worker.last_error = reason
         worker.spec.on_lost(reason)
@@ -306,7 +306,7 @@ class Supervisor:
 
     def _lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
         """Nothing of the worker is left: start it again after a while, or give it up."""
-        self._tell_lost(worker, seat, reason, code)
+        self._report_lost(worker, seat, reason, code)
         if self._workers.get(worker.spec.name) is not worker or worker.state == "stopping":
             return
         worker.state = "waiting"

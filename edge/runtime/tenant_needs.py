@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
 #: The models, the version of the table and the planning policy that a need was found for.
-_Asked = tuple[tuple[ServedModel, ...], str, str]
+_NeedKey = tuple[tuple[ServedModel, ...], str, str]
 
 
 class TenantNeeds:
@@ -31,7 +31,7 @@ class TenantNeeds:
 
     def __init__(self, runtime: Runtime, clock: Clock) -> None:
         self._runtime, self._clock = runtime, clock
-        self._known: dict[str, tuple[_Asked, float]] = {}
+        self._known: dict[str, tuple[_NeedKey, float]] = {}
 
     async def of(self, tenant: Tenant, members: Members, serving: ServingRuntime | None) -> tuple[float, float | None]:
         """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
@@ -70,7 +70,7 @@ class TenantNeeds:
         problem = state.problem(self._clock.monotonic())
         return floors_share(replace(problem, streams=tuple(s for s in problem.streams if s.id in mine)))
 
-    async def _need(self, key: str, asked: _Asked, plan: PlanFunction, table: DeviceTable) -> float:
+    async def _need(self, key: str, asked: _NeedKey, plan: PlanFunction, table: DeviceTable) -> float:
         known = self._known.get(key)
         if known is None or known[0] != asked:
             known = (asked, await asyncio.to_thread(need_of, asked[0], table, plan))

@@ -49,7 +49,7 @@ _POOL_STEP = 0.02
 #: Tenants that are remembered, those that are gone included.
 _MOST_KNOWN = 100
 #: Smaller moves are not journalled: the share to divide changes a little all the time.
-_TOLD = 0.005
+_LEAST_MOVE = 0.005
 #: Seconds between two looks at whether there is something to decide without requests.
 _LOOK_S = 2.0
 
@@ -82,7 +82,7 @@ class TenantShares:
         self._counts = TenantCounts()
         self._windows = TenantWindows()
         self._use = TenantUse()
-        self._kept = KeptLearning(keep, self.document, clock)
+        self._kept = LearningWriter(keep, self.document, clock)
         self._last_s = clock.monotonic()
         self._needs = TenantNeeds(runtime, clock)
         self._deciding = asyncio.Lock()
@@ -283,13 +283,13 @@ class TenantShares:
     # -- acting
 
     def _take(self, decision: SharingDecision, question: SharingQuestion, members: Members) -> None:
-        """Put a decision in force, and tell of it."""
+        """Put a decision in force, and journal it."""
         before = self.shares
         # A first report is worth more than the next ones.
         fresh = any(k.last is not None and self._unmeasured(t) for t, k in decision.known.items())
         self.known = {**self.known, **decision.known}
         self.shares = dict(decision.shares)
-        if decision.lacking > _TOLD >= self.lacking:
+        if decision.lacking > _LEAST_MOVE >= self.lacking:
             words = "the floors of tenants are more than there is to share: each has its part of them"
             self._runtime.complaints.add("tenants", words)
         self.lacking = decision.lacking
@@ -300,7 +300,7 @@ class TenantShares:
             self._fact(TenantsNow(frozenset(self.shares)))
         for name, why in decision.forgotten.items():
             self._note("tenants.forgotten", data={"tenant": name, "why": why})
-        moved = {t: s for t, s in self.shares.items() if t not in before or abs(s.held - before[t].held) > _TOLD}
+        moved = {t: s for t, s in self.shares.items() if t not in before or abs(s.held - before[t].held) > _LEAST_MOVE}
         self.moves.update(moved.keys())
         if moved:
             self._note(
@@ -318,11 +318,11 @@ class TenantShares:
                 length = seconds if tenant.serves or entry.report is None else entry.report.seconds
                 length = max(0.0, min(length, 86_400.0))
                 self.history.add(entry, question.utc_s, length, share.held, share.floor)
-            self._tell_alarms(entry)
+            self._report_goal(entry)
         self.history.keep()
         self._kept.changed(at_once=fresh or bool(decision.forgotten))
 
-    def _tell_alarms(self, entry: TenantNow) -> None:
+    def _report_goal(self, entry: TenantNow) -> None:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
         if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
@@ -330,8 +330,8 @@ class TenantShares:
         missed = 0.0 if since is None else max(0.0, self._clock.utc() - since)
         long = missed >= 60.0 * self.rules.missed_minutes
         tenant = entry.tenant
-        told = missed if long else 0.0
-        self._fact(TenantGoalNow(tenant.id, tenant.words, entry.report.performance, tenant.objective.goal, told))
+        missed_s = missed if long else 0.0
+        self._fact(TenantGoalNow(tenant.id, tenant.words, entry.report.performance, tenant.objective.goal, missed_s))
 
     def _apply(self, members: Members) -> None:
         budgets = tuple(
@@ -356,7 +356,7 @@ class TenantShares:
         self._kept.now()
 
 
-class KeptLearning:
+class LearningWriter:
     """Writes `document()` by `keep` at most every _KEEP_S seconds while it changes."""
 
     def __init__(

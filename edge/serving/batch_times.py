@@ -37,8 +37,8 @@ class BatchTimes:
         known[0] += weight * (seconds - known[0])
         known[2] += 1.0
         known[3] = now_s
-        told = self.upper_s[rows - 1]
-        if abs(self._upper(known) - told) > 0.05 * told:
+        upper_s = self.upper_s[rows - 1]
+        if abs(self._upper(known) - upper_s) > 0.05 * upper_s:
             self.upper_s = self._uppers()
 
     def forget(self, now_s: float) -> None:

@@ -175,7 +175,7 @@ class Dispatcher:
         finally:
             link.release(done.number)
         self._feed(seat)
-        if served.queue.leaving or seat.tell_drained:
+        if served.queue.leaving or seat.report_drained:
             self._settle()
 
     def batch_failed(self, link: FrontLink, failed: Failed) -> None:

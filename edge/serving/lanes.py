@@ -142,7 +142,7 @@ class ExecutorSeat:
     free_s: float = 0.0
     answered_s: float = 0.0
     blocked: bool = False
-    tell_drained: bool = False
+    report_drained: bool = False
     group: TurnGroup | None = None
     begun_s: float = -math.inf
     timer: asyncio.TimerHandle | None = None

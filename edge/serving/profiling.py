@@ -133,11 +133,11 @@ def repeat(
             if not go or (stop is not None and stop()):
                 raise Unavailable("measuring was stopped")
             start, used = now(), cpu()
-            told = run()
+            seconds = run()
             end = now()
             work.append(cpu() - used)
         starts.append(start)
-        took.append(end - start if told is None else told)
+        took.append(end - start if seconds is None else seconds)
         if not paced and start - asked > _FELT_S and len(starts) > effort.skip:
             paced, first, began = True, len(starts) - 1, start
         asked = end
@@ -185,7 +185,7 @@ def share_grid(shares: Sequence[int], one_unit: float) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing to measure: `batch` at `share` percent; `seconds` it will take, about."""
+    """One measurement to make: `batch` at `share` percent; `seconds` it will take, about."""
 
     share: int
     batch: int

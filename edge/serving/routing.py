@@ -148,10 +148,10 @@ class RoutingTable:
                     del self._statistics[served.key]
                 gone.append(served)
         for name, seat in list(self.seats.items()):
-            if seat.tell_drained and not seat.running and not seat.lanes:
-                seat.tell_drained = False
+            if seat.report_drained and not seat.running and not seat.lanes:
+                seat.report_drained = False
                 drained.append(name)
-            if seat.link is None and seat.route is None and not seat.running and not seat.tell_drained:
+            if seat.link is None and seat.route is None and not seat.running and not seat.report_drained:
                 del self.seats[name]
         return gone, drained
 
@@ -195,9 +195,9 @@ class RoutingTable:
             seat.lanes = lanes.get(name, [])
             route = routes.get(name)
             if route is None and seat.route is not None:
-                seat.tell_drained = True
+                seat.report_drained = True
             elif route is not None:
-                seat.tell_drained = False
+                seat.report_drained = False
             seat.route = route
             # Requests for a version that no layout names any more are answered where it was served.
             seat.lanes += [lane for lane in before if lane.served.key not in versions]

@@ -115,9 +115,9 @@ class MpsControl:
             rows = self._rows("server", "list", "--all")
             return {int(r[1]): r[-1].upper() for r in rows if len(r) >= 3 and r[1].isdigit()}
         found = {}
-        for line in self._say("get_server_list").split():
+        for line in self._command("get_server_list").split():
             if line.isdigit():
-                found[int(line)] = self._say(f"get_server_status {line}").strip().upper() or "UNKNOWN"
+                found[int(line)] = self._command(f"get_server_status {line}").strip().upper() or "UNKNOWN"
         return found
 
     def clients(self) -> dict[int, int]:
@@ -127,7 +127,7 @@ class MpsControl:
             return {int(r[0]): int(r[1]) for r in rows if len(r) >= 2 and r[0].isdigit() and r[1].isdigit()}
         found = {}
         for server in self.servers():
-            for line in self._say(f"get_client_list {server}").split():
+            for line in self._command(f"get_client_list {server}").split():
                 if line.isdigit():
                     found[int(line)] = server
         return found
@@ -140,7 +140,7 @@ class MpsControl:
         if self.dialect == "v3":
             self._call(["client", "terminate", str(pid)], "")
         else:
-            self._say(f"terminate_client {server} {pid}")
+            self._command(f"terminate_client {server} {pid}")
         return True
 
     def trouble(self) -> str | None:
@@ -164,7 +164,7 @@ class MpsControl:
                 if self.dialect == "v3":
                     self._call(["-q"], "")
                 else:
-                    self._say("quit")
+                    self._command("quit")
             for step in (None, signal.SIGTERM, signal.SIGKILL):
                 if step is not None:
                     with contextlib.suppress(ProcessLookupError):
@@ -183,7 +183,7 @@ class MpsControl:
             self._sleep(0.02)
         return True
 
-    def _say(self, command: str) -> str:
+    def _command(self, command: str) -> str:
         return self._call([], command + "\n")
 
     def _rows(self, *words: str) -> list[list[str]]:

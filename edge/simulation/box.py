@@ -1,7 +1,7 @@
 """A box with cameras, served models and tenants together, in virtual time: one clock, one device.
 
 Each part is driven by what drives it in the appliance: windows by the window controller (edge.simulation.simulator),
-served models by front, reorganiser and planner (edge.simulation.serving_world), what cameras leave to serving by
+served models by front, reorganiser and planner (edge.simulation.serving_simulation), what cameras leave to serving by
 `CameraWatch`, tenants by `TenantShares` with its two clocks: serving tenants every interval, all of them once per
 window; their budgets go into both planners. A part alone does the same as in a box with nothing else.
 """
@@ -25,7 +25,7 @@ from edge.runtime.tenants import TenantShares
 from edge.settings import ServingPlanning
 from edge.simulation.box_trace import BoxTrace
 from edge.simulation.promises import LearnedPromises
-from edge.simulation.serving_world import LoopClock, ServingResult, ServingWorld
+from edge.simulation.serving_simulation import LoopClock, ServingResult, ServingSimulation
 from edge.simulation.simulator import SimulationResult, Simulator
 from edge.simulation.virtual_time import run_virtual
 from scheduler.follow import planner
@@ -107,9 +107,9 @@ class SimulatedWholeBox:
                 there, policies.window, plan or planner(self._caps), on_measured=self._measured,
                 promises=LearnedPromises(windows.window_s),
             )  # fmt: skip
-        self._serving: ServingWorld | None = None
+        self._serving: ServingSimulation | None = None
         if trace.serving is not None:
-            self._serving = ServingWorld(trace.serving, policies.planning, seed, self._caps, self._reserved)
+            self._serving = ServingSimulation(trace.serving, policies.planning, seed, self._caps, self._reserved)
         self._camera_share = self._capacity
         self._shared = SharingRecord()
         self._tenants: TenantShares | None = None

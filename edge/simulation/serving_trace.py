@@ -16,7 +16,7 @@ from edge.core.serving import DeviceTable
 
 @dataclass(frozen=True)
 class ServedRecord:
-    """One served model: requests that arrived in each interval, and, where the recorded box told it, those of them that
+    """One served model: requests that arrived in each interval, and, where the recorded box has it, those of them that
     missed the objective (late, dropped, rejected, failed) and p50 and p99 of the answered in ms (NaN: none was)."""
 
     name: str

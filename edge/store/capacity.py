@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from edge.core.capacity import CapacityForecast, CapacityOutcome, KeptForecast
+from edge.core.capacity import CapacityForecast, CapacityOutcome, StoredForecast
 from edge.store import tables as t
 from edge.store.database import retried
 from edge.store.parts import Part, document, words
@@ -21,14 +21,14 @@ class CapacityPart(Part):
     """Rows are added, get their outcome once, and go when they are old and many."""
 
     @retried
-    def add_forecast(self, asked_by: str, forecast: CapacityForecast) -> KeptForecast:
+    def add_forecast(self, asked_by: str, forecast: CapacityForecast) -> StoredForecast:
         """Keep a forecast. Raises DiskFull, Unavailable, StoreError."""
         now, value = self._clock.utc(), document("forecast", forecast.to_json())
         with self.database.write() as c:
             row = {"at_utc_s": now, "asked_by": words(asked_by), "forecast": value}
             key = c.execute(sa.insert(t.capacity_forecasts).values(**row)).inserted_primary_key
         assert key is not None
-        return KeptForecast(int(key[0]), now, words(asked_by), forecast)
+        return StoredForecast(int(key[0]), now, words(asked_by), forecast)
 
     @retried
     def put_forecast_outcome(self, number: int, outcome: CapacityOutcome) -> bool:
@@ -39,7 +39,7 @@ class CapacityPart(Part):
             return bool(c.execute(sa.update(t.capacity_forecasts).where(where).values(outcome=value)).rowcount)
 
     @retried
-    def forecasts(self, limit: int = MOST_FORECASTS) -> tuple[KeptForecast, ...]:
+    def forecasts(self, limit: int = MOST_FORECASTS) -> tuple[StoredForecast, ...]:
         """The newest first, without those that cannot be read."""
         with self.database.read() as c:
             query = sa.select(t.capacity_forecasts).order_by(_c.id.desc()).limit(limit)
@@ -55,9 +55,9 @@ class CapacityPart(Part):
             return int(c.execute(sa.delete(t.capacity_forecasts).where(gone)).rowcount)
 
 
-def _kept(row: Mapping[str, Any]) -> KeptForecast:
+def _kept(row: Mapping[str, Any]) -> StoredForecast:
     came = row["outcome"]
-    return KeptForecast(
+    return StoredForecast(
         int(row["id"]), float(row["at_utc_s"]), str(row["asked_by"]), CapacityForecast.from_json(row["forecast"]),
         None if came is None else CapacityOutcome.from_json(came),
     )  # fmt: skip

@@ -78,11 +78,11 @@ def load_drawn(path: Path, device: str = "cpu") -> Student:
 
 def save_student(path: Path, student: AnyStudent, extra: Mapping[str, Any] | None = None) -> None:
     """Write a student of any kind, whole or not at all. `extra` replaces its info. Raises DiskFull or StoreError."""
-    told = dict(student.info if extra is None else extra)
+    info = dict(student.info if extra is None else extra)
     if isinstance(student, PublishedStudent):
-        store_whole(path, student.file_bytes(told))
+        store_whole(path, student.file_bytes(info))
     else:
-        save_weights(path, student.module, student.spec, told)
+        save_weights(path, student.module, student.spec, info)
 
 
 def refill(spare: Student, path: Path, breathe: Callable[[], None] = lambda: None) -> bool:

@@ -25,7 +25,7 @@ _SAME_OBJECT, _WITHIN, _WHOLE = 0.35, 0.8, 0.8
 _NO_PAIR, _NO_PAIR_UNSURE = 7.0, 6.5
 _NEVER = 1e6
 #: The bonus of a pair with an object that was reported, and the cost of another class.
-_TOLD_FIRST, _OTHER_CLASS = 4.0, 4.0
+_REPORTED_FIRST, _OTHER_CLASS = 4.0, 4.0
 #: A box lies at most so many standard deviations and so many sizes away.
 _FURTHEST, _REACH_MOST = 3.5, 5.0
 #: Variance in squares of the size that costs nothing where answers come as often as this; it grows with the square of
@@ -83,7 +83,7 @@ def match(tracks: Sequence[Track], answers: Sequence[ScoredBox], at_s: float, si
         if not rows or not columns:
             continue
         cost = _costs([tracks[n] for n in rows], [answers[n] for n in columns], at_s, nothing)
-        first_choice = np.array([[_TOLD_FIRST if tracks[n].object is not None else 0.0] for n in rows])
+        first_choice = np.array([[_REPORTED_FIRST if tracks[n].object is not None else 0.0] for n in rows])
         # A pair is worth what it costs less than none: as many pairs as possible would shift a whole queue by one.
         worth = np.where(cost < no_pair, cost - no_pair - first_choice, 0.0)
         for row, column in zip(*linear_sum_assignment(worth), strict=True):

@@ -60,7 +60,7 @@ class Change:
 @dataclass(frozen=True)
 class Running:
     """The appliance's settings: those of each camera, of the windows (from the next one on), of the served models
-    (None: it serves none), each rule by its id, and outputs as `GET /outputs` tells them."""
+    (None: it serves none), each rule by its id, and outputs as `GET /outputs` shows them."""
 
     cameras: Mapping[str, Json]
     retraining: Json

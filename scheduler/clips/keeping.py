@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class KeptClip:
+class StoredClip:
     """A clip's record: its size (0: there is no file) and the moment that it is of."""
 
     number: int
@@ -16,7 +16,7 @@ class KeptClip:
     bytes: int
 
 
-def to_drop(clips: Sequence[KeptClip], oldest_utc_s: float, max_bytes: int) -> tuple[KeptClip, ...]:
+def to_drop(clips: Sequence[StoredClip], oldest_utc_s: float, max_bytes: int) -> tuple[StoredClip, ...]:
     """Clips that are older than `oldest_utc_s`, and of the others the oldest until the rest is at most `max_bytes` or
     only the newest is left."""
     old = [c for c in clips if c.at_utc_s < oldest_utc_s]

@@ -216,12 +216,12 @@ def scaled(table: DeviceTable, orders: Iterable[DriftOrder]) -> DeviceTable:
     Orders for what the table does not hold, and orders of other kinds, change nothing.
     """
     latency = {model: dict(rows) for model, rows in table.latency_ms.items()}
-    told: dict[str, float] = {}
+    changes: dict[str, float] = {}
     for order in orders:
         rows = latency.get(order.model)
         if not isinstance(order, ScaleTable) or rows is None or order.share not in rows:
             continue
-        told[order.model] = told.get(order.model, 1.0) * order.factor
+        changes[order.model] = changes.get(order.model, 1.0) * order.factor
         held = {share for share in order.holds if share in rows and share != order.share}
         for share in rows:
             if share not in held:
@@ -233,11 +233,11 @@ def scaled(table: DeviceTable, orders: Iterable[DriftOrder]) -> DeviceTable:
         for share in sorted(rows, reverse=True):
             rows[share] = _each(max, rows[share], slowest)
             slowest = _each(max, slowest, rows[share]) if len(slowest) > len(rows[share]) else rows[share]
-    if not told:
+    if not changes:
         return table
     before = table.details.get("scaled")
     factors = dict(before) if isinstance(before, Mapping) else {}
-    for model, factor in told.items():
+    for model, factor in changes.items():
         factors[model] = round(factor * float(factors.get(model, 1.0)), 4)
     details = {**table.details, "scaled": factors}
     for key in ("run_ms", "typical_ms"):  # the times that live ones are compared with move along (DeviceTable.busy_ms)

@@ -77,8 +77,8 @@ class TwoQueues:
             }
             for q in self.queues
         ]
-        told = {"model": self.model, "reason": self.reason, "share": self.share, "one_share": self.one_share}
-        return {**told, "queues": queues}
+        answer = {"model": self.model, "reason": self.reason, "share": self.share, "one_share": self.one_share}
+        return {**answer, "queues": queues}
 
     @property
     def why(self) -> ServingReason:
@@ -98,7 +98,7 @@ class SplitSearch:
 
     @property
     def why(self) -> ServingReason:
-        """It as a value that people are told."""
+        """It as a value that is shown to people."""
         numbers = {"steps": float(self.steps), "most": float(self.most), "complete": float(self.complete)}
         return ServingReason("search", numbers=numbers)
 
@@ -130,7 +130,7 @@ class FittedPipelines:
         return tuple(out)
 
     def with_search(self, search: SplitSearch) -> FittedPipelines:
-        """With `search`, which is told in place of all searches that it is made of."""
+        """With `search` in place of all searches that it is made of."""
         reasons = (*(reason for reason in self.reasons if reason.code != "search"), search.why)
         return replace(self, search=search, reasons=reasons)
 

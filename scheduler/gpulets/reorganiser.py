@@ -367,10 +367,10 @@ class Reorganiser:
         refused |= {m.name: m.failing for m in self.demands.models.values() if m.failing is not None}
         same = s.plan is not None and s.plan.gpulets == found.plan.gpulets
         news = [refusal for name, refusal in refused.items() if s.refused.get(name) != refusal]
-        told = s.capped == dict(found.capped) and not news
+        recorded = s.capped == dict(found.capped) and not news
         s.problem, s.plan, s.capped, s.refused = found.problem, found.plan, dict(found.capped), refused
         out: list[Instruction] = []
-        if not same or not told:
+        if not same or not recorded:
             out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues, s.split_reasons))
         out += [RefusedNote(refusal) for refusal in news]
         return out + [CappedNote(name, part) for name, part in found.capped.items()]

@@ -70,7 +70,7 @@ class FitTenants:
             its = [p for p in pipelines if owner[p.application.name] == budget.tenant]
             if mine or its:
                 share = round(min(1.0, budget.share), 6)
-                asked.append(_Asked(mine, [m for m in own if owner[m.name] == budget.tenant], its, share))
+                asked.append(_TenantDemand(mine, [m for m in own if owner[m.name] == budget.tenant], its, share))
         planner = _Planner(self.inner, table, capacity.cameras_priority, plan, max_gpulets)
         if sum(a.share for a in asked) > capacity.most + _ROUNDED:
             asked = planner.cut(asked, capacity.most)
@@ -82,7 +82,7 @@ class FitTenants:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TenantDemand:
     """The models and applications of one tenant, which are planned within `share`."""
 
     models: Sequence[ServedModel]
@@ -101,7 +101,9 @@ class _Planner:
     plan: PlanFunction
     max_gpulets: int | None
 
-    def part(self, asked: _Asked, others: Sequence[FittedPipelines], slower: Mapping[str, float]) -> FittedPipelines:
+    def part(
+        self, asked: _TenantDemand, others: Sequence[FittedPipelines], slower: Mapping[str, float]
+    ) -> FittedPipelines:
         """The plan beside those of `others`, with so many times the latencies of some models."""
         left = self.max_gpulets
         if left is not None:
@@ -109,12 +111,12 @@ class _Planner:
         table = slowed(self.table, slower) if self.table is not None and slower else self.table
         return _filled(self._smallest(asked, table, left), self.table, asked.share)
 
-    def _smallest(self, asked: _Asked, table: DeviceTable | None, left: int | None) -> FittedPipelines:
+    def _smallest(self, asked: _TenantDemand, table: DeviceTable | None, left: int | None) -> FittedPipelines:
         """The plan within the share, without the rest of it."""
         room = Capacity(asked.share, asked.share, self.cameras_priority)
         return self.inner(asked.models, asked.own, asked.pipelines, table, room, self.plan, left)
 
-    def cut(self, asked: Sequence[_Asked], most: float) -> list[_Asked]:
+    def cut(self, asked: Sequence[_TenantDemand], most: float) -> list[_TenantDemand]:
         """Shares that are `most` together: the need of each plan stays, of the rest equal parts are cut. Where plans
         need more, equal parts of everything."""
         needs = [self._smallest(a, self.table, self.max_gpulets).fitted.plan.total_share for a in asked]
@@ -123,7 +125,7 @@ class _Planner:
             needs, more, left = [0.0] * len(asked), more + sum(needs), most
         return [replace(a, share=round(n + (a.share - n) * left / more, 6)) for a, n in zip(asked, needs, strict=True)]
 
-    def around_neighbours(self, asked: Sequence[_Asked], parts: list[FittedPipelines]) -> dict[str, float]:
+    def around_neighbours(self, asked: Sequence[_TenantDemand], parts: list[FittedPipelines]) -> dict[str, float]:
         """Make parts anew, in place, whose models break their objective because of neighbours of other tenants. How
         many times the measured latencies of a model are planned for, where it is more than once.
 

@@ -76,7 +76,7 @@ def joined(
     steps: CountedSteps | None = None,
 ) -> ParetoFront:
     """The front of a whole tree from those of its modules, up to `limit` and `most_cost`; of very many points some are
-    left out, which `steps` then tell."""
+    left out, which `steps` then records."""
     if isinstance(tree, int):
         return fronts[tree]
     front = joined(tree.parts[0], fronts, limit, most_cost, steps)

@@ -27,7 +27,7 @@ class PipelinePolicy(Protocol):
 
     def plan(self, problem: PipelineProblem) -> PipelinePlan:
         """The plan, feasible only if `scheduler.pipelines.verdict` finds no fault; else the reasons why there is none.
-        It takes at most a fixed number of counted steps, which the plan tells. `decision_seconds` is left None."""
+        It takes at most a fixed number of counted steps; the plan has their number. `decision_seconds` is left None."""
 
 
 DEFAULT_PIPELINE_POLICY = "fronts"

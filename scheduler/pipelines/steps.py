@@ -23,6 +23,6 @@ class CountedSteps:
         return self._cut or self.taken > self.limit
 
     def left_out(self) -> None:
-        """Tell that something was left out, so that a search ends: it is not complete."""
+        """Record that something was left out, so that a search ends: it is not complete."""
         self._cut = True
         self.taken += 1

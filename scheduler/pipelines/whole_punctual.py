@@ -37,9 +37,9 @@ def in_time(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> 
 
 
 def lateness(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> float:
-    """The longest time of a request from end to end, of the objective; above 1, that of a short replay may be told.
-    Where every module has one tuple without dummies there is nothing to replay, and 0 is told: batches are taken in the
-    order of arrival, and a request that arrives sooner ends no later, so worst cases add up along a path."""
+    """The longest time of a request from end to end, of the objective; above 1, it may be that of a short replay.
+    Where every module has one tuple without dummies nothing has to be replayed, and the result is 0: batches are taken
+    in the order of arrival, and a request that arrives sooner ends no later, so worst cases add up along a path."""
     if all(len(f.tuples) == 1 and not f.tuples[0].dummy for f in fed):
         return 0.0
     ordered, longest = [fed[m] for m in modules.graph.order], 0.0

@@ -44,7 +44,7 @@ _MORE_DUMMIES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 class Way(NamedTuple):
-    """Machines that cost `cost` and answer within `latency` seconds when fed as `fed` tells."""
+    """Machines that cost `cost` and answer within `latency` seconds when fed as in `fed`."""
 
     cost: float
     latency: float

@@ -52,7 +52,7 @@ BAND = 1.64
 
 @dataclass(frozen=True)
 class Silence:
-    """The front told nothing for `seconds` of an interval; `lost` requests of the tenant, which were open, failed."""
+    """For `seconds` of an interval the front was silent; `lost` requests of the tenant, which were open, failed."""
 
     seconds: float
     lost: int = 0

@@ -98,9 +98,9 @@ def learned(frames: Iterable[AskableFrame], answers: Mapping[Question, Agreed]) 
             if candidate.group == "both" and said.verdict != "no":
                 pairs += 1
                 fits += (said.verdict in ("yes", "student"), said.verdict in ("yes", "teacher"))
-        told = answers.get(Question(frame.key, "missed"))
-        if told is not None and told.missed is not None:
-            missed += told.missed
+        missing = answers.get(Question(frame.key, "missed"))
+        if missing is not None and missing.missed is not None:
+            missed += missing.missed
             expected += prior_missed(frame)
     typical = _MISSED_WORTH
     scale = (missed + typical) / (expected + typical)

@@ -120,15 +120,15 @@ async def test_a_session_ends_when_it_is_not_used(bench: AccessBench) -> None:
     assert await bench.directory.who(session) is None
 
 
-async def test_a_change_is_read_at_once_and_told(bench: AccessBench) -> None:
-    told: list[str] = []
-    bench.directory.when_changed(lambda: told.append("changed"))
+async def test_a_change_is_read_at_once_and_reported(bench: AccessBench) -> None:
+    notified: list[str] = []
+    bench.directory.when_changed(lambda: notified.append("changed"))
     await bench.directory.everybody()
     bench.add("ann")
     assert set((await bench.directory.everybody()).users) == {"boss"}
     await bench.directory.changed()
     assert set((await bench.directory.everybody()).users) == {"boss", "ann"}
-    assert told == ["changed"]
+    assert notified == ["changed"]
 
 
 async def test_a_database_that_is_away_locks_nobody_out(bench: AccessBench, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Files that hold secrets: written whole, for their owner only, and never told back."""
+"""Files that hold secrets: written whole, for their owner only, and never shown again."""
 
 from __future__ import annotations
 

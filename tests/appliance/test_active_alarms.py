@@ -29,7 +29,7 @@ class Box:
         self.active = ActiveAlarms(
             self.clock, cast(Any, self), cast(Any, self), PictureRequests(self.clock, self._take),
             lambda kind, camera, data: self.noted.append(kind),
-            lambda told: self.delivered.append((told.phase, told.picture)),
+            lambda alarm: self.delivered.append((alarm.phase, alarm.picture)),
         )  # fmt: skip
 
     def put_alarm(self, alarm: Alarm) -> None:

@@ -52,7 +52,7 @@ async def test_rules_of_the_file_until_they_are_changed(store: Store) -> None:
         again.rules.one("lost")
 
 
-async def test_a_change_is_in_force_journaled_and_told_once(store: Store) -> None:
+async def test_a_change_is_in_force_journaled_and_reported_once(store: Store) -> None:
     box = Box(store)
     await box.rules.open()
     assert (await box.rules.change("lost", {"severity": "info"}, "ann")).severity == "info"

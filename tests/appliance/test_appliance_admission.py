@@ -27,7 +27,7 @@ WINDOW = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.6, PROFILE, ())
 FACES = ModelCandidate(name="faces", rate=50, slo_ms=100)
 
 
-def test_rates_are_planned_with_head_room_and_told_as_asked() -> None:
+def test_rates_are_planned_with_head_room_and_reported_as_asked() -> None:
     answer = admit_model(FACES, SERVED, CamerasNow(0.9))
     assert answer["admitted"]
     assert answer["planned_rate"] > 1.1 * FACES.rate

@@ -29,7 +29,7 @@ SITE = {"rules": [{"id": "lost", "kind": "camera_lost"}, {"id": "any", "kind": "
 
 
 class Box:
-    """Alarms over a real store, with cameras whose state the test sets; what they told is written down."""
+    """Alarms over a real store, with cameras whose state the test sets; their messages are written down."""
 
     def __init__(self, folder: Path, clock: ManualClock, site: dict[str, Any]) -> None:
         zone = {"name": "drive", "polygon": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
@@ -39,13 +39,13 @@ class Box:
         camera = SimpleNamespace(id="gate", settings=parse(CameraSettings, settings), status=self._status)
         self.cameras: dict[str, Any] = {"gate": camera}
         self.noted: list[tuple[str, dict[str, Any]]] = []
-        self.told: list[str] = []
+        self.kinds: list[str] = []
         self.delivered: list[OutputEvent] = []
         self.asked: list[m.TakePictures] = []
         self.complaints: list[str] = []
         self.alarms = Alarms(
             parse(SiteSettings, site | {"data_dir": str(folder)}), self.store, clock, lambda: self.cameras, self._take,
-            dict, self._note, lambda kind, camera, data: self.told.append(kind),
+            dict, self._note, lambda kind, camera, data: self.kinds.append(kind),
             self.delivered.append,
             lambda code, message: self.complaints.append(code),
         )  # fmt: skip
@@ -119,14 +119,14 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     ends = [d for d in again.delivered if isinstance(d, ObjectNews)]
     began = [d for d in box.delivered if isinstance(d, ObjectNews)]
     assert [(d.phase, d.object.id) for d in ends] == [("end", began[0].object.id)], "receivers hear of its end"
-    told = ends[0].to_json()
-    assert told["ended_utc_s"] >= told["began_utc_s"] == began[0].to_json()["began_utc_s"]
-    assert {k: told[k] for k in ("class", "box", "zones")} == {
+    row = ends[0].to_json()
+    assert row["ended_utc_s"] >= row["began_utc_s"] == began[0].to_json()["began_utc_s"]
+    assert {k: row[k] for k in ("class", "box", "zones")} == {
         k: began[0].to_json()[k] for k in ("class", "box", "zones")
     }
     assert [o.ended_utc_s for o in again.store.tracked_objects()] == [None], "once the outbox holds its end"
     await again.alarms.end_outlived()
-    assert [o.ended_utc_s for o in again.store.tracked_objects()] == [told["ended_utc_s"]]
+    assert [o.ended_utc_s for o in again.store.tracked_objects()] == [row["ended_utc_s"]]
     again.alarms.tick(slow=True)
     assert again.phases("lost") == ["alarm.end"], "the camera is live again"
     assert [a.phase for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
@@ -137,7 +137,7 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     again.answer((0.2, 0.2))
     again.answer((0.2, 0.2))
     numbers = [d.object.id for d in again.delivered if isinstance(d, ObjectNews) and d.phase == "new"]
-    assert numbers[0] > 1000, "numbers that a killed run may have told are not given again"
+    assert numbers[0] > 1000, "numbers that a killed run may have sent are not given again"
 
 
 async def test_an_end_that_is_delivered_again_after_a_kill_has_the_same_id(start: Callable[..., Any]) -> None:
@@ -206,7 +206,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
     assert [p for p in (tmp_path / "data").rglob("*") if p.suffix in (".tmp", ".jpg")] == []
 
 
-async def test_everything_is_told_in_order_and_with_its_phase(start: Callable[..., Any]) -> None:
+async def test_everything_is_reported_in_order_and_with_its_phase(start: Callable[..., Any]) -> None:
     box = await start()
     for n in range(4):
         box.answer((0.2 + 0.01 * n, 0.2), number=n)
@@ -214,11 +214,11 @@ async def test_everything_is_told_in_order_and_with_its_phase(start: Callable[..
     box.alarms.tick(slow=False)
     said = [(kind_of(d), d.phase) for d in box.delivered]
     assert said == [("object", "new"), ("alarm", "new"), ("object", "end"), ("alarm", "end")]
-    assert box.told == ["object.new", "object.end"]
-    thing = box.delivered[0].to_json()
-    assert (thing["class"], thing["camera"], thing["zones"]) == ("car", "gate", ["drive"])
+    assert box.kinds == ["object.new", "object.end"]
+    first = box.delivered[0].to_json()
+    assert (first["class"], first["camera"], first["zones"]) == ("car", "gate", ["drive"])
     ended = box.delivered[3].to_json()
-    assert ended["object"] == thing["id"]
+    assert ended["object"] == first["id"]
     assert ended["message"] == "car is gone"
 
 

@@ -151,24 +151,24 @@ def test_each_plan_tells_why_in_words_without_ids() -> None:
     assert story["decisions"][0]["cause"] == "labels and profiles are in"
 
 
-def test_a_changed_capacity_is_told_with_its_amount() -> None:
+def test_a_changed_capacity_is_reported_with_its_amount() -> None:
     plans = (record(1, problem(10.0)), record(2, problem(40.0, capacity=0.45), cause=PlanCause("capacity_changed")))
     causes = [d["cause"] for d in explained(detail(*plans), PARTS)["decisions"]]
     assert causes == ["labels and profiles are in", "served models left the cameras 45 % of the device instead of 60 %"]
 
 
-def test_faults_are_told_beside_their_cameras() -> None:
+def test_faults_are_reported_beside_their_cameras() -> None:
     asked = replace(problem(10.0), a_min=0.9)
     plan = window_policy("relay").plan(asked)
     words = [f.words for f in plan.faults]
     assert [w.split(" cannot be kept")[0] for w in words] == ["gate: the floor of 0.90", "yard: the floor of 0.90"]
     story = explained(detail(record(1, asked)), PARTS)
-    told = story["decisions"][0]["faults"]
-    assert [(f["camera"], f["message"]) for f in told] == [(f.camera, f.what) for f in plan.faults]
-    assert [f"{f['camera']}: {f['message']}" for f in told] == words
+    faults = story["decisions"][0]["faults"]
+    assert [(f["camera"], f["message"]) for f in faults] == [(f.camera, f.what) for f in plan.faults]
+    assert [f"{f['camera']}: {f['message']}" for f in faults] == words
     assert [f.message for f in visible(story, "gate").decisions[0].faults] == [plan.faults[0].what]
     beside = compared(3, plan, record(1, asked), PARTS)
-    assert beside["made"]["faults"] == beside["asked"]["faults"] == told
+    assert beside["made"]["faults"] == beside["asked"]["faults"] == faults
 
 
 def test_sentences_of_an_earlier_version_are_for_those_who_see_every_camera() -> None:
@@ -207,10 +207,10 @@ def test_jobs_tell_their_outcome_and_what_was_expected(
     state: str, promoted: bool, after: float | None, outcome: str
 ) -> None:
     story = explained(detail(record(1, problem(10.0)), jobs=(job(state=state, promoted=promoted, after=after),)), PARTS)
-    told = of(story, "gate")["jobs"][0]
-    assert told["outcome"] == outcome
-    assert told["expected_accuracy"]["value"] == 0.8
-    assert (told["started_s"], told["ended_s"]) == (10.0, 40.0)
+    row = of(story, "gate")["jobs"][0]
+    assert row["outcome"] == outcome
+    assert row["expected_accuracy"]["value"] == 0.8
+    assert (row["started_s"], row["ended_s"]) == (10.0, 40.0)
 
 
 def test_prediction_follows_the_plans_as_they_took_over() -> None:
@@ -232,7 +232,7 @@ def test_prediction_follows_the_plans_as_they_took_over() -> None:
     assert of(story, "yard")["losses"] == {"stalls": 1}
 
 
-def test_a_window_without_plans_is_told_all_the_same() -> None:
+def test_a_window_without_plans_is_reported_all_the_same() -> None:
     story = explained(detail(), PARTS)
     assert story["timeline"] == []
     assert story["decisions"] == []
@@ -267,7 +267,7 @@ def test_who_may_not_see_a_camera_reads_nothing_of_it() -> None:
         assert any(s.kind == "others" for s in some.shares)
 
 
-def test_a_cause_of_which_only_words_are_kept_is_told_to_those_who_see_all() -> None:
+def test_a_cause_of_which_only_words_are_kept_is_shown_to_those_who_see_all() -> None:
     story = explained(detail(record(1, problem(10.0), cause=PlanCause.recorded("an older Magpie's words"))), PARTS)
     everybody = Principal("ann", "viewer", None)
     assert limits.explained(everybody, read(ExplainedWindow, story)).decisions[0].cause == "an older Magpie's words"

@@ -1,4 +1,4 @@
-"""The journal: each entry is written, counted and told; one that cannot be written is still told."""
+"""The journal: each entry is written, counted and sent to listeners, also one that cannot be written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _next(journal: Journal) -> asyncio.Task[JournalEntry]:
 
 
 @pytest.mark.asyncio
-async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> None:
+async def test_an_entry_is_reported_now_counted_and_written(journal: Journal) -> None:
     heard = await _next(journal)
     journal.note("model.promoted", "north", 3, {"version": "v2"})
     entry = await heard
@@ -52,7 +52,7 @@ async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> Non
 
 
 @pytest.mark.asyncio
-async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal) -> None:
+async def test_what_is_only_reported_is_neither_written_nor_counted(journal: Journal) -> None:
     heard = await _next(journal)
     journal.send_live("object.new", "north", {"id": 1})
     assert (await heard).kind == "object.new"
@@ -62,7 +62,7 @@ async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal
 
 
 @pytest.mark.asyncio
-async def test_an_entry_that_the_store_refuses_is_told(journal: Journal) -> None:
+async def test_an_entry_that_the_store_refuses_is_reported(journal: Journal) -> None:
     heard = await _next(journal)
     journal.note("worker.worker_lost", "north", data={"reason": object()})
     assert (await heard).camera == "north"

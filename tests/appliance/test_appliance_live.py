@@ -76,7 +76,7 @@ async def test_absurd_rates_are_refused(fps: float) -> None:
     assert workers.asked == {}
 
 
-async def test_a_slow_listener_is_told_how_much_it_lost_and_others_lose_nothing() -> None:
+async def test_a_slow_listener_learns_how_much_it_lost_and_others_lose_nothing() -> None:
     events = LiveEvents()
     slow, quick = events.listen(), events.listen()
     tasks = [asyncio.ensure_future(anext(e)) for e in (slow, quick)]  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def test_each_kind_promises_what_it_keeps_and_no_more(enforced: Any, said: str) 
     assert "the smallest share is 1 %, any size" in found["limits"]
 
 
-def test_limits_of_a_gpu_kind_are_told() -> None:
+def test_limits_of_a_gpu_kind_are_reported() -> None:
     caps = replace(CAPS, kind="mps", resize="respawn", step=0.05, memory_limit=True, fault_domain="device")
     found = system.shares(caps, {})["limits"]
     assert "the smallest share is 1 %, steps of 5 %" in found
@@ -101,7 +101,7 @@ def test_every_loss_is_listed_with_its_words() -> None:
 
 
 def test_every_counter_of_a_camera_has_words() -> None:
-    """A counter that is added to cameras and not told here would be a loss that nobody sees."""
+    """A counter that is added to cameras and not listed here would be a loss that nobody sees."""
     import ast
     import inspect
 
@@ -109,8 +109,8 @@ def test_every_counter_of_a_camera_has_words() -> None:
 
     tree = ast.parse("class X:\n" + inspect.getsource(CameraRuntime.losses))
     named = {key.value for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys if key}  # type: ignore[attr-defined]
-    told = {x["code"] for x in system.losses(overview(), None, 0) if x["camera"] == "new"}
-    assert named == told
+    listed = {x["code"] for x in system.losses(overview(), None, 0) if x["camera"] == "new"}
+    assert named == listed
 
 
 def test_versions_name_what_runs() -> None:

@@ -50,7 +50,7 @@ async def made(tmp_path: Path) -> AsyncIterator[Made]:
     store.close()
 
 
-async def test_every_tenant_is_told_with_its_members_and_the_default_one(made: Made) -> None:
+async def test_every_tenant_is_reported_with_its_members_and_the_default_one(made: Made) -> None:
     found = made.service.all()
     assert found.active
     assert [t.id for t in found.tenants] == ["gate", "stats", "default"]
@@ -74,7 +74,7 @@ async def test_every_tenant_is_told_with_its_members_and_the_default_one(made: M
         made.service.one("nobody")
 
 
-async def test_a_goal_out_of_reach_is_told_with_the_best_that_can_be_had(made: Made) -> None:
+async def test_a_goal_out_of_reach_is_reported_with_the_best_that_can_be_had(made: Made) -> None:
     before = made.service.one("gate").tenant.demand
     assert (before.share, before.best) == (None, None), "nothing was measured"
     for _ in range(20):
@@ -86,7 +86,7 @@ async def test_a_goal_out_of_reach_is_told_with_the_best_that_can_be_had(made: M
     assert 0.4 < demand.best < 0.9, demand
 
 
-async def test_floors_that_are_more_than_there_is_are_told(made: Made) -> None:
+async def test_floors_that_are_more_than_there_is_are_reported(made: Made) -> None:
     assert made.service.sharing().lacking == 0
     await made.service.change("gate", {"floor": 0.85}, "ann")
     for _ in range(2):
@@ -168,7 +168,7 @@ async def test_a_member_of_the_file_that_is_not_there_stops_the_start(tmp_path: 
     store.close()
 
 
-async def test_a_damaged_state_is_told_and_begun_anew(tmp_path: Path) -> None:
+async def test_a_damaged_state_is_reported_and_begun_anew(tmp_path: Path) -> None:
     store = Store(None, tmp_path)
     store.put_settings(TENANTS_DOCUMENT, {"tenants": {"gate": {"memory": 3}}}, "tenants", audited=False)
     made = await made_of(tmp_path, parse(SiteSettings, SITE), store)

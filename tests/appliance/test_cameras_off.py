@@ -48,7 +48,7 @@ class Box(Cameras):
         return self.there[camera].settings
 
 
-async def test_a_camera_that_is_off_is_told_as_stopped_when_it_comes_and_once_when_it_is_switched_off(
+async def test_a_camera_that_is_off_is_reported_as_stopped_when_it_comes_and_once_when_it_is_switched_off(
     tmp_path: Path,
 ) -> None:
     box = Box(tmp_path)

@@ -77,7 +77,7 @@ class InAThread:
         self._said(pickle.loads(pickle.dumps(message)))
 
 
-async def test_without_windows_nothing_is_begun_and_the_number_is_told(store: Store) -> None:
+async def test_without_windows_nothing_is_begun_and_the_number_is_reported(store: Store) -> None:
     capacity = service(store)
     answer = await capacity.all()
     assert (answer.windows, answer.needed, answer.working, answer.forecasts) == (0, 3, None, ())

@@ -120,8 +120,8 @@ async def test_alarms_that_a_clip_shows_share_it(box: Box) -> None:
     assert [(c.id, c.alarms) for c in box.clips.all(10, None, None, None)] == [(2, (9,)), (1, (7, 8))]
     await box.alarm(10, "off")
     await box.alarm(11, "unknown")
-    told = box.clips.counts()
-    assert (told.made, told.shared, told.not_taken) == (1, 1, 2)
+    counts_now = box.clips.counts()
+    assert (counts_now.made, counts_now.shared, counts_now.not_taken) == (1, 1, 2)
     assert box.clips.all(10, None, None, {"off"}) == []
 
 
@@ -160,7 +160,7 @@ async def test_what_fails_is_counted_and_says_why(box: Box) -> None:
     assert faults == ["no_answer", "not_in_ring", "disk_full"]
     assert box.clips.one(2).had_to_utc_s == 20.0
     assert box.clips.counts().failed == {"disk_full": 1, "not_in_ring": 1, "no_answer": 1}
-    assert len(box.complaints) == 1, "a disk that refuses is told to an operator"
+    assert len(box.complaints) == 1, "an operator sees a disk that refuses"
     await box.made(3)
     assert box.files() == [], "too late: no record would ever delete it"
 
@@ -210,7 +210,7 @@ async def test_nothing_is_left_of_a_clip_that_failed(box: Box) -> None:
     assert box.files() == [f"{kept.id}.json", f"{kept.id}.mp4"]
     await box.clips._take(ClipFailed(kept.id, "north", "camera_off"))
     assert box.clips.one(kept.id).state == "kept"
-    assert len(box.files()) == 2, "told after it was made"
+    assert len(box.files()) == 2, "reported after it was made"
 
 
 async def test_old_files_that_no_record_names_go_while_it_runs(box: Box) -> None:

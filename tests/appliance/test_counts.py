@@ -1,4 +1,4 @@
-"""Counts in the appliance: from answers and labels to the database and to what is told."""
+"""Counts in the appliance: from answers and labels to the database and the outputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Box:
         self.there = False
         self.store, self.clock = store, ManualClock(0.0)
         self.settings = parse(CameraSettings, SETTINGS)
-        self.told_minutes: list[CountedMinute] = []
+        self.sent_minutes: list[CountedMinute] = []
         self.facts: list[Fact] = []
         self.counts = self.begun()
 
@@ -50,12 +50,12 @@ class Box:
 
         return open_counts(
             SiteSettings(), self.store, self.clock, lambda code, message: self.complaints.append(code),
-            lambda: {"north": self.settings} if self.there else {}, self._told, kept, lambda: True, self.facts.append,
+            lambda: {"north": self.settings} if self.there else {}, self._send, kept, lambda: True, self.facts.append,
         )  # fmt: skip
 
-    def _told(self, event: CountedMinute | DayReport) -> None:
+    def _send(self, event: CountedMinute | DayReport) -> None:
         assert isinstance(event, CountedMinute)
-        self.told_minutes.append(event)
+        self.sent_minutes.append(event)
 
     def see(self, at_s: float, *objects: tuple[int, float]) -> None:
         """An answer at `at_s` after the hour with objects (number, foot)."""
@@ -76,7 +76,7 @@ class Box:
         labels = Detections.build([box_at(y) for y in feet], [0.9] * len(feet), [0] * len(feet))
         self.counts.fact(FrameLabelled(LabelledFrame(frame, labels, "t")))
 
-    def told(self, step: Any = "hour", hours: int = 1) -> Any:
+    def answer(self, step: Any = "hour", hours: int = 1) -> Any:
         return self.counts.of_camera("north", step, HOUR, HOUR + 3600 * hours)
 
 
@@ -86,7 +86,7 @@ def box(tmp_path: Path) -> Iterator[Box]:
         yield Box(store)
 
 
-async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watched(box: Box) -> None:
+async def test_what_passed_is_reported_with_how_true_it_is_and_how_long_it_was_watched(box: Box) -> None:
     for n in range(20):
         at = 60.0 * n
         box.see(at, (n, 0.45))
@@ -96,7 +96,7 @@ async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watch
         # The teacher sees two where one is followed.
         box.labelled(frame, 0.5, 0.48)
     await box.counts.flush(HOUR + 3600.0)
-    found = box.told(hours=2)
+    found = box.answer(hours=2)
     assert [b.watched for b in found.buckets] == [pytest.approx(8 / 3600, abs=1e-4), 0.0]
     (row,) = found.buckets[0].counts
     assert (row.kind, row.name, row.way, row.class_, row.objects) == ("line", "gate", "forward", "car", 20)
@@ -106,7 +106,7 @@ async def test_what_passed_is_told_with_how_true_it_is_and_how_long_it_was_watch
     assert found.buckets[1].counts == ()
     assert found.totals == (row,)
     assert box.counts.metrics()["counted"][0]["objects"] == 20
-    assert len(box.told("minute").buckets) == 60
+    assert len(box.answer("minute").buckets) == 60
 
 
 async def test_a_time_beside_an_earlier_one(box: Box) -> None:
@@ -131,7 +131,7 @@ async def test_a_minute_that_is_not_over_is_written_at_the_end(box: Box) -> None
     await box.counts.flush(HOUR + 2.0)
     assert not box.store.has_counted("north")
     await box.counts.close()
-    assert box.told().totals[0].objects == 1
+    assert box.answer().totals[0].objects == 1
 
 
 async def test_counts_wait_for_a_database_that_is_away(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ async def test_counts_wait_for_a_database_that_is_away(box: Box, monkeypatch: py
         await box.counts.flush(HOUR + 60.0)
     assert box.complaints == ["counts_not_written"]
     await box.counts.flush(HOUR + 61.0)
-    assert box.told().totals[0].objects == 1
+    assert box.answer().totals[0].objects == 1
     assert box.counts.lost == 0
 
 
@@ -160,14 +160,14 @@ async def test_other_lines_begin_anew_and_keep_what_was_counted(box: Box) -> Non
     box.settings = parse(CameraSettings, {**SETTINGS, "lines": []})
     box.see(4.0, (1, 0.8))
     await box.counts.flush(HOUR + 5.0)
-    assert [t.name for t in box.told().totals] == ["door", "gate"]
+    assert [t.name for t in box.answer().totals] == ["door", "gate"]
 
 
 async def test_questions_that_cannot_be_answered(box: Box) -> None:
     with pytest.raises(NotFound, match="north"):
-        box.told()
+        box.answer()
     box.there = True
-    assert [b.watched for b in box.told().buckets] == [0.0], "it is there, and has not counted"
+    assert [b.watched for b in box.answer().buckets] == [0.0], "it is there, and has not counted"
     with pytest.raises(InvalidValue, match="after `from`"):
         box.counts.of_camera("north", "hour", HOUR, HOUR - 3600)
     with pytest.raises(InvalidValue, match="2000 buckets"):
@@ -176,7 +176,7 @@ async def test_questions_that_cannot_be_answered(box: Box) -> None:
         box.counts.of_camera("north", "week", HOUR, HOUR + 60)  # type: ignore[arg-type]
 
 
-async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
+async def test_each_minute_is_reported_once_and_whole_also_over_a_restart(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box.there = True
@@ -188,7 +188,7 @@ async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
     box.see(40.0, (2, 0.45))
     box.see(41.0, (2, 0.55))
     await box.counts.look(HOUR + 70.0)
-    assert [m.start_s - HOUR for m in box.told_minutes] == [-60], "its last answers may be on their way"
+    assert [m.start_s - HOUR for m in box.sent_minutes] == [-60], "its last answers may be on their way"
 
     def away(*_: object, **__: object) -> None:
         raise Unavailable("the database is away")
@@ -199,14 +199,14 @@ async def test_each_minute_is_told_once_and_whole_also_over_a_restart(
     assert set(box.complaints) == {"counts_not_told"}
     await box.counts.look(HOUR + 77.0)
     await box.counts.look(HOUR + 120.0)
-    (_, minute) = box.told_minutes
+    (_, minute) = box.sent_minutes
     assert (minute.start_s, [(c.class_name, c.objects) for c, _ in minute.counts]) == (HOUR, [("car", 2)])
     assert box.counts.metrics()["minutes"][0]["places"][0]["objects"] == 2
     await box.counts.look(HOUR + 140.0)
-    assert (box.told_minutes[-1].start_s - HOUR, box.told_minutes[-1].watched) == (60, 0.0), "unknown is told, too"
+    assert (box.sent_minutes[-1].start_s - HOUR, box.sent_minutes[-1].watched) == (60, 0.0), "unknown is sent, too"
     box.settings = parse(CameraSettings, {**SETTINGS, "enabled": False})
     await box.counts.look(HOUR + 200.0)
-    assert len(box.told_minutes) == 3
+    assert len(box.sent_minutes) == 3
     assert box.counts.metrics()["minutes"] == []
 
 
@@ -246,7 +246,7 @@ async def test_hours_and_days_are_settled_once_and_tell_the_same(box: Box) -> No
         Count("north", HOUR + 3600 * n, gate, name, 10 + n) for n in range(3) for name in ("car", "person", "unknown")
     ]
     box.store.add_counts(counts, [WatchedTime("north", HOUR + 3600 * n, 3500.0, 9) for n in range(3)], checks)
-    before = [box.told(step, 3) for step in ("hour", "day")]
+    before = [box.answer(step, 3) for step in ("hour", "day")]
     assert all(t.corrected is not None for found in before for b in found.buckets for t in b.counts)
     for n in range(4):
         await box.counts.look(HOUR + 10.9 * 3600.0 + n)
@@ -258,4 +258,4 @@ async def test_hours_and_days_are_settled_once_and_tell_the_same(box: Box) -> No
         settled = box.store.counts("north", step, HOUR - 86_400, HOUR + 86_400)  # type: ignore[arg-type]
         assert settled
         assert all(c.settled for c in settled)
-    assert [box.told(step, 3) for step in ("hour", "day")] == before
+    assert [box.answer(step, 3) for step in ("hour", "day")] == before

@@ -1,4 +1,4 @@
-"""The daily report: what is in the file, that it needs nothing else, and that each day is told once."""
+"""The daily report: what is in the file, that it needs nothing else, and that each day is reported once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Box:
 
     store: Store
     folder: Path
-    told: list[DayReport] = field(default_factory=list)
+    sent: list[DayReport] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     kept: bool = True
@@ -81,12 +81,12 @@ class Box:
 
         return open_counts(
             site, self.store, ManualClock(0.0), lambda _, words: self.complaints.append(words), lambda: cameras,
-            self._told, kept, lambda: True, self.facts.append,
+            self._send, kept, lambda: True, self.facts.append,
         )  # fmt: skip
 
-    def _told(self, event: CountedMinute | DayReport) -> None:
+    def _send(self, event: CountedMinute | DayReport) -> None:
         if isinstance(event, DayReport):
-            self.told.append(event)
+            self.sent.append(event)
 
     def files(self) -> list[str]:
         return sorted(p.relative_to(self.folder / "reports").as_posix() for p in self.folder.rglob("*.html"))
@@ -108,17 +108,17 @@ def box(tmp_path: Path) -> Iterator[Box]:
 async def test_a_day_is_reported_once_also_over_a_restart_and_after_a_night_without_the_box(box: Box) -> None:
     reports = box.begun()
     await reports.look(at(DAY, 30.0 - 0.01))
-    assert box.told == []
+    assert box.sent == []
     await reports.look(at(DAY, 30.0))
     await reports.look(at(DAY, 30.1))
     await box.begun().look(at(DAY, 31.0))
-    assert [(r.camera, r.day) for r in box.told] == [("north", "2026-11-24")]
-    assert [row["objects"] for row in box.told[0].totals] == [7]
+    assert [(r.camera, r.day) for r in box.sent] == [("north", "2026-11-24")]
+    assert [row["objects"] for row in box.sent[0].totals] == [7]
     assert box.files() == ["2026-11-24/north.html"]
     page = (box.folder / "reports" / "2026-11-24" / "north.html").read_text(encoding="utf-8")
     assert "North &amp; &lt;b&gt;" in page
     await box.begun().look(at(DAY, 24.0 * 4 + 7.0))
-    assert [r.day for r in box.told] == [(DAY + timedelta(days=n)).isoformat() for n in range(4)]
+    assert [r.day for r in box.sent] == [(DAY + timedelta(days=n)).isoformat() for n in range(4)]
     assert box.files() == ["2026-11-25/north.html", "2026-11-26/north.html", "2026-11-27/north.html"]
 
 
@@ -127,27 +127,27 @@ async def test_a_report_that_could_not_be_queued_is_made_again_with_the_same_id(
     await reports.look(at(DAY, 31.0))
     assert any("2026-11-24" in words for words in box.complaints)
     await reports.look(at(DAY, 31.01))
-    assert len(box.told) == 1, "not at once"
+    assert len(box.sent) == 1, "not at once"
     await reports.look(at(DAY, 31.2))
-    assert len(box.told) == 1, "it waits in the queue"
+    assert len(box.sent) == 1, "it waits in the queue"
     box.kept = True
     await box.begun().look(at(DAY, 31.5))
-    first, again = box.told
+    first, again = box.sent
     assert message_id("depot", first) == message_id("depot", again) != message_id("yard", first)
     await reports.look(at(DAY, 32.0))
-    assert len(box.told) == 2
+    assert len(box.sent) == 2
 
 
 async def test_the_message_of_a_report(box: Box) -> None:
     await box.begun().look(at(DAY, 31.0))
-    (made,) = box.told
+    (made,) = box.sent
     assert Wanted(kinds=frozenset({"report"}), phases=frozenset({"new"})).takes(made)
     assert made.to_json()["html"] == made.html
     many = [{"name": "ж" * 60, "objects": n} for n in range(5000)]
     for totals, html in ((many, "x"), ([], '"' * MOST_REPORT_BYTES), (many[:300], "ж" * 19_000)):
-        told = DayReport("north", "2026-11-24", 0, 1, 1.0, totals, html).to_json()
-        assert (told["totals"] is None, told["html"] is None) == (len(totals) > 300, html[0] == '"')
-        assert size_of(told) > 0
+        row = DayReport("north", "2026-11-24", 0, 1, 1.0, totals, html).to_json()
+        assert (row["totals"] is None, row["html"] is None) == (len(totals) > 300, html[0] == '"')
+        assert size_of(row) > 0
 
 
 def test_days_that_cannot_be_reported(box: Box) -> None:

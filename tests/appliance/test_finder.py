@@ -166,7 +166,7 @@ def test_a_name_that_nothing_can_have_is_refused_by_its_field(field: str, wanted
         read_cursor("\u0661-1")
 
 
-def test_the_video_in_memory_is_told_or_why_there_is_none() -> None:
+def test_the_video_in_memory_is_reported_or_why_there_is_none() -> None:
     site = parse(ClipSettings, {"ring_s": 20})
 
     def now(settings: dict[str, Any], ring: RingNow | None, up: bool = True) -> VideoNow:

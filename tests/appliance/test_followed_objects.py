@@ -1,4 +1,4 @@
-"""Objects that are followed: recorded, told of at their beginning and end, delivered at each change."""
+"""Objects that are followed: recorded, reported at their beginning and end, delivered at each change."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Box:
         self.clock = ManualClock(1000.0)
         self.settings = parse(CameraSettings, SETTINGS)
         self.recorded: list[int] = []
-        self.told: list[str] = []
+        self.kinds: list[str] = []
         self.delivered: list[OutputEvent] = []
         self.pictures = PictureRequests(self.clock, lambda camera, order: True)
         self.objects = FollowedObjects(
-            self.clock, cast(Any, self), self.pictures, lambda kind, camera, body: self.told.append(kind),
+            self.clock, cast(Any, self), self.pictures, lambda kind, camera, body: self.kinds.append(kind),
             self.delivered.append,
         )  # fmt: skip
 
-    def put_object(self, thing: TrackedObject) -> None:
+    def put_object(self, tracked: TrackedObject) -> None:
         """As AlarmRecords."""
-        self.recorded.append(thing.id)
+        self.recorded.append(tracked.id)
 
     def see(self, label: int = 0, answers: int = 2) -> bool:
         """Answers with one object, 0.5 s apart; whether the last was followed."""
@@ -46,19 +46,19 @@ class Box:
         return good
 
 
-def test_an_object_is_recorded_told_of_and_delivered_from_beginning_to_end() -> None:
+def test_an_object_is_recorded_reported_and_delivered_from_beginning_to_end() -> None:
     box = Box()
     box.objects.next_id = 41
     assert box.see()
-    (thing,) = box.objects.on("gate")
-    assert (thing.id, thing.class_name, box.objects.next_id) == (41, "car", 42)
+    (tracked,) = box.objects.on("gate")
+    assert (tracked.id, tracked.class_name, box.objects.next_id) == (41, "car", 42)
     box.pictures.keep(41)
     box.clock.advance(60.0)
     assert list(box.objects.expire()) == ["gate"]
     assert list(box.objects.expire()) == [], "nothing more has ended"
     assert box.objects.on("gate") == ()
     assert set(box.recorded) == {41}
-    assert box.told == ["object.new", "object.end"]
+    assert box.kinds == ["object.new", "object.end"]
     assert [(d.phase, d.picture) for d in box.delivered] == [("new", False), ("end", True)]
     assert box.objects.counts == {"gate": 1}
     assert not box.pictures.kept(41), "forgotten with the object"
@@ -76,7 +76,7 @@ def test_objects_end_where_they_were_seen_last_when_the_camera_is_gone() -> None
     box.see()
     assert box.objects.finish("gate")
     assert not box.objects.finish("gate")
-    assert box.told == ["object.new", "object.end"]
+    assert box.kinds == ["object.new", "object.end"]
     assert box.objects.cameras == ()
 
 
@@ -100,8 +100,8 @@ def test_what_an_application_says_is_an_attribute_of_the_object_to_its_end() -> 
     assert box.delivered == [], "nothing is followed yet"
     box.see()
     box.objects.described(said(1))
-    (thing,) = box.objects.on("gate")
-    assert thing.attributes == {"colour": AttributeValue("red", 0.9, 1)}
+    (tracked,) = box.objects.on("gate")
+    assert tracked.attributes == {"colour": AttributeValue("red", 0.9, 1)}
     assert [d.phase for d in box.delivered] == ["new", "update"]
     assert box.delivered[-1].to_json()["attributes"] == {"colour": {"value": "red", "score": 0.9, "answers": 1}}
     box.objects.described(said(1))

@@ -1,4 +1,5 @@
-"""Housekeeping: little disk is told once for each time it gets low; a retention that fails is told and tried again."""
+"""Housekeeping: little disk is reported once for each time it gets low; a failed retention is reported and tried
+again."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class _Alarms:
 
 @dataclass
 class House:
-    """Housekeeping on a real store, and what it told."""
+    """Housekeeping on a real store, and its messages."""
 
     folder: Path
     complaints: list[tuple[str, str]] = field(default_factory=list)
@@ -65,7 +66,7 @@ def house(tmp_path: Path) -> Any:
     house.store.close()
 
 
-def test_a_disk_that_gets_low_is_told_once_until_there_is_room_again(
+def test_a_disk_that_gets_low_is_reported_once_until_there_is_room_again(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = LOW_DISK_BYTES
@@ -86,7 +87,7 @@ def test_a_disk_that_gets_low_is_told_once_until_there_is_room_again(
 
 
 @pytest.mark.asyncio
-async def test_a_retention_that_fails_is_told_and_the_next_one_goes_on(
+async def test_a_retention_that_fails_is_reported_and_the_next_one_goes_on(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:

@@ -68,8 +68,8 @@ def test_an_object_at_the_edge_is_worth_less_than_a_whole_one() -> None:
 def test_six_at_once_and_then_one_a_second_and_alarms_beside_objects() -> None:
     box = Box()
     crowd = [_object(n) for n in range(8)]
-    for thing in crowd:
-        box.requests.follow(thing.id)
+    for tracked in crowd:
+        box.requests.follow(tracked.id)
     assert len(box.see(*crowd)) == 6
     assert box.see(*crowd) == []
     box.clock.advance(2.0)

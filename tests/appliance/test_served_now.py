@@ -28,5 +28,5 @@ def test_the_reason_is_in_words_as_the_answers_type_says() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # pydantic warns of a value of another type
         shown = [served_now(MODEL), served_now(refused)]
-        told = TypeAdapter(list[ServedModelNow]).dump_python(shown, mode="json")
-    assert [(t["state"], t["reason"]) for t in told] == [("serving", ""), ("refused", "it does not fit")]
+        rows = TypeAdapter(list[ServedModelNow]).dump_python(shown, mode="json")
+    assert [(t["state"], t["reason"]) for t in rows] == [("serving", ""), ("refused", "it does not fit")]

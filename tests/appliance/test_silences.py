@@ -52,8 +52,8 @@ def test_the_longest_of_the_last_hour_is_forgotten_in_time() -> None:
     clock.now_s += 3000.0
     assert silences.to_json()["longest_in_hour_s"] == 1800.0, "the last look was 3000 s ago"
     clock.now_s += 700.0
-    told = silences.to_json()
-    assert (told["longest_s"], told["longest_in_hour_s"]) == (1800.0, 0.0)
+    answer = silences.to_json()
+    assert (answer["longest_s"], answer["longest_in_hour_s"]) == (1800.0, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -69,7 +69,7 @@ def test_the_longest_of_the_last_hour_is_that_of_all_its_looks(seed: int) -> Non
         silences.look()
         seen.append((clock.now_s, step_s - 0.25))
         hour = max(s for at, s in seen if clock.now_s - at <= 3600.0)
-        told = silences.to_json()
-        assert told["longest_in_hour_s"] == pytest.approx(hour, abs=2e-3)
-        assert told["longest_s"] == pytest.approx(max(s for _, s in seen), abs=2e-3)
+        answer = silences.to_json()
+        assert answer["longest_in_hour_s"] == pytest.approx(hour, abs=2e-3)
+        assert answer["longest_s"] == pytest.approx(max(s for _, s in seen), abs=2e-3)
         assert len(silences._recent) <= len(seen)

@@ -13,7 +13,7 @@ from benchmarks.dashboard_box import good
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
 
-#: Two cameras of one name could not be told apart.
+#: Two cameras of one name could not be distinguished.
 THIRD = f"Third {HOSTILE}"
 
 

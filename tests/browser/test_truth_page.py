@@ -86,7 +86,7 @@ async def test_ten_questions_are_answered_by_keyboard_alone(sitting: Sitting, ax
     assert await sitting.visit.violations(axe) == []
     assert await sitting.visit.too_wide() == []
     await page.keyboard.press("Enter")
-    await page.locator(".truth-told").wait_for()
+    await page.locator(".truth-summary").wait_for()
     kept = sitting.store.answers("north")
     assert [(r.answer.question.key.frame, r.answer.question.candidate) for r in kept] == [
         (q.frame, q.candidate) for q in asked
@@ -94,10 +94,10 @@ async def test_ten_questions_are_answered_by_keyboard_alone(sitting: Sitting, ax
     assert [(r.answer.verdict, r.answer.missed) for r in kept] == [
         _shown(asked, at, sitting.street) for at in range(10)
     ]
-    told = await page.locator(".truth-told").inner_text()
+    summary = await page.locator(".truth-summary").inner_text()
     estimate = sitting.truth.estimate("north").estimate
-    assert f"Student {100 * estimate.student.value:.0f} % (" in told
-    assert "more answers would halve both intervals" in told
+    assert f"Student {100 * estimate.student.value:.0f} % (" in summary
+    assert "more answers would halve both intervals" in summary
     await page.get_by_text("Question 1 of 10", exact=True).wait_for()
     assert await sitting.visit.violations(axe) == []
     assert sitting.visit.complaints == []

@@ -138,9 +138,9 @@ def test_an_appliance_is_asked(appliance: tuple[str, list[Any]], capsys: pytest.
         ("/api/v1/admission", {"model": {"name": "plates", "rate": 40.0, "slo_ms": 80.0, "priority": 0}}, None),
         ("/api/v1/admission", {"camera": {"id": "east", "like": "gate"}, "tenant": "streets"}, None),
     ]
-    told = capsys.readouterr().out
-    assert "it fits" in told
-    assert "tenant streets: with what others leave beyond its 0.30 by right; share 0.30 -> 0.35" in told
+    printed = capsys.readouterr().out
+    assert "it fits" in printed
+    assert "tenant streets: with what others leave beyond its 0.30 by right; share 0.30 -> 0.35" in printed
     assert main(["admit", "--url", url, "--model", "speech", "--rate", "1", "--slo-ms", "80"]) == 1
     assert "model.name: got 'speech'" in capsys.readouterr().err
 

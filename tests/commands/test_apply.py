@@ -115,7 +115,7 @@ async def test_prune_removes_what_the_file_does_not_name(url: str, service: Dict
     assert set(service.kept) == {"north"}
 
 
-async def test_what_is_refused_is_told_and_the_rest_is_done(
+async def test_what_is_refused_is_reported_and_the_rest_is_done(
     url: str, service: DictAppliance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = {"cameras": [camera("odd", classes=["dragon"]), camera("east")]}

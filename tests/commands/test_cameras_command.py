@@ -21,13 +21,13 @@ def test_the_streams_of_a_camera_as_a_table_and_as_json(
         assert cli.main(asked) == 0
         shown = capsys.readouterr().out
         assert cli.main([*asked, "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
+        printed = json.loads(capsys.readouterr().out)
     assert "* proposed" in shown
     assert "rtsp://127.0.0.1:554/sub?a=1&b=2" in shown
     assert "wanted: a picture that fills 320 x 192, 5 times a second" in shown
-    (camera,) = told["cameras"]
+    (camera,) = printed["cameras"]
     assert [s["verdict"] for s in camera["streams"]] == ["dearer", "proposed", "too_small"]
-    assert "s3cret-pa55" not in shown + json.dumps(told)
+    assert "s3cret-pa55" not in shown + json.dumps(printed)
 
 
 def test_words_of_a_camera_are_not_taken_for_orders(

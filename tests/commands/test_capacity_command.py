@@ -70,7 +70,7 @@ def test_a_forecast_that_fails_says_why(url: str) -> None:
         run("box", "--url", url)
 
 
-def test_earlier_forecasts_are_told_with_what_came(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_earlier_forecasts_are_reported_with_what_came(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--url", url) == 0
     assert "camera junction-north: 66.4 % forecast, 65.2 % came" in capsys.readouterr().out
     for words in (("--factor", "2"), ("window", "--factor", "0.3")):

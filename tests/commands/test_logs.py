@@ -35,7 +35,7 @@ def test_json_has_camera_window_and_cause() -> None:
     assert entry["time"].endswith("Z")
 
 
-def test_window_zero_is_told_and_what_is_unknown_is_left_out() -> None:
+def test_window_zero_is_reported_and_what_is_unknown_is_left_out() -> None:
     entry = json.loads(JsonFormatter("camera-north").format(record("x", **entry_fields("x", None, 0, {}))))
     assert entry["window"] == 0
     assert entry["worker"] == "camera-north"

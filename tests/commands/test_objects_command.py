@@ -54,7 +54,7 @@ def test_objects_are_asked_for_page_after_page(
         run("--url", url, "find", "--to", "noon")
 
 
-def test_a_day_is_told(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_day_is_reported(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert run("--url", url, "day", "--camera", "north", "--day", "2026-09-21") == 0
     assert ASKED == ["/api/v1/cameras/north/timeline?bucket_s=3600&day=2026-09-21"]

@@ -175,7 +175,7 @@ def test_plans_of_the_shared_scenarios_pass_the_independent_checker(
 
 
 def test_text_that_native_code_prints_is_no_part_of_the_answer() -> None:
-    """The HiGHS solver prints a line now and then, whatever it is told."""
+    """The HiGHS solver prints a line now and then, whatever its options say."""
     code = "import ctypes, edge.cli as c; c.answers_apart(); print('{}'); ctypes.CDLL(None).puts(b'native')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "{}\n"

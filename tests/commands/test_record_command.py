@@ -167,7 +167,7 @@ def test_without_windows_time_begins_with_the_first_look(
     assert "no windows; 23 requests to 1 model in 120 s; no device table" in capsys.readouterr().out
 
 
-def test_the_machine_that_a_table_was_measured_on_is_not_told(url: str, tmp_path: Path) -> None:
+def test_the_machine_that_a_table_was_measured_on_is_not_reported(url: str, tmp_path: Path) -> None:
     table, out = tmp_path / "table.json", tmp_path / "box.json"
     rows = {"plates": {"100": [2.0, 3.0]}}
     given = DeviceTable.from_json({"format": "gpulet-device/1", "name": "hall-7", "latency_ms": rows}).to_json()

@@ -30,12 +30,12 @@ NUMBERS = dict.fromkeys(
 @pytest.mark.parametrize("code", [*get_args(RefusedCode), *get_args(AcceptedCode)])
 def test_each_code_has_words_that_name_its_subject(code: AdmissionReasonCode) -> None:
     named = AdmissionReason(code, "plates", "gate", "stats", NUMBERS, ABOUT.get(code))
-    told = named.words()
-    assert not told.endswith(".")
+    message = named.words()
+    assert not message.endswith(".")
     of_all = code in ("floors", "max_share")
-    assert any(name in told for name in ("plates", "gate", "stats")) != of_all
+    assert any(name in message for name in ("plates", "gate", "stats")) != of_all
     assert named.to_json() | {"numbers": {}} == {
-        "code": code, "model": "plates", "camera": "gate", "tenant": "stats", "numbers": {}, "message": told,
+        "code": code, "model": "plates", "camera": "gate", "tenant": "stats", "numbers": {}, "message": message,
     }  # fmt: skip
 
 

@@ -33,13 +33,13 @@ def detections(draw: Any) -> Detections:
     return found(*objects)
 
 
-def test_each_kind_of_disagreement_is_told_at_its_object() -> None:
+def test_each_kind_of_disagreement_is_reported_at_its_object() -> None:
     answer = found((LEFT, 0, 0.9), (RIGHT, 0, 0.8), ([0.4, 0.1, 0.5, 0.2], 2, 0.7))
     labels = found((LEFT, 0, 0.9), (RIGHT, 1, 0.8), ([0.05, 0.6, 0.2, 0.9], 1, 0.7))
-    told = compare("detection", answer, labels)
-    assert told.student == ("right", "class", "extra")
-    assert told.teacher == ("right", "class", "missed")
-    assert told.kinds == ("missed", "extra", "class")
+    compared = compare("detection", answer, labels)
+    assert compared.student == ("right", "class", "extra")
+    assert compared.teacher == ("right", "class", "missed")
+    assert compared.kinds == ("missed", "extra", "class")
 
 
 def test_who_agrees_does_not_disagree() -> None:
@@ -51,29 +51,29 @@ def test_who_agrees_does_not_disagree() -> None:
 
 def test_a_classifier_is_judged_on_labelled_objects_only() -> None:
     answer = found((LEFT, 0, 0.9), (RIGHT, 1, 0.8))
-    told = compare("classification", answer, found((LEFT, 2, 0.9), ([0.05, 0.6, 0.2, 0.9], 1, 0.7)))
-    assert told.student == ("class", "unjudged")
-    assert told.teacher == ("class", "missed")
-    assert told.kinds == ("missed", "class")
+    compared = compare("classification", answer, found((LEFT, 2, 0.9), ([0.05, 0.6, 0.2, 0.9], 1, 0.7)))
+    assert compared.student == ("class", "unjudged")
+    assert compared.teacher == ("class", "missed")
+    assert compared.kinds == ("missed", "class")
 
 
 @settings(max_examples=200, deadline=None)
 @given(detections(), detections())
 def test_detection_verdicts_are_those_of_the_accuracy(answer: Detections, labels: Detections) -> None:
-    told, counted = compare("detection", answer, labels), count(answer, labels, 0.5)
-    assert told.student.count("right") == told.teacher.count("right") == counted.right
-    assert len(answer) - told.student.count("right") == counted.wrong
-    assert len(labels) - told.teacher.count("right") == counted.missed
-    assert told.student.count("class") == told.teacher.count("class")
-    assert (told.kinds == ()) == (counted.wrong + counted.missed == 0)
+    compared, counted = compare("detection", answer, labels), count(answer, labels, 0.5)
+    assert compared.student.count("right") == compared.teacher.count("right") == counted.right
+    assert len(answer) - compared.student.count("right") == counted.wrong
+    assert len(labels) - compared.teacher.count("right") == counted.missed
+    assert compared.student.count("class") == compared.teacher.count("class")
+    assert (compared.kinds == ()) == (counted.wrong + counted.missed == 0)
 
 
 @settings(max_examples=200, deadline=None)
 @given(detections(), detections())
 def test_classification_verdicts_are_those_of_the_accuracy(answer: Detections, labels: Detections) -> None:
-    told, (right, named) = compare("classification", answer, labels), named_right(answer, labels)
-    assert told.teacher.count("right") == right
-    assert told.teacher.count("missed") == len(labels) - named
+    compared, (right, named) = compare("classification", answer, labels), named_right(answer, labels)
+    assert compared.teacher.count("right") == right
+    assert compared.teacher.count("missed") == len(labels) - named
 
 
 def test_every_class_is_counted_and_the_background_is_not() -> None:

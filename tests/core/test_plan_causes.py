@@ -41,7 +41,7 @@ def test_every_cause_is_put_into_words() -> None:
 
 
 @pytest.mark.parametrize(("cause", "words"), SAID.items(), ids=lambda x: getattr(x, "code", ""))
-def test_a_cause_is_told_in_these_words(cause: PlanCause, words: str) -> None:
+def test_a_cause_is_shown_in_these_words(cause: PlanCause, words: str) -> None:
     assert cause.words == words
 
 

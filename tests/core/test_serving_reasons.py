@@ -52,7 +52,7 @@ def test_each_code_has_words_that_name_its_subject(code: ServingReasonCode) -> N
     assert (named == bare) == (code in of_all)
 
 
-def test_those_of_one_code_are_told_together() -> None:
+def test_those_of_one_code_are_reported_together() -> None:
     more = [ServingReason("more", m, numbers={"before": 1.0, "now": 2.5}) for m in "ab"]
     assert in_words([*more, ServingReason("one_queue", "c")]) == (
         "more requests: a 1 -> 2.5/s, b 1 -> 2.5/s; c has one queue from now on"

@@ -102,7 +102,7 @@ def test_a_map_of_one_cell_is_flattened_too() -> None:
         ([2, 3], [7], [2, 3]),
     ],
 )
-def test_what_cannot_be_told_is_refused(before: list[int], after: list[int], now: list[int]) -> None:
+def test_what_cannot_be_distinguished_is_refused(before: list[int], after: list[int], now: list[int]) -> None:
     with pytest.raises(ValueError, match=r"how|cannot become"):
         regroup(before, after, now)
 
@@ -154,11 +154,13 @@ def _reshapes(model: onnx.ModelProto) -> dict[str, list[int]]:
     return {n.output[0]: constants[n.input[1]] for n in model.graph.node if n.op_type == "Reshape"}
 
 
-@pytest.mark.parametrize("told", ["", "no json", "[]", "{}", '{"96x160": {"gone": [1]}}', '{"wide": {}}', '{"96": {}}'])
-def test_metadata_that_does_not_fit_is_worked_out_again(told: str) -> None:
+@pytest.mark.parametrize(
+    "metadata", ["", "no json", "[]", "{}", '{"96x160": {"gone": [1]}}', '{"wide": {}}', '{"96": {}}']
+)
+def test_metadata_that_does_not_fit_is_worked_out_again(metadata: str) -> None:
     content, _ = tiny_grid()
     model = onnx.load_from_string(content)
-    model.metadata_props.add(key=SHAPES_KEY, value=told)
+    model.metadata_props.add(key=SHAPES_KEY, value=metadata)
     graph = ResizableGraph(model.SerializeToString(), "tiny")
     assert graph.at((96, 160), "images")
     assert set(json.loads(graph.settled())["96x160"]) == {
@@ -167,7 +169,7 @@ def test_metadata_that_does_not_fit_is_worked_out_again(told: str) -> None:
 
 
 def fixed_graph() -> bytes:
-    """A map is turned on its side by a Reshape: no other size can be told."""
+    """A map is turned on its side by a Reshape: no other size is known."""
     g = Writer(0)
     x = g.conv("images", 3, 8, stride=2)
     out = g.op("Reshape", [x, g.constant([1, 16, 8, 64, 4], np.int64)])

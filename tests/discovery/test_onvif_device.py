@@ -35,8 +35,8 @@ async def test_a_device_tells_its_streams(newer: bool) -> None:
     found = await only(device)
     assert found.fault is None
     assert (found.address, found.name) == (device.address, "Heron H-2")
-    told = [(p.token, p.codec, p.width, p.height, p.fps, p.bitrate_kbps) for p in found.profiles]
-    assert told == [(s.token, s.codec.lower(), s.width, s.height, s.fps, s.kbps) for s in STREAMS]
+    rows = [(p.token, p.codec, p.width, p.height, p.fps, p.bitrate_kbps) for p in found.profiles]
+    assert rows == [(s.token, s.codec.lower(), s.width, s.height, s.fps, s.kbps) for s in STREAMS]
     assert found.profiles[1].url == "rtsp://127.0.0.1:554/sub?a=1&b=2"
 
 
@@ -51,7 +51,7 @@ async def test_a_password_is_sent_as_a_digest_and_not_with_the_first_question(re
     assert found.fault is None
     assert len(found.profiles) == 3
     assert "s3cret-pa55" not in "".join(device.bodies)
-    first = device.told.index("GetServices")
+    first = device.answered.index("GetServices")
     assert "UsernameToken" not in device.bodies[first], "services are open to all"
 
 
@@ -68,8 +68,8 @@ async def test_a_password_goes_by_http_digest_where_that_is_asked_for() -> None:
 async def test_a_device_that_refuses(username: str, password: str, refusal: int, subcode: bool) -> None:
     device = Device(username="viewer", password="right", refusal=refusal, subcode=subcode)
     assert (await only(device, username, password)).fault == "refused"
-    assert "GetDeviceInformation" not in device.told
-    assert device.told.count("GetProfiles") <= (4 if refusal == 401 else 2), "few: devices lock a user out"
+    assert "GetDeviceInformation" not in device.answered
+    assert device.answered.count("GetProfiles") <= (4 if refusal == 401 else 2), "few: devices lock a user out"
 
 
 async def test_a_fault_of_another_code_is_no_refusal() -> None:
@@ -111,7 +111,7 @@ async def test_an_answer_that_cannot_be_used(
 ) -> None:
     device = Device(raw={operation: answer})
     assert (await only(device)).fault == fault
-    assert device.told.count(operation) <= 2, "it is not asked again and again"
+    assert device.answered.count(operation) <= 2, "it is not asked again and again"
 
 
 async def test_a_device_that_never_answers() -> None:
@@ -131,15 +131,15 @@ async def test_nobody_is_there() -> None:
     assert [d.fault for d in result.devices] == ["unreachable"]
 
 
-async def test_services_at_another_host_are_told_and_not_asked() -> None:
+async def test_services_at_another_host_are_reported_and_not_asked() -> None:
     with served(Device()) as other:
         liar = Device()
         # The same machine, but not the host that was asked: 127.0.0.2 reaches the other, too.
         liar.host = "127.0.0.2"
         found = await only(liar)
         assert (found.fault, found.elsewhere) == ("elsewhere", "127.0.0.2")
-        assert "GetProfiles" not in liar.told
-        assert other.told == []
+        assert "GetProfiles" not in liar.answered
+        assert other.answered == []
 
 
 async def test_lies_about_streams() -> None:
@@ -190,7 +190,7 @@ def test_one_address_however_it_is_written() -> None:
 async def test_an_address_that_is_given_twice_is_asked_once() -> None:
     with served(Device()) as device:
         result = await search(SearchOrder((device.address, f"http://{device.address}/")), PATIENT)
-    assert len(result.devices) == device.told.count("GetProfiles") == 1
+    assert len(result.devices) == device.answered.count("GetProfiles") == 1
 
 
 STRANGE = (401, {"www-authenticate": 'Digest realm="x", nonce="y", qop="auth-int"'}, b"")
@@ -235,7 +235,7 @@ async def test_streams_whose_address_is_refused() -> None:
     device = Device(kept_back=("main", "sub", "third"))
     everything = await only(device)
     assert [p.address_fault for p in everything.profiles] == ["refused"] * 3
-    assert device.told.count("GetStreamUri") == 2, "a user is not locked out"
+    assert device.answered.count("GetStreamUri") == 2, "a user is not locked out"
 
 
 @pytest.mark.parametrize("times", [QUICK, SearchTimes(device_s=1.5)], ids=["an answer", "the device"])
@@ -252,7 +252,7 @@ async def test_a_device_that_there_was_no_time_for() -> None:
         result = await search(SearchOrder((first.address, second.address)), times)
     faults = {d.address: d.fault for d in result.devices}
     assert faults == {first.address: "silent", second.address: "not_asked"}
-    assert second.told == []
+    assert second.answered == []
 
 
 async def test_why_nobody_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

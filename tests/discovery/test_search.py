@@ -11,7 +11,7 @@ from edge.core.discovery import SearchLosses, SearchOrder
 from edge.discovery import addresses
 from edge.discovery import search as searching
 from edge.discovery.addresses import interfaces
-from edge.discovery.probe import Heard, Hearing, ProbeAnswer, listen
+from edge.discovery.probe import Hearing, ProbeAnswer, ProbeResult, listen
 from edge.discovery.search import SearchTimes, in_turn, search
 
 #: Answers over loopback come at once; a loaded machine takes longer.
@@ -28,16 +28,16 @@ async def test_a_camera_finds_itself(types: str) -> None:
     (found,) = result.devices
     assert (found.address, found.name, found.hardware) == (f"{device.address}/onvif/x", "Yard gate", "Heron H-2")
     assert [p.token for p in found.profiles] == ["main", "sub", "third"]
-    assert device.told.count("GetProfiles") == 1, "each device is asked once, however often it answers"
+    assert device.answered.count("GetProfiles") == 1, "each device is asked once, however often it answers"
 
 
-async def test_an_answer_that_names_another_host_is_told_and_nobody_is_asked() -> None:
+async def test_an_answer_that_names_another_host_is_reported_and_nobody_is_asked() -> None:
     with served(Device()) as device:
         other = f"http://127.0.0.2:{device.port}/onvif/device_service"
         with answering([match(other), match("http://user:pa55@127.0.0.1/x", endpoint="urn:uuid:2")]) as port:
             result = await search(SearchOrder(), TIMES, LOOPBACK, port)
     assert [(d.fault, d.elsewhere) for d in result.devices] == [("elsewhere", "127.0.0.2"), ("elsewhere", "127.0.0.1")]
-    assert device.told == []
+    assert device.answered == []
 
 
 async def test_what_is_no_answer_is_counted() -> None:
@@ -93,9 +93,9 @@ def test_no_more_than_a_thousand_answers_are_read() -> None:
     assert not heard.all().answers[0].gave, "the usual address is asked where none is given"
 
 
-async def test_no_more_than_256_devices_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def heard(*_: object) -> Heard:
-        return Heard(tuple(ProbeAnswer(f"10.0.0.{n}", "", "192.0.2.1") for n in range(300)), SearchLosses(over=2))
+async def test_no_more_than_256_devices_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def heard(*_: object) -> ProbeResult:
+        return ProbeResult(tuple(ProbeAnswer(f"10.0.0.{n}", "", "192.0.2.1") for n in range(300)), SearchLosses(over=2))
 
     monkeypatch.setattr(searching, "listen", heard)
     result = await search(SearchOrder(), TIMES, LOOPBACK)

@@ -75,9 +75,9 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         assert size(alarmed.alarm_picture(one.id)) == (256, 144), "the whole picture"
         assert isinstance(one.details, ObjectDetails)
         assert one.details.zones == ("all",)
-        thing = alarmed.object(one.object)
-        assert thing.camera == "junction"
-        assert thing.zones == ("all",)
+        tracked = alarmed.object(one.object)
+        assert tracked.camera == "junction"
+        assert tracked.zones == ("all",)
         await until(lambda: alarmed.object(one.object).picture, 10, "the object has a picture")
         width, height = size(alarmed.object_picture(one.object))
         assert 8 <= width <= 256, "the object and some of what is around it"

@@ -60,7 +60,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
             assert 0.0 <= rows[camera].realised.value <= 1.0
             # The frozen student is the model in force in window 1: the same answers, or nearly (pictures are JPEG).
             assert first[camera].frozen.value == pytest.approx(first[camera].realised.value, abs=0.15)
-        # What the window takes on disk is told to the store, so that retention finds it.
+        # What the window takes on disk is reported to the store, so that retention finds it.
         drop = appliance.housekeeping.drop_pictures
         report = await asyncio.to_thread(appliance.store.retain, RetentionLimits(max_bytes=0), drop)
         assert report.picture_sets >= 2
@@ -203,13 +203,13 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
             await put_a_copy_in_force(appliance, "junction", "broken", b"no model")
         assert in_force(appliance, "junction") == first, "one that cannot be switched to changes nothing"
         worse = await put_a_copy_in_force(appliance, "junction", "worse")
-        await until(lambda: in_force(appliance, "junction") == worse, 10, "the worse version is told of")
+        await until(lambda: in_force(appliance, "junction") == worse, 10, "the worse version is in force")
         live, parent = Accuracy(0.1, 100, 300), Accuracy(0.9, 100, 300)
         appliance.runtime.boundary.evaluated(m.Evaluated("junction", 1, worse, None, None, live, parent))
         await until(lambda: in_force(appliance, "junction") == first, 10, "it is rolled back by itself")
         await until(lambda: not appliance.runtime.camera("junction").judging.locked(), 30, "the worker has switched")
         second = await put_a_copy_in_force(appliance, "junction", "second")
-        await until(lambda: in_force(appliance, "junction") == second, 10, "the second version is told of")
+        await until(lambda: in_force(appliance, "junction") == second, 10, "the second version is in force")
         back = await appliance.services.models.roll_back("junction", None, "test", "it misses buses")
         assert back.id == in_force(appliance, "junction") == first
         states = {v.id: v.state for v in appliance.services.models.versions("junction")}

@@ -136,7 +136,7 @@ async def the_camera_goes(box: Appliance) -> None:
     waiting = [r for r in box.services.state.health().reasons if r.code == "model_source"]
     assert {r.camera for r in waiting} == {"junction", "nowhere"}
     box.services.events.buffer.flush()
-    told = box.services.events.recent(20, None, None, "serving.source")
-    reasons = {(e.data["application"], e.camera, e.data["reason"]) for e in told}
+    entries = box.services.events.recent(20, None, None, "serving.source")
+    reasons = {(e.data["application"], e.camera, e.data["reason"]) for e in entries}
     absent = "source: there is no such camera"
     assert reasons == {("names", "junction", ""), ("names", "junction", absent), ("lost", "nowhere", absent)}

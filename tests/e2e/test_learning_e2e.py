@@ -43,11 +43,11 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
 
         await until(untried, 90, "a retraining without a trial began")
         await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
-        told = appliance.services.retraining.learning()
-        assert told.unprofiled_retrainings >= 1
-        assert told.budget.known, "the cost of a label was measured"
-        assert told.fixed == {"golden_share": False, "label_budget": False, "profiling_budget": False}
-        assert told.facts["label_s"].samples > 3
+        learning = appliance.services.retraining.learning()
+        assert learning.unprofiled_retrainings >= 1
+        assert learning.budget.known, "the cost of a label was measured"
+        assert learning.fixed == {"golden_share": False, "label_budget": False, "profiling_budget": False}
+        assert learning.facts["label_s"].samples > 3
         assert runtime.supervisor.has("golden")
         assert all(w["losses"] == 0 for w in runtime.supervisor.workers() if w["role"] == "profiling" and "losses" in w)
         kept = appliance.store.get_settings(LEARNED_DOCUMENT)

@@ -1,4 +1,4 @@
-"""Cameras that fail: each fault is seen, told apart, counted, and mended; nothing hangs."""
+"""Cameras that fail: each fault is seen, distinguished, counted, and mended; nothing hangs."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_close_does_not_wait_for_a_stuck_connection(server: RtspServer) -> None:
         ("rtsp://operator:topsecret@{}/nothing", "not_found", "no such stream"),
     ],
 )
-def test_refusals_are_told_apart(server: RtspServer, url: str, fault: str, words: str, caplog) -> None:
+def test_refusals_are_distinguished(server: RtspServer, url: str, fault: str, words: str, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     address = f"127.0.0.1:{server.port}"
     with CameraReader(CameraSource("gate", url.format(address), stall_timeout_s=STALL_S)) as reader:
@@ -156,11 +156,11 @@ def test_refusals_are_told_apart(server: RtspServer, url: str, fault: str, words
         assert reader.status().fault == fault
         assert reader.status().state == "refused"
         assert words in reader.status().message
-        told = f"{reader.status()} {caplog.text}"
-    assert not re.search("wrongword|topsecret", told)
+        shown = f"{reader.status()} {caplog.text}"
+    assert not re.search("wrongword|topsecret", shown)
 
 
-def test_a_password_that_is_not_there_is_told_and_picked_up_later(server: RtspServer, tmp_path: Path) -> None:
+def test_a_password_that_is_not_there_is_reported_and_picked_up_later(server: RtspServer, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     source = CameraSource(
         "gate", server.url("gate"), username="operator", password_from=f"file:{secret}", retry_min_s=0.1
@@ -229,7 +229,7 @@ def test_a_stream_in_which_nothing_can_be_decoded_is_connected_anew(server: Rtsp
         assert live(reader)
 
 
-def test_a_frozen_picture_is_told_and_the_stream_kept() -> None:
+def test_a_frozen_picture_is_reported_and_the_stream_kept() -> None:
     pictures = {"still": still, "moving": scene}
     shown = ["still"]
     source = RenderedSource(lambda t: pictures[shown[0]](t), WIDTH, HEIGHT, FPS, 300_000)

@@ -66,10 +66,12 @@ async def test_work_goes_there_and_its_candidate_comes_back(tmp_path: Path) -> N
         assert {d: lent.blob(name, d).read_bytes() for d in work.blobs} == {
             d: Path(p).read_bytes() for d, p in given.paths.items()
         }
-        lent.tell(name, LentState("running", fraction=0.5, cpu_s=3.0))
+        lent.write_state(name, LentState("running", fraction=0.5, cpu_s=3.0))
         assert (await until(in_phase(asked, work.id, "running"), "the lender reports its progress")).fraction == 0.5
         lent.candidate(name).write_bytes(CANDIDATE)
-        lent.tell(name, LentState("done", fraction=1.0, digest=sha(CANDIDATE), size=len(CANDIDATE), train_frames=7))
+        lent.write_state(
+            name, LentState("done", fraction=1.0, digest=sha(CANDIDATE), size=len(CANDIDATE), train_frames=7)
+        )
         state = await until(in_phase(asked, work.id, "done"), "it is done")
         assert state.train_frames == 7
         assert asked.candidate(work.id).read_bytes() == CANDIDATE
@@ -119,7 +121,7 @@ async def test_another_file_than_was_announced_is_damaged(tmp_path: Path) -> Non
         name = f"crowded.{work.id}"
         await until(lambda: lent.marked(name, "ready"), "its files are there")
         lent.candidate(name).write_bytes(CANDIDATE + b" and more")
-        lent.tell(name, LentState("done", digest=sha(CANDIDATE), size=len(CANDIDATE)))
+        lent.write_state(name, LentState("done", digest=sha(CANDIDATE), size=len(CANDIDATE)))
         assert (await until(in_phase(asked, work.id, "failed"), "it is refused")).fault == "damaged"
         assert not asked.candidate(work.id).exists()
 

@@ -65,10 +65,10 @@ def test_a_skipped_frame_is_answered_by_the_last_answer() -> None:
 
 
 def test_the_objects_of_a_stale_answer_go_on_where_their_way_is_known() -> None:
-    told: list[float] = []
+    times: list[float] = []
 
     def follow(answer: Detections, at_s: float) -> Ways | None:
-        told.append(at_s)
+        times.append(at_s)
         return None if at_s < 0.15 else np.tile(np.array([[0.1, 0.0, 0.0]], np.float32), (len(answer), 1))
 
     live = LiveStudent(talkative(DETECTOR), "v1", "gate", follow=follow)
@@ -76,7 +76,7 @@ def test_the_objects_of_a_stale_answer_go_on_where_their_way_is_known() -> None:
     assert live.skip(frame(2)).detections is unknown.detections
     fresh = live.answer(frame(3))
     stale = live.skip(frame(7))
-    assert told == [0.1, 0.3]
+    assert times == [0.1, 0.3]
     expected = gone_on(fresh.detections, fresh.ways, 0.4)
     assert np.array_equal(stale.detections.boxes, expected.boxes)
     assert not np.array_equal(stale.detections.boxes, fresh.detections.boxes)

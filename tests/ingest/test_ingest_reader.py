@@ -81,7 +81,7 @@ def test_frames_come_over_every_transport_and_codec(server: RtspServer, transpor
 
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
 @pytest.mark.parametrize("where", ["url", "env", "file"])
-def test_passwords_work_and_are_never_told(
+def test_passwords_work_and_are_never_shown(
     clips: Clips, scheme: str, where: str, monkeypatch, tmp_path: Path, caplog
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -100,9 +100,9 @@ def test_passwords_work_and_are_never_told(
             frames(reader, 2)
             server.kill_connections()
             assert wait_for(lambda: reader.status().connects >= 2)
-            told = f"{reader.status()} {source!r} {caplog.text}"
-    assert PASSWORD not in told
-    assert "p%40ss" not in told
+            shown = f"{reader.status()} {source!r} {caplog.text}"
+    assert PASSWORD not in shown
+    assert "p%40ss" not in shown
 
 
 def test_the_slot_keeps_the_newest_frame_and_counts_what_it_replaced(server: RtspServer) -> None:

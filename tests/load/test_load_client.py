@@ -114,10 +114,10 @@ async def test_warming_up_does_not_count(url: str, service: Manners) -> None:
 
 async def test_a_run_can_be_ended_early_and_tells_how_it_goes(url: str, service: Manners) -> None:
     stop = asyncio.Event()
-    told: list[LoadProgress] = []
+    reported: list[LoadProgress] = []
 
     def progress(now: LoadProgress) -> None:
-        told.append(now)
+        reported.append(now)
         if now.answered:
             stop.set()
 
@@ -127,7 +127,7 @@ async def test_a_run_can_be_ended_early_and_tells_how_it_goes(url: str, service:
     assert "ended early" in report.table()
     assert m.counts.offered == m.counts.answered + m.counts.unsent
     assert report.duration_s < 3600
-    assert told[-1].answered > 0
+    assert reported[-1].answered > 0
     assert m.offered_rate == pytest.approx(m.counts.offered / report.duration_s, rel=0.01)
 
 

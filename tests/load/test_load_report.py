@@ -1,4 +1,4 @@
-"""The report: every request counted once, latencies from when a request was due, what the client lost told apart."""
+"""The report: every request counted once, latencies from when a request was due, what the client lost on its own."""
 
 from __future__ import annotations
 

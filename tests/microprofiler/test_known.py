@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edge.core.configs import RetrainingConfig
 from edge.core.trials import TrialResult
 from microprofiler.history import ProfilerHistory
-from microprofiler.known import FROM_PROFILE, Known, merged, part_gained, seen, unprofiled
+from microprofiler.known import FROM_PROFILE, ConfigGain, merged, part_gained, seen, unprofiled
 from microprofiler.profile import MicroProfile, ProfilerSettings, WindowSize, micro_profile
 
 SPACE = tuple(RetrainingConfig(e, 8, y) for y in ("head", "last_stage") for e in (5, 20))
@@ -17,7 +17,7 @@ WINDOW = WindowSize("a", 2, 40, 12, 60)
 
 
 class Trainer:
-    """Every trial gains ten points and costs a second; it is told to hand in after `after` epochs."""
+    """Every trial gains ten points and costs a second; it has to hand in after `after` epochs."""
 
     def __init__(self, after: int = 10_000) -> None:
         self.left = after
@@ -95,8 +95,11 @@ def test_a_history_from_before_is_read() -> None:
 
 
 def test_other_cameras_help_where_a_camera_knows_nothing() -> None:
-    own = {"x": Known(0.1, 0.05, 0.2, 3)}
-    others = [{"x": Known(0.9, 0.1, 9.0, 3), "y": Known(0.2, 0.1, 0.1, 2)}, {"y": Known(0.4, 0.1, 0.3, 4)}]
+    own = {"x": ConfigGain(0.1, 0.05, 0.2, 3)}
+    others = [
+        {"x": ConfigGain(0.9, 0.1, 9.0, 3), "y": ConfigGain(0.2, 0.1, 0.1, 2)},
+        {"y": ConfigGain(0.4, 0.1, 0.3, 4)},
+    ]
     found = merged(own, others)
     assert found["x"] == own["x"]
     assert found["y"].gain == pytest.approx(0.3)
@@ -104,7 +107,7 @@ def test_other_cameras_help_where_a_camera_knows_nothing() -> None:
 
 
 knowns = st.builds(
-    Known,
+    ConfigGain,
     gain=st.floats(-1, 0.9),
     spread=st.floats(0, 1),
     seconds_per_frame=st.floats(0.001, 5),
@@ -113,7 +116,7 @@ knowns = st.builds(
 
 
 @given(st.dictionaries(st.sampled_from([c.id for c in SPACE]), knowns), st.floats(0, 1), st.integers(1, 500))
-def test_offers_are_in_range_and_gain(known: dict[str, Known], start: float, frames: int) -> None:
+def test_offers_are_in_range_and_gain(known: dict[str, ConfigGain], start: float, frames: int) -> None:
     offers = unprofiled(SPACE, known, frames, start, windows=10)
     assert bool(offers) == any(k.gain > 0 for k in known.values())
     for p in offers:
@@ -139,6 +142,6 @@ def test_gains_are_parts_of_what_is_missing() -> None:
 
 
 def test_what_is_known_grows_uncertain_with_age() -> None:
-    known = {SPACE[0].id: Known(0.3, 0.05, 0.1, seen=2)}
+    known = {SPACE[0].id: ConfigGain(0.3, 0.05, 0.1, seen=2)}
     (fresh,), (old,) = (unprofiled(SPACE, known, 40, 0.5, windows=w) for w in (2, 8))
     assert old.end_accuracy.high - old.end_accuracy.low > fresh.end_accuracy.high - fresh.end_accuracy.low

@@ -1,4 +1,4 @@
-"""A server of one file that breaks off and lies as told, and remembers what it was asked."""
+"""A server of one file that breaks off and lies as the test orders, and remembers what it was asked."""
 
 from __future__ import annotations
 

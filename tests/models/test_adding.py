@@ -56,7 +56,7 @@ def test_a_file_of_one_s_own(folder: ModelsFolder, tmp_path: Path) -> None:
     assert [(m.name, m.licence, m.added, m.state) for m in rows] == [("mine", "ISC", True, "here")]
 
 
-def test_another_content_takes_its_place_only_if_told(folder: ModelsFolder, tmp_path: Path) -> None:
+def test_another_content_takes_its_place_only_on_request(folder: ModelsFolder, tmp_path: Path) -> None:
     old, new = onnx_file(tmp_path / "old.onnx"), onnx_file(tmp_path / "new.onnx", 2.0)
     add(folder, addition(old))
     with pytest.raises(Conflict, match="--replace"):

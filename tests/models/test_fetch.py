@@ -40,20 +40,20 @@ PATIENCE = FetchPatience(timeout_s=5.0)
 
 
 class Bench:
-    """A fetcher whose clock and pauses are the test's; `heard` has what it told."""
+    """A fetcher whose clock and pauses are the test's; `heard` has its messages."""
 
     def __init__(self, folder: ModelsFolder, patience: FetchPatience = PATIENCE) -> None:
         self.folder, self.clock = folder, ManualClock()
         self.heard: list[Happening] = []
         self.pauses: list[float] = []
         self.chunk_s = 0.0  # each piece that comes takes so long
-        self.fetcher = Fetcher(folder, self.clock, self._pause, self._tell, patience)
+        self.fetcher = Fetcher(folder, self.clock, self._pause, self._note, patience)
 
     def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.clock.advance(seconds)
 
-    def _tell(self, happening: Happening) -> None:
+    def _note(self, happening: Happening) -> None:
         self.heard.append(happening)
         if isinstance(happening, FetchProgress):
             self.clock.advance(self.chunk_s)
@@ -206,7 +206,7 @@ def test_all_bytes_came_and_the_power_failed_before_the_check(folder: ModelsFold
     assert folder.file("net.onnx").read_bytes() == CONTENT
 
 
-def test_a_server_that_ignores_range_is_told_and_taken_from_the_start(bench: Bench) -> None:
+def test_a_server_that_ignores_range_is_reported_and_taken_from_the_start(bench: Bench) -> None:
     with LyingServer(CONTENT, Answer(cut=100_000), Answer(ranges=False)) as server:
         bench.fetch(entry_of(), server.url())
     assert server.asked[1].range == "bytes=100000-"
@@ -276,7 +276,7 @@ def test_a_file_of_another_length_is_refused_before_it_is_read(bench: Bench, con
         (Answer(status=301, content=b""), "redirect"),  # to nowhere
     ],
 )  # fmt: skip
-def test_lies_are_told_and_not_tried_again(bench: Bench, answer: Answer, kind: str | None) -> None:
+def test_lies_are_reported_and_not_tried_again(bench: Bench, answer: Answer, kind: str | None) -> None:
     with LyingServer(CONTENT, answer) as server:
         if kind is None:
             assert bench.fetch(entry_of(), server.url()).how == "came"
@@ -361,7 +361,7 @@ def test_nobody_there(bench: Bench) -> None:
     ]  # fmt: skip
 
 
-def test_mirrors_are_tried_in_turn_and_each_is_told(bench: Bench) -> None:
+def test_mirrors_are_tried_in_turn_and_each_is_reported(bench: Bench) -> None:
     with LyingServer(WRONG) as liar, LyingServer(b"<html>", Answer(headers={"Content-Type": "text/html"})) as portal:
         assert refused(bench, entry_of(), liar.url(), portal.url()) == ["wrong_content", "web_page"]
         with LyingServer(CONTENT) as good:
@@ -494,12 +494,12 @@ def test_addresses_of_mirrors(tmp_path: Path) -> None:
 def _pull(folder: Path, address: str, gate: str) -> None:
     heard: list[Happening] = []
 
-    def tell(happening: Happening) -> None:
+    def note(happening: Happening) -> None:
         heard.append(happening)
         if isinstance(happening, FetchWaiting):
             Path(gate).touch()
 
-    done = Fetcher(ModelsFolder(folder), ManualClock(), lambda _: None, tell).fetch(entry_of(), (address,))
+    done = Fetcher(ModelsFolder(folder), ManualClock(), lambda _: None, note).fetch(entry_of(), (address,))
     os._exit(0 if done.path.read_bytes() == CONTENT else 1)
 
 
@@ -561,7 +561,7 @@ def test_a_disk_that_fills_up(bench: Bench) -> None:
         assert bench.fetch(entry_of(), server.url()).how == "came"
 
 
-def test_a_disk_without_room_is_told_before_anything_comes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_reported_before_anything_comes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs
 
     def small(path: Path) -> os.statvfs_result:

@@ -88,7 +88,7 @@ def test_who_gets_what() -> None:
     assert not Wanted(cameras=frozenset({"south"})).takes(MINUTE)
 
 
-def test_a_message_says_what_was_told() -> None:
+def test_a_message_has_every_field_of_its_alarm_or_object() -> None:
     assert json.dumps(replace(alarm(1), value=0.123456, details={"class": "car"}).to_json()) == (
         '{"id": 1, "rule": "cars", "rule_name": "Cars", "kind": "object", "severity": "warning", "camera": "north", '
         '"phase": "new", "began_utc_s": 1790000000.0, "ended_utc_s": null, "message": "car number 1", "value": 0.1235, '

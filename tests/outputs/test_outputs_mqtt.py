@@ -50,13 +50,13 @@ async def test_states_are_retained_and_the_last_will_tells_of_the_end(broker: Mo
         assert device["device"]["name"] == "North"
         one.site.cameras["south"] = "reconnecting"
         one.site.accuracy = None
-        one.outputs.mqtt.tell_states()
+        one.outputs.mqtt.publish_states()
         await until(lambda: heard.retained.get("magpie/south/state") == "reconnecting", "the state changes")
         unknown = {f"magpie/{c}/{what}" for c in ("north", "south") for what in ("accuracy", "drift")}
         await until(lambda: not unknown & set(heard.retained), "what is not known is not retained")
         await until(lambda: not unknown & set(one.outputs.mqtt.known), "all is sent, and acknowledged")
         for _ in range(3):
-            one.outputs.mqtt.tell_states()
+            one.outputs.mqtt.publish_states()
             assert one.outputs.mqtt.sender is not None
             assert one.outputs.mqtt.sender.retained.settled, "what did not change is not sent"
         await one.outputs.close()
@@ -104,16 +104,16 @@ async def test_a_broker_that_was_away_gets_everything_in_order(tmp_path: Path, j
         await until(lambda: one.state()["connected"], "connected")
         made: list[int] = []
 
-        def tell(count: int) -> None:
+        def count_up(count: int) -> None:
             for _ in range(count):
                 made.append(len(made))
                 one.outputs.deliver(alarm(made[-1], ("north", "south")[made[-1] % 2]))
 
         for _ in range(2):
-            tell(120)
+            count_up(120)
             await until(lambda: len(heard.bodies("magpie/alarms")) > 20, "some arrive")
             broker.stop()
-            tell(200)
+            count_up(200)
             await until(lambda: not one.state()["connected"], "the loss is seen")
             await until(lambda: not one.outputs.outbox.unwritten, "what is made meanwhile is in the database")
             broker.start()
@@ -202,12 +202,12 @@ async def test_the_switch_is_obeyed_and_nothing_else_is(broker: Mosquitto, joine
         await until(lambda: heard.retained.get("magpie/north/retraining") == "OFF", "the switch follows")
         assert one.site.switched == [("north", False, "mqtt")]
 
-        def told() -> int:
+        def states_sent() -> int:
             return len([1 for topic, _ in heard.messages if topic == "magpie/north/retraining"])
 
-        before = told()
+        before = states_sent()
         heard.publish("magpie/north/retraining/set", "off")
-        await until(lambda: told() > before, "who sent what was not followed sees what is in force")
+        await until(lambda: states_sent() > before, "who sent what was not followed sees what is in force")
         for topic, payload in (
             ("magpie/north/retraining/set", '{"state": "ON"}'),
             ("magpie/nobody/retraining/set", "ON"),
@@ -222,7 +222,7 @@ async def test_the_switch_is_obeyed_and_nothing_else_is(broker: Mosquitto, joine
         assert len(one.site.kinds("output.command_ignored")) == 1
 
 
-async def test_everything_is_told_again_when_home_assistant_starts(broker: Mosquitto, joined: Opener) -> None:
+async def test_everything_is_sent_again_when_home_assistant_starts(broker: Mosquitto, joined: Opener) -> None:
     with Listener(broker.port) as heard:
         await joined(_mqtt(broker.port, discovery_prefix="ha"))
         topic = "ha/device/magpie_depot/config"
@@ -239,7 +239,7 @@ async def test_topics_of_a_removed_camera_are_cleared_also_after_a_restart(tmp_p
         async with Joined(_mqtt(broker.port), store, site) as one:
             await until(lambda: heard.retained.get("magpie/available") == "online", "online")
             del site.cameras["south"]
-            one.outputs.mqtt.tell_states()
+            one.outputs.mqtt.publish_states()
             await until(lambda: not [t for t in heard.retained if "south" in t], "the camera's topics go")
             assert [t for t in heard.retained if "north" in t]
         # Removed while nobody was connected.

@@ -57,7 +57,7 @@ _actions = st.lists(
 )
 
 
-_Kept = tuple[int, str, float, int]  # number, lane, time, bytes
+_Row = tuple[int, str, float, int]  # number, lane, time, bytes
 
 
 class _Mirror:
@@ -67,9 +67,9 @@ class _Mirror:
         self.database, self.limits = database, limits
         self.box, _, self.clock = _outbox(database)
         self.box.queues.add("d", limits)
-        self.memory: list[_Kept] = []
-        self.kept: list[_Kept] = []
-        self.dead: list[_Kept] = []
+        self.memory: list[_Row] = []
+        self.kept: list[_Row] = []
+        self.dead: list[_Row] = []
         self.sent: list[tuple[int, str]] = []
         self.number = self.lost = self.sent_before = self.lost_before = 0
 

@@ -92,5 +92,5 @@ def test_what_is_retained() -> None:
 def test_in_a_minute_that_nobody_watched_no_number_is_known() -> None:
     unseen = replace(MINUTE, watched=0.0)
     dark = replace(SNAPSHOT, cameras=(replace(SNAPSHOT.cameras[0], minute=unseen),))
-    told = json.loads(states(Topics("m"), dark, ALARMS)["m/north/count/line/gate/forward"])
-    assert told == {"start_utc_s": 1790000040, "watched": 0.0, "objects": None, "corrected": None, "most": None}
+    state = json.loads(states(Topics("m"), dark, ALARMS)["m/north/count/line/gate/forward"])
+    assert state == {"start_utc_s": 1790000040, "watched": 0.0, "objects": None, "corrected": None, "most": None}

@@ -80,12 +80,12 @@ async def test_a_message_arrives_signed_and_once(joined: Opener) -> None:
         one.outputs.deliver(alarm(1))
         await until(lambda: receiver.posts, "the post")
         await until(lambda: one.state("pager")["waiting"] == 0, "done")
-        (given_headers, body), (told,) = receiver.posts[0], receiver.bodies()
+        (given_headers, body), (sent,) = receiver.posts[0], receiver.bodies()
         lower = {k.lower(): v for k, v in given_headers.items()}
         assert _verified("correct horse", lower, body)
         assert lower["content-type"] == "application/json"
-        assert lower["webhook-id"] == told["id"]
-        assert (told["kind"], told["site"], told["camera"], told["data"]["id"]) == ("alarm", "depot", "north", 1)
+        assert lower["webhook-id"] == sent["id"]
+        assert (sent["kind"], sent["site"], sent["camera"], sent["data"]["id"]) == ("alarm", "depot", "north", 1)
         assert one.state("pager") | {"down_s": None} == one.state("pager")
         assert one.state("pager")["sent"] == 1
 
@@ -256,7 +256,7 @@ async def test_a_receiver_that_says_when_is_not_asked_sooner(joined: Opener) -> 
     async with HttpReceiver(answer) as receiver:
         one = await joined(_hooks(_hook(receiver.url)))
         one.outputs.deliver(alarm(1))
-        await until(lambda: one.state("pager")["down_s"] is not None, "told to wait")
+        await until(lambda: one.state("pager")["down_s"] is not None, "it has to wait")
         one.outputs.deliver(alarm(2, "south"))
         await until(lambda: len(receiver.posts) == 2, "both arrive")
         assert asked[1] - asked[0] >= 1.0  # PACE alone would have tried after 0.02 s

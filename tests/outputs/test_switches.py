@@ -101,7 +101,7 @@ async def test_the_sender_of_a_command_sees_what_is_in_force() -> None:
     assert box.wake.is_set()
 
 
-async def test_everything_is_told_again_at_a_birth_message() -> None:
+async def test_everything_is_sent_again_at_a_birth_message() -> None:
     box = Box()
     box.retained.replace({"m/north/retraining": "ON"})
     box.wake.clear()

@@ -62,16 +62,16 @@ def test_answers_that_clearly_go_missing_are_counted() -> None:
 # -- the feed
 
 
-def test_ten_answers_a_second_are_told_and_the_others_counted() -> None:
+def test_ten_answers_a_second_are_sent_and_the_others_counted() -> None:
     feed = AnswerFeed(ApplicationFeed("gate", (), None))
-    told = [feed.offer(frame(n, 100.0 + n * 0.05), answer(n, 100.0 + n * 0.05)) for n in range(6)]
-    assert [t.number for t in told if t is not None] == [0, 2, 4]
+    offered = [feed.offer(frame(n, 100.0 + n * 0.05), answer(n, 100.0 + n * 0.05)) for n in range(6)]
+    assert [t.number for t in offered if t is not None] == [0, 2, 4]
     assert feed.not_sent == 3
-    assert told[0] is not None
-    assert (told[0].at_s, told[0].utc_s, told[0].answer) == (100.0, 1100.0, FOUND)
+    assert offered[0] is not None
+    assert (offered[0].at_s, offered[0].utc_s, offered[0].answer) == (100.0, 1100.0, FOUND)
 
 
-def test_pictures_are_those_of_frames_told_lately() -> None:
+def test_pictures_are_those_of_frames_announced_lately() -> None:
     feed = AnswerFeed(ApplicationFeed("gate", (), None))
     for n in range(4):
         feed.offer(frame(n, 100.0 + n), answer(n, 100.0 + n))

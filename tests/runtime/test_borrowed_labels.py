@@ -73,13 +73,13 @@ class Box:
         while self._tasks:
             await self._tasks.pop(0)
 
-    def tell(self, state: LentState, labels: dict[str, TeacherAnswer] | None = None) -> None:
+    def report(self, state: LentState, labels: dict[str, TeacherAnswer] | None = None) -> None:
         """The agent's news of the only work that is asked for."""
         (name,) = (n for n in self.folder.asked.ids() if not self.folder.asked.marked(n, "cancel"))
         if labels is not None:
             done = m.LentLabelDone(name, labels, 8.0, 4.0)
             self.folder.asked.candidate(name).write_bytes(packed_labels(done))
-        self.folder.asked.tell(name, state)
+        self.folder.asked.write_state(name, state)
 
     def pictures(self) -> tuple[str, ...]:
         (name,) = (n for n in self.folder.asked.ids() if not self.folder.asked.marked(n, "cancel"))
@@ -106,7 +106,7 @@ async def test_what_would_be_late_here_is_labelled_elsewhere_and_counts_as_label
     assert (work.share, work.cpu_s) == (0.8, (3.0 + 22 * 1.0) * 2.0)
     await box.look(IDLE)
     assert len(box.borrowed.there()) == 1, "nothing is left to lend"
-    box.tell(LentState("done", fraction=1.0, cpu_s=8.0), dict.fromkeys(pictures[:21], FOUND))
+    box.report(LentState("done", fraction=1.0, cpu_s=8.0), dict.fromkeys(pictures[:21], FOUND))
     await box.look(IDLE)
     assert box.borrowed.there() == ()
     assert (box.counts.borrowed_labels, box.counts.borrowed_device_s) == (21, 4.0)
@@ -143,7 +143,7 @@ async def test_without_an_offer_a_known_cost_or_a_delay_all_stays_here(tmp_path:
 async def test_what_a_lender_gives_up_is_labelled_here(tmp_path: Path, fault: Any) -> None:
     box = Box(tmp_path)
     await box.look(IDLE)
-    box.tell(LentState("failed", fault))
+    box.report(LentState("failed", fault))
     await box.look(IDLE)
     assert (box.counts.failures, len(box.unsent()), box.borrowed.there()) == ({fault: 1}, 22, ())
     await box.look(IDLE, replace(IDLE, box="second"))
@@ -153,7 +153,7 @@ async def test_what_a_lender_gives_up_is_labelled_here(tmp_path: Path, fault: An
 async def test_a_lender_that_labels_nothing_is_late(tmp_path: Path) -> None:
     box = Box(tmp_path)
     await box.look(IDLE)
-    box.tell(LentState("done", fraction=1.0), {})
+    box.report(LentState("done", fraction=1.0), {})
     await box.look(IDLE)
     assert (box.counts.failures, len(box.unsent()), box.notes) == ({"late": 1}, 22, [])
 
@@ -162,7 +162,7 @@ async def test_a_lie_is_refused_and_its_teller_not_asked_again_in_the_window(tmp
     box = Box(tmp_path)
     await box.look(IDLE)
     lie = {box.pictures()[0]: FOUND, "f" * 64: FOUND}
-    box.tell(LentState("done", fraction=1.0), lie)
+    box.report(LentState("done", fraction=1.0), lie)
     await box.look(IDLE)
     assert (box.counts.failures, box.counts.borrowed_labels, box.facts) == ({"damaged": 1}, 0, [])
     more = [frame(tmp_path, n, window=2) for n in range(30, 40)]
@@ -186,7 +186,7 @@ async def test_a_lender_that_is_silent_or_late_is_not_waited_for(tmp_path: Path)
     # Until the window's end and for the labels' own time after it, and a little more.
     for second in range(80 + 8 + int(PATIENCE_S) + 1):
         late.clock.advance(1.0)
-        late.tell(LentState("running", fraction=second / 100))
+        late.report(LentState("running", fraction=second / 100))
         await late.look()
         if late.counts.failures:
             break
@@ -216,7 +216,7 @@ async def test_late_frames_are_lent_and_teach_in_the_next_window(tmp_path: Path)
     assert len(box.queue.unsent()[1]) == 22
     await box.look(IDLE)
     pictures = box.pictures()
-    box.tell(LentState("done", fraction=1.0), dict.fromkeys(pictures, FOUND))
+    box.report(LentState("done", fraction=1.0), dict.fromkeys(pictures, FOUND))
     await box.look()
     assert len(box.queue.take_late("a")) == len(pictures)
 

@@ -104,7 +104,7 @@ async def test_what_would_wait_long_here_is_tried_elsewhere_and_counts_as_measur
     assert next((b.box, b.camera, b.kind) for b in box.borrowed.there()) == ("idle", "d", "profiles")
     done = done_of(profile_of(replace(window, camera="d"), student), 2.0)
     box.folder.asked.candidate("profiles-1-d").write_bytes(packed_profiles(done))
-    box.folder.asked.tell("profiles-1-d", LentState("done", fraction=1.0, cpu_s=8.0))
+    box.folder.asked.write_state("profiles-1-d", LentState("done", fraction=1.0, cpu_s=8.0))
     await box.look(IDLE)
     assert box.profiled == [replace(done, box="idle")]
     assert (box.counts.borrowed_profiles, box.counts.borrowed_device_s) == (1, 2.0)
@@ -131,9 +131,9 @@ async def test_what_does_not_come_back_is_tried_here_and_not_lent_again(
 ) -> None:
     box = Box(tmp_path, window, student, knows=False)
     await box.look(IDLE)
-    box.folder.asked.tell("profiles-1-d", LentState("failed", "refused"))
+    box.folder.asked.write_state("profiles-1-d", LentState("failed", "refused"))
     box.folder.asked.candidate("profiles-1-c").write_bytes(b"{}")
-    box.folder.asked.tell("profiles-1-c", LentState("done"))
+    box.folder.asked.write_state("profiles-1-c", LentState("done"))
     await box.look(IDLE)
     assert box.waiting() == ["a", "d", "c"]
     box.clock.advance(SILENT_S + 1.0)
@@ -165,7 +165,7 @@ async def test_trials_for_which_there_is_no_time_here_run_elsewhere_or_not_at_al
     assert work.profiling is not None
     assert work.profiling.budget_s == 1.0, "one trial: two would end too late"
     assert box.folder.asked.ids() == ["profiles-1-d"]
-    box.folder.asked.tell("profiles-1-d", LentState("failed", "refused"))
+    box.folder.asked.write_state("profiles-1-d", LentState("failed", "refused"))
     await box.look(IDLE)
     assert (box.waiting(), [data.camera for data in box.from_history]) == ([], ["d"])
     assert not box.borrowed.give(job), "not again in this window"
@@ -182,7 +182,7 @@ async def test_profiles_that_are_wanted_now_are_not_waited_for(
     late = Box(tmp_path / "late", window, student)
     await late.look(IDLE)
     late.state.handed_in = True
-    late.folder.asked.tell("profiles-1-d", LentState("failed", "withdrawn"))
+    late.folder.asked.write_state("profiles-1-d", LentState("failed", "withdrawn"))
     await late.look()
     assert [data.camera for data in late.from_history] == ["d"], "there is no time to try it here"
 

@@ -366,8 +366,8 @@ async def test_pictures_of_a_window_teach_until_those_of_the_next_one_are_here(
         await two.look()
         guest = await one.guest("b2/yard")
         assert guest is not None or number == 2, "there is always one"
-        (told,) = one.groups.guests(["b2/yard"]) or (None,)
-        assert told is None or all(f.frame.path.is_file() for f in told.data.train)
+        (found,) = one.groups.guests(["b2/yard"]) or (None,)
+        assert found is None or all(f.frame.path.is_file() for f in found.data.train)
         return guest is not None and guest.window == number
 
     await repeated(lambda: of_window(2), "the first ones")

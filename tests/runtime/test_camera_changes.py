@@ -20,16 +20,16 @@ from edge.settings import CameraSettings
 
 
 class Box:
-    """Cameras whose workers are not there, and what the controller is told of them."""
+    """Cameras whose workers are not there, and the controller's events of them."""
 
     def __init__(self, folder: Path) -> None:
-        self.told: list[Any] = []
+        self.events: list[Any] = []
         given = CameraSettings(id="gate", name="Gate", url="rtsp://127.0.0.1/x", classes=["car"])
         version = ModelVersion("m1", "gate", "", StudentSpec("classification", "resnet18", ("car",), (64, 64)), 1.0)
         self.camera = CameraRuntime(given, version, version, assumed_profile(given.inference, 1.0))
         runtime: Any = SimpleNamespace(
             site=SimpleNamespace(data_dir=folder), cameras={"gate": self.camera}, clock=ManualClock(),
-            dispatch=self.told.append, camera=lambda name: self.camera,
+            dispatch=self.events.append, camera=lambda name: self.camera,
             controller=SimpleNamespace(state=SimpleNamespace(cameras={"gate": SimpleNamespace(accuracy=0.625)})),
         )  # fmt: skip
         self.workers = CameraWorkers(runtime, lambda *_, **__: None, lambda *_: None, lambda *_: None)
@@ -46,25 +46,30 @@ def box(tmp_path: Path) -> Box:
     return Box(tmp_path)
 
 
-def test_changed_settings_of_retraining_are_told_with_the_accuracy_that_is_known(box: Box) -> None:
+def test_changed_settings_of_retraining_are_reported_with_the_accuracy_that_is_known(box: Box) -> None:
     box.change(every_kth_window=3)
-    (told,) = box.told
-    assert isinstance(told, ev.CameraChanged)
-    assert (told.what, told.camera, told.accuracy, told.every_kth_window) == ("camera_settings", "gate", 0.625, 3)
+    (changed,) = box.events
+    assert isinstance(changed, ev.CameraChanged)
+    assert (changed.what, changed.camera, changed.accuracy, changed.every_kth_window) == (
+        "camera_settings",
+        "gate",
+        0.625,
+        3,
+    )
     box.workers.settle(box.camera.settings)
-    assert len(box.told) == 1, "nothing changed"
+    assert len(box.events) == 1, "nothing changed"
 
 
 @pytest.mark.parametrize("what", ["camera_pinned", "camera_rolled_back"])
-def test_another_version_in_force_is_told_as_what_it_is(box: Box, what: CameraChange) -> None:
+def test_another_version_in_force_is_reported_as_what_it_is(box: Box, what: CameraChange) -> None:
     box.camera.version = replace(box.camera.version, pinned=what == "camera_pinned")
     box.workers.changed(box.camera, what)
-    (told,) = box.told
-    assert isinstance(told, ev.CameraChanged)
-    assert (told.what, told.model_version, told.retraining) == (what, "m1", what != "camera_pinned")
+    (changed,) = box.events
+    assert isinstance(changed, ev.CameraChanged)
+    assert (changed.what, changed.model_version, changed.retraining) == (what, "m1", what != "camera_pinned")
 
 
-def test_of_a_camera_that_is_switched_off_nothing_is_told(box: Box) -> None:
+def test_of_a_camera_that_is_switched_off_nothing_is_reported(box: Box) -> None:
     box.camera.settings = box.camera.settings.model_copy(update={"enabled": False})
     box.workers.changed(box.camera, "camera_unpinned")
-    assert box.told == []
+    assert box.events == []

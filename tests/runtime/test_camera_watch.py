@@ -1,4 +1,4 @@
-"""The watch over cameras: serving gets what they leave, and is told anew only where something changed."""
+"""The watch over cameras: serving gets what they leave, and hears of it only where something changed."""
 
 from __future__ import annotations
 

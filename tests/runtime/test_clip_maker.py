@@ -96,9 +96,9 @@ def test_a_clip_waits_for_its_end_and_carries_the_boxes_of_its_pictures(video: P
     assert isinstance(made, ClipMade)
     assert (made.begins_utc_s, made.end, made.missing_before_s, made.codec) == (UTC + 1.0, "whole", 0.0, "h264")
     assert made.seconds == pytest.approx(2.5, abs=0.11), "from the key frame before to the wanted end"
-    told = json.loads(boxes_path(clip_path(tmp_path, "north", 1)).read_text())
-    assert [(a["at_s"], [b["class"] for b in a["boxes"]]) for a in told["answers"]] == [(1.5, ["car", "bus"])]
-    assert told["begins_utc_s"] == UTC + 1.0
+    document = json.loads(boxes_path(clip_path(tmp_path, "north", 1)).read_text())
+    assert [(a["at_s"], [b["class"] for b in a["boxes"]]) for a in document["answers"]] == [(1.5, ["car", "bus"])]
+    assert document["begins_utc_s"] == UTC + 1.0
     worker.maker.close()
 
 
@@ -110,7 +110,7 @@ def test_a_camera_that_goes_ends_the_clip_there(video: Path, tmp_path: Path) -> 
     assert isinstance(made, ClipMade)
     assert (made.end, made.missing_after_s) == ("camera_gone", pytest.approx(3.5, abs=0.11))
     worker.ask(2, 30.0)
-    assert worker.done(40.0) == [ClipFailed(2, "north", "not_in_ring", UTC, UTC + 3.0)], "what can be had is told"
+    assert worker.done(40.0) == [ClipFailed(2, "north", "not_in_ring", UTC, UTC + 3.0)], "it has what can be had"
 
 
 def test_a_worker_that_ends_finishes_what_it_has(video: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_clock_that_is_set_back_holds_no_clip_up(video: Path, tmp_path: Path) 
 DOOR = {"name": "door", "polygon": [[0.1, 0.1], [0.4, 0.1], [0.4, 0.4]]}
 
 
-def test_a_clip_that_is_not_written_when_its_worker_ends_is_told_and_leaves_nothing(
+def test_a_clip_that_is_not_written_when_its_worker_ends_is_reported_and_leaves_nothing(
     video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(tmp_path, DOOR)

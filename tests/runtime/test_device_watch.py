@@ -1,4 +1,5 @@
-"""The device under the workers: told when it is sick, mended at the second look in a row, and only when that is due."""
+"""The device under the workers: reported when it is sick, mended at the second look in a row, and only when that is
+due."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Attaching(Respawning):
 
 
 class Watched:
-    """A watch over one worker's device, and all that it told."""
+    """A watch over one worker's device, and all its messages."""
 
     pid = 7
 
@@ -64,7 +65,7 @@ class Watched:
         self.relaunched.append(worker.spec.name)
 
 
-async def test_trouble_is_told_once_and_so_is_its_end(partitioner: CpuPartitioner) -> None:
+async def test_trouble_is_reported_once_and_so_is_its_end(partitioner: CpuPartitioner) -> None:
     w = Watched(partitioner)
     await w.watch.look(0.0)
     assert (w.watch.trouble, w.events) == (None, [])

@@ -104,8 +104,8 @@ def test_the_front_lets_in_those_that_are_there(orders: list[tuple[str, int]]) -
             world.check()
         await world.calm()
         world.check()
-        told = Counter(e.executor for e in world.written.events if isinstance(e, r.ExecutorStopped | r.ExecutorFailed))
+        ends = Counter(e.executor for e in world.written.events if isinstance(e, r.ExecutorStopped | r.ExecutorFailed))
         started = {f"executor-{n}" for n in range(world.count)}
-        assert set(told) == started - set(world.workers.owned), "the end of each is told"
+        assert set(ends) == started - set(world.workers.owned), "the end of each is reported"
 
     asyncio.run(play())

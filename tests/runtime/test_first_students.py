@@ -59,21 +59,21 @@ async def test_what_was_trained_before_is_judged_first_and_stays_with_its_arm(mo
     assert own == {"learned": {"yard": "mine"}, "planned": {"yard": "trained"}}
 
 
-async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_told(
+async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bench, "LOOK_S", 0.0)
     monkeypatch.setattr(bench, "JUDGED_S", 0.0)
     own_work = replace(JOB, window=3)
-    for job, told in ((JOB, bench.Change(late=["yard"])), (own_work, bench.Change(foreign=["yard"]))):
+    for job, change in ((JOB, bench.Change(late=["yard"])), (own_work, bench.Change(foreign=["yard"]))):
         box = Box(job)
-        assert await students(box, {"learned": {"yard": "mine"}, "planned": {}}) == told
+        assert await students(box, {"learned": {"yard": "mine"}, "planned": {}}) == change
         assert box.versions == {"yard": "mine"}
     same = Box(own_work)
     assert await students(same, {"learned": {"yard": "learned"}, "planned": {}}) == bench.Change(), "of its own student"
 
 
-def test_a_block_that_begins_late_or_on_others_students_is_told() -> None:
+def test_a_block_that_begins_late_or_on_others_students_is_reported() -> None:
     good = {"windows": 3, "late_retrainings": [], "foreign_retrainings": []}
     first, second = good | {"first_window": 2}, good | {"first_window": 6}
     assert bench.as_meant([first, second])

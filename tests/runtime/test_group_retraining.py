@@ -156,8 +156,8 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     b = site.store.lineage(site.cameras["b"].version.id)
     assert (b[0].parent, b[0].config, b[0].decided_by) == (before["b"], JOB.config, "gate")
     assert "retrained as one with 1 other camera" in b[0].reason, "not which: a user of b may not see it"
-    told = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
-    assert told == [("b", True), ("c", False)]
+    outcomes = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
+    assert outcomes == [("b", True), ("c", False)]
     assert [kind for kind, _ in site.notes] == ["model.promoted", "model.rejected"]
     assert [(type(f).__name__, f.camera) for f in site.facts] == [("Promoted", "b"), ("StudentRejected", "c")]
     assert all(data["leader"] == "a" for _, data in site.notes)
@@ -216,19 +216,19 @@ async def test_a_result_that_was_compared_with_something_else_is_put_away(site: 
     assert site.store.promoted("b") == before
     assert not result.path.exists(), "no file is left behind"
     assert site.dispatched == []
-    told = {"another student": "other_student", "its own retraining runs": "own_retraining"}.get(why, "changed")
-    assert site.notes[-1] == ("group.member_skipped", {"leader": "a", "why": told})
+    code = {"another student": "other_student", "its own retraining runs": "own_retraining"}.get(why, "changed")
+    assert site.notes[-1] == ("group.member_skipped", {"leader": "a", "why": code})
 
 
-async def test_a_candidate_that_cannot_be_put_in_force_is_told_of(site: Site) -> None:
+async def test_a_candidate_that_cannot_be_put_in_force_is_reported(site: Site) -> None:
     for name in ("a", "b"):
         site.labelled(name)
     site.refuse = True
     site.begin("b")
     await site.groups.judge(JOB, replace(site.done("a"), members=(("b", site.done("b")),)))
     assert any("b: the retrained model could not be put in force" in words for words in site.complaints)
-    (told,) = [e for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
-    assert not told.promoted
+    (completed,) = [e for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
+    assert not completed.promoted
 
 
 async def test_by_a_short_retraining_members_are_expected_to_gain_less(site: Site) -> None:

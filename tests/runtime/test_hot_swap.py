@@ -18,7 +18,7 @@ LATER_S = 1e9
 
 
 class FakeStudents:
-    """Loads what it is told to, and keeps what came into force."""
+    """Loads each student as ordered, and keeps what came into force."""
 
     def __init__(self) -> None:
         self.unreadable = self.unfit = False
@@ -36,11 +36,11 @@ class FakeStudents:
 
 
 class Swapping:
-    """A swap, and all that it told."""
+    """A swap, and all that it sent."""
 
     def __init__(self) -> None:
-        self.students, self.told, self.live = FakeStudents(), list[Any](), True
-        self.swap = HotSwap(self.students, self.told.append, lambda: self.live)  # type: ignore[arg-type]
+        self.students, self.sent, self.live = FakeStudents(), list[Any](), True
+        self.swap = HotSwap(self.students, self.sent.append, lambda: self.live)  # type: ignore[arg-type]
 
     def order(self, version: str = "v2") -> None:
         """Order a swap, and wait until its student is loaded or refused."""
@@ -57,15 +57,15 @@ def test_the_first_answer_of_the_new_student_ends_the_swap() -> None:
     assert s.swap.under_way
     s.swap.switch_if_ready()
     assert s.students.in_force == ["v2 of weights.pt"]
-    assert s.told == []
+    assert s.sent == []
     s.swap.answered("v1", LATER_S)
-    assert s.told == []
+    assert s.sent == []
     s.swap.answered("v2", LATER_S + 0.5)
-    (told,) = s.told
-    assert (told.version, told.frames_lost) == ("v2", 0)
+    (message,) = s.sent
+    assert (message.version, message.frames_lost) == ("v2", 0)
     assert not s.swap.under_way
     s.swap.answered("v2", LATER_S + 9)
-    assert len(s.told) == 1
+    assert len(s.sent) == 1
 
 
 def test_gaps_between_answers_are_what_counts() -> None:
@@ -76,8 +76,8 @@ def test_gaps_between_answers_are_what_counts() -> None:
     s.swap.answered("v1", began_s + 4000.0)
     s.swap.switch_if_ready()
     s.swap.answered("v2", began_s + 4001.0)
-    (told,) = s.told
-    assert told.gap_s == pytest.approx(4000.0), "the longest"
+    (message,) = s.sent
+    assert message.gap_s == pytest.approx(4000.0), "the longest"
 
 
 def test_without_frames_the_new_student_simply_is_in_force() -> None:
@@ -85,24 +85,24 @@ def test_without_frames_the_new_student_simply_is_in_force() -> None:
     s.live = False
     s.order()
     s.swap.switch_if_ready()
-    assert s.told == [m.Swapped("v2", 0.0, 0)]
+    assert s.sent == [m.Swapped("v2", 0.0, 0)]
     assert not s.swap.under_way
 
 
-def test_a_student_that_cannot_be_loaded_is_told_once() -> None:
+def test_a_student_that_cannot_be_loaded_is_reported_once() -> None:
     s = Swapping()
     s.students.unreadable = True
     s.order()
     s.swap.switch_if_ready()
     s.swap.switch_if_ready()
-    assert s.told == [m.SwapFailed("v2", "no weights here")]
+    assert s.sent == [m.SwapFailed("v2", "no weights here")]
     assert (s.students.in_force, s.swap.under_way) == ([], False)
 
 
-def test_a_student_that_does_not_fit_is_told() -> None:
+def test_a_student_that_does_not_fit_is_reported() -> None:
     s = Swapping()
     s.students.unfit = True
     s.order()
     s.swap.switch_if_ready()
-    assert s.told == [m.SwapFailed("v2", "other classes")]
+    assert s.sent == [m.SwapFailed("v2", "other classes")]
     assert not s.swap.under_way

@@ -77,7 +77,7 @@ async def test_frames_go_to_the_worker_in_order_and_few_ahead(
     assert queue.counters.seconds == pytest.approx(2.5)
 
 
-async def test_a_frame_told_twice_is_labelled_once(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+async def test_a_frame_announced_twice_is_labelled_once(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
     f = frame(tmp_path, 1)
     queue.add(f)
     queue.add(f)

@@ -20,7 +20,7 @@ from edge.runtime import messages as m
 from edge.runtime.learning import FIRST_LABELS, BudgetBox, Learning, drift_per_s, history_of, with_late_labels
 from edge.settings import CameraSettings, RetrainingSettings, parse
 from microprofiler.history import ProfilerHistory
-from microprofiler.known import Known
+from microprofiler.known import ConfigGain
 
 S = RetrainingSettings(window_s=90.0)
 BOX = BudgetBox(0.92, 0.2, 4, 0.58, 2)
@@ -126,7 +126,7 @@ def test_the_golden_share_never_takes_more_than_its_part(seconds: float, coming:
 
 
 def test_cameras_are_tried_in_turn_where_time_is_short(learning: Learning) -> None:
-    known = ProfilerHistory(known={CONFIG.id: Known(0.2, 0.1, 0.1, 1)})
+    known = ProfilerHistory(known={CONFIG.id: ConfigGain(0.2, 0.1, 0.1, 1)})
     assert learning.wants_trial("a", ProfilerHistory(), ["a"]), "something must be known first"
     timed(learning, 2.0)
     learning.decide(S, BOX)
@@ -159,7 +159,7 @@ def test_profiles_of_cameras_that_waited_longest_go_first(learning: Learning) ->
 
 
 def test_what_work_costs_is_measured(learning: Learning, kept: list[dict[str, Any]]) -> None:
-    known = ProfilerHistory(known={CONFIG.id: Known(0.2, 0.1, 0.1, 1)})
+    known = ProfilerHistory(known={CONFIG.id: ConfigGain(0.2, 0.1, 0.1, 1)})
     other = S.space.configs()[-1]
     profiles = (profile(0.6), profile(0.75, other), profile(0.9, S.space.configs()[1], profiled=False))
     learning.profiled(m.ProfileDone("a", 2, profiles, 0.5, 3.5, {}, {}, trials=2, setup_s=0.5), known)

@@ -390,12 +390,12 @@ class TestBorrower:
         self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
     ) -> None:
         box, borrowing, job = await self.asked(tmp_path, window, student)
-        box.folder.asked.tell(job.job, LentState("running", fraction=0.25, cpu_s=4.0))
+        box.folder.asked.write_state(job.job, LentState("running", fraction=0.25, cpu_s=4.0))
         await borrowing.look("crowded")
         assert box.received == [("a", m.TrainingProgress(job.job, 2.0, 0.25, 0, 0.0, None))]
         assert borrowing.there()[0].fraction == 0.25
         box.folder.asked.candidate(job.job).write_bytes(b"candidate")
-        box.folder.asked.tell(job.job, LentState("done", fraction=1.0, cpu_s=10.0, train_frames=6))
+        box.folder.asked.write_state(job.job, LentState("done", fraction=1.0, cpu_s=10.0, train_frames=6))
         await borrowing.look("crowded")
         await box.settle()
         (judge,) = box.judging
@@ -411,9 +411,9 @@ class TestBorrower:
         assert not borrowing.judges(job.job)
         box.folder.write_offers(LendingOffers((LendingOffer("idle", 0.5, "cpu", 2.0),)))
         await borrowing.look("crowded")
-        (told,) = (e for e in box.dispatched if isinstance(e, ev.LendersOffered))
-        assert told.me is not None
-        assert told.me.gate_s == pytest.approx(9.0), "the gate takes so long here"
+        (offered,) = (e for e in box.dispatched if isinstance(e, ev.LendersOffered))
+        assert offered.me is not None
+        assert offered.me.gate_s == pytest.approx(9.0), "the gate takes so long here"
         assert not judge.candidate.exists()
         assert borrowing.there() == ()
 
@@ -422,7 +422,7 @@ class TestBorrower:
     ) -> None:
         box, borrowing, job = await self.asked(tmp_path, window, student)
         box.folder.asked.candidate(job.job).write_bytes(b"no student")
-        box.folder.asked.tell(job.job, LentState("done", fraction=1.0))
+        box.folder.asked.write_state(job.job, LentState("done", fraction=1.0))
         await borrowing.look("crowded")
         await box.settle()
         borrowing.not_judged(box.judging[0])
@@ -433,12 +433,12 @@ class TestBorrower:
         self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
     ) -> None:
         box, borrowing, job = await self.asked(tmp_path, window, student)
-        box.folder.asked.tell(job.job, LentState("failed", "withdrawn"))
+        box.folder.asked.write_state(job.job, LentState("failed", "withdrawn"))
         await borrowing.look("crowded")
         assert box.given_up[0][2] == "the lender needs its share itself"
         borrowing.ask(self.order(job), job, 10.0)
         await box.settle()
-        box.folder.asked.tell(job.job, LentState("running"))
+        box.folder.asked.write_state(job.job, LentState("running"))
         await borrowing.look("crowded")
         box.clock.advance(SILENT_S + 1.0)
         await borrowing.look("crowded")

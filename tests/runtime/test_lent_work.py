@@ -180,12 +180,12 @@ def test_a_folder_counts_while_it_is_whole(tmp_path: Path) -> None:
     folders.begin(work, WorkInput("idle", {digest: "/x"}))
     assert (folders.ids(), folders.work(work.id)) == (["w2-a-p1"], work)
     assert folders.state(work.id) is None
-    folders.tell(work.id, LentState("running", fraction=0.5))
+    folders.write_state(work.id, LentState("running", fraction=0.5))
     assert folders.state(work.id) == LentState("running", fraction=0.5)
     folders.mark(work.id, "cancel")
     assert folders.marked(work.id, "cancel")
     folders.remove(work.id)
-    folders.tell(work.id, LentState("done"))
+    folders.write_state(work.id, LentState("done"))
     folders.mark(work.id, "ready")
     assert folders.ids() == []
     assert not list(folders.path.iterdir()), "what was removed stays removed"

@@ -181,7 +181,7 @@ class World:
         self.tasks: list[asyncio.Task[None]] = []
         self.measuring: list[asyncio.Event] = []
         self.failures: list[ServedVersion] = []
-        #: Models that clients were told are served, and that nobody has unloaded since.
+        #: Models that clients know as served, and that nobody has unloaded since.
         self.promised: set[str] = set()
         self.faults: list[dict[str, Any]] = []
         loop, self.loop_s = asyncio.get_running_loop(), 0.0
@@ -345,7 +345,7 @@ BEGINNINGS = st.sampled_from(((), KNOWN, (*KNOWN, ("serve", 0), ("serve", 0))))
 
 @settings(max_examples=tried(40, 100), deadline=None)
 @given(st.frozensets(st.sampled_from((*MODELS, APPLICATION))), BEGINNINGS, ORDERS)
-def test_every_load_ends_as_its_client_is_told(
+def test_every_load_ends_as_its_client_learns(
     offered: frozenset[str], beginning: tuple[tuple[str, int], ...], orders: list[tuple[str, int]]
 ) -> None:
     async def play() -> None:

@@ -47,6 +47,6 @@ def test_it_tells_how_it_was_measured() -> None:
     }
 
 
-def test_a_machine_that_was_not_quiet_is_told() -> None:
+def test_a_machine_that_was_not_quiet_is_reported() -> None:
     table = measured_table(CAPS, measurement(0.5 * (os.cpu_count() or 1)), None)
     assert "other work kept 50 % of this machine's cores busy" in table.details["measured"]["notes"][2]

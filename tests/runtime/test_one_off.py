@@ -108,7 +108,7 @@ async def test_a_repository_is_checked_under_the_site_s_limit(tmp_path: Path) ->
     tables = (table(tmp_path, "left", "swollen"),)
     async with served(tmp_path, tmp_path / "models", partitioner, tables, 1024 * MIB) as box:
         await box.serving("left")
-        await box.until(lambda: any("swollen" in words for _, words in box.complaints), "the operator is told")
+        await box.until(lambda: any("swollen" in words for _, words in box.complaints), "the operator sees it")
     partitioner.close()
     (words,) = [words for code, words in box.complaints if code == "model_failed"]
     assert "model.onnx" in words

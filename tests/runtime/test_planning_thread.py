@@ -1,4 +1,4 @@
-"""The thread that plans: one event after the other, failures are told, and what may be read meanwhile."""
+"""The thread that plans: one event after the other, failures are reported, and what may be read meanwhile."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_the_view_stays_as_it_was_while_an_event_is_decided_on() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_planner_that_fails_is_told_and_the_next_event_is_decided_on() -> None:
+async def test_a_planner_that_fails_is_reported_and_the_next_event_is_decided_on() -> None:
     thread = Thread()
     thread.broken = True
     await thread.decide(models(5.0))

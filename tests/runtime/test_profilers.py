@@ -135,7 +135,7 @@ def test_a_job_that_has_not_begun_can_be_taken_back() -> None:
     assert box.jobs() == [("Profile", "a"), ("Evaluate", "b")]
 
 
-async def test_a_job_whose_worker_died_is_told_and_the_queue_goes_on_when_it_is_back() -> None:
+async def test_a_job_whose_worker_died_is_reported_and_the_queue_goes_on_when_it_is_back() -> None:
     box = Box(cores=1.0)
     lost, next_one = profile("a"), profile("b")
     box.profilers.ask(lost)
@@ -151,7 +151,7 @@ async def test_a_job_whose_worker_died_is_told_and_the_queue_goes_on_when_it_is_
     box.profilers.close()
 
 
-def test_a_job_that_failed_is_told_with_its_reason() -> None:
+def test_a_job_that_failed_is_reported_with_its_reason() -> None:
     box = Box()
     job = profile("a")
     box.profilers.ask(job)

@@ -35,7 +35,7 @@ class FakeProcess:
 
 
 class Answering(Respawning):
-    """Answers every resize as told."""
+    """Answers every resize as ordered."""
 
     answer: ResizeOutcome | ShareError = ResizeOutcome(True)
 
@@ -93,7 +93,7 @@ async def test_a_worker_without_a_share_is_never_resized(partitioner: CpuPartiti
     assert (put.shares.calls, put.seat.share) == ([], 0.4)
 
 
-async def test_a_refused_share_is_told_and_not_in_force(partitioner: CpuPartitioner) -> None:
+async def test_a_refused_share_is_reported_and_not_in_force(partitioner: CpuPartitioner) -> None:
     put = Put(partitioner)
     put.shares.answer = ShareError("no room")
     put.want(0.4)

@@ -251,7 +251,7 @@ async def test_a_trainer_that_dies_while_it_finishes_does_not_train_on(site: Sit
     site.hands.start(order(1))
     assert not site.workers.argument().finish
     site.hands.stop(over(1))
-    assert site.workers.argument().finish, "the next process of this job is told so as well"
+    assert site.workers.argument().finish, "the next process of this job gets the order as well"
     site.hands.received("yard", m.TrainingDropped("job 1"))
     await site.settled()
     site.hands.start(order(2))

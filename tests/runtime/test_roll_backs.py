@@ -182,7 +182,7 @@ def done(box: Box) -> m.TrainingDone:
     return m.TrainingDone("job", path, good, before, 0.0, 1.0, 6, box.a.version.spec)
 
 
-async def test_a_better_student_that_does_not_load_is_told_of_and_not_promoted(box: Box) -> None:
+async def test_a_better_student_that_does_not_load_is_reported_and_not_promoted(box: Box) -> None:
     box.live.bad = {"candidate"}
     judged = await box.gate.judge(box.a, done(box), "head", 3, 0.0, "p1")
     assert not judged.promoted
@@ -206,7 +206,7 @@ async def test_a_roll_back_whose_switch_fails_leaves_what_answers_in_force(box: 
             await box.versions.roll_back(box.a, None, "olga", RollBackReason.asked(""))
     else:
         box.boundary.evaluated(box.evaluated(0.1, 0.9))
-        await until(lambda: box.complaints, "it is told")
+        await until(lambda: box.complaints, "it is reported")
         assert "does not load" in box.complaints[0]
     assert box.settled("a-2")
     assert box.state("a-first") == "retired"

@@ -1,4 +1,4 @@
-"""Processes of workers at the partitioner: a place each, a refused share is told, and none is left behind."""
+"""Processes of workers at the partitioner: a place each, a refused share is reported, and none is left behind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_two_processes_of_a_worker_have_two_places(partitioner: CpuPartiti
     assert {name for call, name in shares.calls if call == "before_kill"} == {"w", "w~1"}
 
 
-async def test_a_refused_share_is_told_and_the_process_runs(partitioner: CpuPartitioner) -> None:
+async def test_a_refused_share_is_reported_and_the_process_runs(partitioner: CpuPartitioner) -> None:
     heard = Heard(Refusing(partitioner))
     worker = heard.worker()
     seat = heard.seats.start(worker, 0.2, standby=False)
@@ -78,7 +78,7 @@ async def test_a_refused_share_is_told_and_the_process_runs(partitioner: CpuPart
     await until(lambda: bool(heard.exited))
 
 
-async def test_one_that_cannot_be_made_is_told_as_dead_after_its_start(partitioner: CpuPartitioner) -> None:
+async def test_one_that_cannot_be_made_is_reported_as_dead_after_its_start(partitioner: CpuPartitioner) -> None:
     heard = Heard(Respawning(partitioner))
 
     def no_memory() -> Any:

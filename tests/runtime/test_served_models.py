@@ -24,7 +24,7 @@ class Box:
         self.models.offers["b"] = Offer("b")
 
 
-async def test_models_with_a_version_are_told_with_the_operator_s_settings(tmp_path: Path) -> None:
+async def test_models_with_a_version_are_reported_with_the_operator_s_settings(tmp_path: Path) -> None:
     box = Box(tmp_path)
     box.planning = ServingPlanning(models={"a": ModelDemand(rate=9.0, slo_ms=40.0)})
     await box.tables.add(table("a", "other"))
@@ -37,7 +37,7 @@ async def test_models_with_a_version_are_told_with_the_operator_s_settings(tmp_p
     assert event.at_s == 3.0
 
 
-async def test_latencies_are_told_once(tmp_path: Path) -> None:
+async def test_latencies_are_reported_once(tmp_path: Path) -> None:
     box = Box(tmp_path)
     box.models.latencies_changed()
     assert box.written.events == [], "nothing is known"
@@ -51,7 +51,7 @@ async def test_latencies_are_told_once(tmp_path: Path) -> None:
     assert [type(e) for e in box.written.events] == [r.TableChanged, r.ModelsChanged]
 
 
-async def test_latencies_that_change_back_before_they_are_planned_with_are_told(tmp_path: Path) -> None:
+async def test_latencies_that_change_back_before_they_are_planned_with_are_reported(tmp_path: Path) -> None:
     # The last order to the reorganiser counts, not the state that it has come to.
     box = Box(tmp_path)
     for ms in (1.0, 2.0, 1.0):

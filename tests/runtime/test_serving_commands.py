@@ -57,7 +57,7 @@ class Box:
         return self.answers[-1]
 
 
-async def test_what_was_loaded_and_unloaded_is_told() -> None:
+async def test_what_was_loaded_and_unloaded_is_reported() -> None:
     box = Box()
     assert await box.ask("load", "known") == RepositoryAnswer(7)
     assert await box.ask("unload", "known") == RepositoryAnswer(7)
@@ -106,7 +106,7 @@ def test_a_version_is_ready_where_requests_go_to_it() -> None:
     assert state(Offer("a", "offered", version=one), routes=Layout(1, (), (one,))) == ("LOADING", "offered")
 
 
-def test_the_reason_is_told_where_it_is_not() -> None:
+def test_the_reason_is_reported_where_it_is_not() -> None:
     offered = Offer("a", "offered", version=version("a"))
     assert state(None) == ("UNAVAILABLE", "unloaded")
     assert state(None, reason="no such file") == ("UNAVAILABLE", "no such file")

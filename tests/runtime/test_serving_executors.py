@@ -41,7 +41,7 @@ async def test_the_front_expects_an_executor_before_it_is_started() -> None:
     assert other.executors.expected["executor-0"].token != expect.token
 
 
-async def test_one_that_is_stopped_is_forgotten_and_told() -> None:
+async def test_one_that_is_stopped_is_forgotten_and_reported() -> None:
     box = Box()
     box.executors.stop("executor-0")
     assert box.written.events == [], "not before its process is gone"

@@ -124,7 +124,7 @@ def test_requests_that_die_with_it_are_counted_as_failed() -> None:
     assert box.front.traffic is None
     assert box.written.events[-1] == r.FrontLost(10.5)
     box.lost()
-    assert len(box.written.notes) == 1, "it had told nothing since"
+    assert len(box.written.notes) == 1, "it had reported nothing since"
 
 
 def test_commands_of_clients_are_handed_on() -> None:

@@ -1,4 +1,4 @@
-"""Loading and unloading of served models, with a real repository and planning that is told by hand."""
+"""Loading and unloading of served models, with a real repository and planning that is driven by hand."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ async def test_at_the_start_models_are_checked_measured_together_and_offered(tmp
         ModelReason("failed", "right/1: no tensors"),
     )
     assert box.written.complaints == [("model_failed", "right is not served: right/1: no tensors")]
-    told = [[d.version.model for d in e.models] for e in box.written.events if isinstance(e, r.ModelsChanged)]
-    assert told == [["left", "more"]] * 2, "once before they are measured, and once after"
+    orders = [[d.version.model for d in e.models] for e in box.written.events if isinstance(e, r.ModelsChanged)]
+    assert orders == [["left", "more"]] * 2, "once before they are measured, and once after"
 
 
 async def test_a_load_ends_when_its_version_serves(tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ async def test_a_version_that_fails_leaves_the_one_before(tmp_path: Path) -> Non
     with pytest.raises(WorkerFailed, match="no memory; version 1 goes on"):
         await task
     assert box.in_force("left") == first
-    told = [e for e in box.written.events if isinstance(e, r.ModelsChanged)][-1]
-    assert [d.version for d in told.models] == [first], "the reorganiser may have been told the other since it failed"
+    last_order = [e for e in box.written.events if isinstance(e, r.ModelsChanged)][-1]
+    assert [d.version for d in last_order.models] == [first], "the reorganiser may know the other since it failed"
 
 
 async def test_what_becomes_of_another_version_ends_no_load(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ async def test_a_model_gets_a_second_queue_and_loses_it_and_no_request_is_lost(b
             (("fast", "ask"),), (("slow", "ask"),)
         ]  # fmt: skip
         assert (model.slo_ms, slow.stages[0].queue) == (810.0, 1)
-        told = serving_answer(status)
-        assert [m.two_queues is not None for m in told.models if m.name == "m"] == [True]
+        answer = serving_answer(status)
+        assert [m.two_queues is not None for m in answer.models if m.name == "m"] == [True]
         plan_for(5.0)
         await box.until(lambda: queues(box) == ({0}, {"fast": 0, "slow": 0}), "one queue again")
         await more(5)

@@ -182,8 +182,8 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
     def losses() -> list[int]:
         return [data["requests"] for kind, data in running.notes if kind == "serving.front_lost"]
 
-    # The supervisor knows that the process is gone a moment before the runtime is told.
-    await running.until(lambda: bool(losses()), "the loss is told")
+    # The supervisor knows that the process is gone a moment before the runtime does.
+    await running.until(lambda: bool(losses()), "the loss is reported")
     assert losses() == [1]
     assert _totals(running, "right").failed == before.failed + 1, "what died with the front is counted"
     assert any(r.code == "serving_front" for r in running.runtime.reasons())
@@ -235,7 +235,7 @@ async def test_what_the_cameras_need_bounds_the_models(running: Served) -> None:
     refused = [r for r in running.runtime.reasons() if r.code == "model_refused"]
     assert any(r.model == "digits" and "% of the device" in r.words() for r in refused)
     async with running.client() as client:
-        await running.told(client, "digits", "% of the device", (1, 1, 28, 28))
+        await running.refused(client, "digits", "% of the device", (1, 1, 28, 28))
     running.cameras.append(CamerasNow(0.9))
     running.runtime.change(ServingPlanning())
     await running.serving("left", "right", "digits")
@@ -318,7 +318,7 @@ async def test_every_policy_of_the_settings_can_be_had() -> None:
     assert ServingPlanning().policy == DEFAULT_SERVING_POLICY
 
 
-async def test_a_site_that_cannot_serve_is_told_before_it_starts(tmp_path: Path) -> None:
+async def test_a_site_that_cannot_serve_is_reported_before_it_starts(tmp_path: Path) -> None:
     partitioner = CpuPartitioner(2.0, None, BucketFolder(tmp_path))
     models = tmp_path / "models"
     echo(models, "left")
@@ -336,7 +336,7 @@ async def test_a_site_that_cannot_serve_is_told_before_it_starts(tmp_path: Path)
     partitioner.close()
 
 
-async def test_a_port_that_is_taken_is_told_with_its_number() -> None:
+async def test_a_port_that_is_taken_is_reported_with_its_number() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

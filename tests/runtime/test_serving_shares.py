@@ -16,7 +16,7 @@ class Shares:
         self.shares = ServingShares(ManualClock(7.0), self.written.events.append, self.reserved.append)
 
     @property
-    def told(self) -> list[Capacity]:
+    def capacities(self) -> list[Capacity]:
         return [event.capacity for event in self.written.events]
 
 
@@ -25,8 +25,8 @@ def test_all_that_is_held_is_reserved_together() -> None:
     box.shares.hold(0.3)
     box.shares.hold_for_front(0.02)
     box.shares.hold_for_front(0.02)
-    assert box.reserved == [0.3, 0.32], "the front's part was told once"
-    assert box.told == []
+    assert box.reserved == [0.3, 0.32], "the front's part was reported once"
+    assert box.capacities == []
 
 
 def test_measuring_takes_from_what_is_planned_with_and_gives_it_back() -> None:
@@ -35,31 +35,31 @@ def test_measuring_takes_from_what_is_planned_with_and_gives_it_back() -> None:
     box.shares.hold(0.25)
     assert box.shares.free_percent == 55
     box.shares.measure(0.55)
-    assert box.told[-1] == Capacity(0.25, 0.0)
+    assert box.capacities[-1] == Capacity(0.25, 0.0)
     assert box.reserved[-1] == 0.8
     box.shares.measure(0.0)
-    assert box.told[-1] == Capacity(0.8, 0.5)
+    assert box.capacities[-1] == Capacity(0.8, 0.5)
     assert box.reserved[-1] == 0.25
 
 
 def test_the_operator_bounds_what_cameras_leave() -> None:
     box = Shares()
     box.shares.allow(0.9, 0.7, ServingPlanning(max_share=0.4, cameras_priority=3))
-    assert box.told == [Capacity(0.4, 0.4, 3)]
+    assert box.capacities == [Capacity(0.4, 0.4, 3)]
     box.shares.allow(-0.1, -0.2, ServingPlanning())
-    assert box.told[-1] == Capacity(0.0, 0.0)
+    assert box.capacities[-1] == Capacity(0.0, 0.0)
     assert box.written.events[-1].at_s == 7.0
 
 
-def test_small_changes_are_not_told_but_another_priority_is() -> None:
+def test_small_changes_are_not_reported_but_another_priority_is() -> None:
     box = Shares()
     box.shares.allow(0.6, 0.5, ServingPlanning())
     box.shares.allow(0.604, 0.496, ServingPlanning())
-    assert len(box.told) == 1
+    assert len(box.capacities) == 1
     box.shares.allow(0.604, 0.496, ServingPlanning(cameras_priority=1))
-    assert box.told[-1] == Capacity(0.604, 0.496, 1)
+    assert box.capacities[-1] == Capacity(0.604, 0.496, 1)
     box.shares.allow(0.61, 0.496, ServingPlanning(cameras_priority=1))
-    assert len(box.told) == 3
+    assert len(box.capacities) == 3
 
 
 def test_the_front_s_need_beyond_its_share_is_rounded_up_to_whole_percents() -> None:

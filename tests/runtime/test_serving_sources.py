@@ -1,4 +1,4 @@
-"""Cameras as sources of applications in the control process: who is told what, when cameras come, go and change."""
+"""Cameras as sources of applications in the control process: the reports when cameras come, go and change."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class World:
         return [a.rate for a in self.events[-1].applications]
 
 
-def test_a_camera_that_comes_is_let_in_and_told_what_it_feeds() -> None:
+def test_a_camera_that_comes_is_accepted_and_learns_what_it_feeds() -> None:
     limited = described(source={"camera": "gate", "max_rate": 2.0})
     world = World(described(), limited, described(source={"camera": "yard"}))
     world.sources.look()
@@ -81,8 +81,8 @@ def test_a_camera_that_comes_is_let_in_and_told_what_it_feeds() -> None:
     assert world.cameras.feeds == {"gate": feed}, "its worker is started again with it"
     world.sources.look()
     assert world.taken() == [], "nothing has changed"
-    told = [(camera, note["application"], note["reason"]) for camera, note in world.notes[3:]]
-    assert told == [("gate", "app0", ""), ("gate", "app1", "")]
+    sources = [(camera, note["application"], note["reason"]) for camera, note in world.notes[3:]]
+    assert sources == [("gate", "app0", ""), ("gate", "app1", "")]
 
 
 def test_the_rate_is_that_of_the_lambda_in_force() -> None:

@@ -58,7 +58,7 @@ async def test_what_was_measured_here_counts_more_than_what_was_recorded(tmp_pat
     assert other.table is None, "measured on a device of another size"
 
 
-async def test_a_measured_file_that_is_damaged_is_told_and_a_recorded_one_raises(tmp_path: Path) -> None:
+async def test_a_measured_file_that_is_damaged_is_reported_and_a_recorded_one_raises(tmp_path: Path) -> None:
     written = Written()
     await DeviceTables(tmp_path, CAPS, written.complain).add(table("a"))
     (kept,) = tmp_path.glob("table-*.json")

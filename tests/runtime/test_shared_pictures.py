@@ -45,14 +45,14 @@ def carried(tmp_path: Path, change: Callable[[dict[str, Any]], None] | None = No
     packed = packed_pictures(data, REGION, tmp_path / "manifests")
     content = Path(packed.paths[packed.manifest]).read_bytes()
     there = BoxGroupsFolder(tmp_path / "there")
-    told = json.loads(content)
+    document = json.loads(content)
     if change is not None:
-        change(told)
-    for digest in told["sizes"]:
+        change(document)
+    for digest in document["sizes"]:
         target = there.guest_blob(packed.manifest, digest)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(Path(packed.paths[digest]).read_bytes())
-    (there.guest(packed.manifest) / "manifest.json").write_text(json.dumps(told))
+    (there.guest(packed.manifest) / "manifest.json").write_text(json.dumps(document))
     camera = SharedCamera("b1", "north", "a" * 64, LOOK, 2, packed.manifest, packed.pictures, packed.size)
     return camera, there
 
@@ -103,28 +103,28 @@ def test_no_more_pictures_than_a_group_trains_on_are_shared_and_none_that_are_go
         packed_pictures(data, REGION, tmp_path / "manifests")
 
 
-def _other_path(told: dict[str, Any]) -> None:
-    told["window"]["train"][0]["frame"]["path"] = "../../other"
+def _other_path(document: dict[str, Any]) -> None:
+    document["window"]["train"][0]["frame"]["path"] = "../../other"
 
 
-def _other_class(told: dict[str, Any]) -> None:
-    told["window"]["train"][0]["labels"]["classes"] = [7]
+def _other_class(document: dict[str, Any]) -> None:
+    document["window"]["train"][0]["labels"]["classes"] = [7]
 
 
-def _outside(told: dict[str, Any]) -> None:
-    told["window"]["train"][0]["unsure"]["boxes"] = [[0.5, 0.5, 2.0, 0.6]]
+def _outside(document: dict[str, Any]) -> None:
+    document["window"]["train"][0]["unsure"]["boxes"] = [[0.5, 0.5, 2.0, 0.6]]
 
 
-def _weight(told: dict[str, Any]) -> None:
-    told["window"]["train"][0]["weight"] = 1e9
+def _weight(document: dict[str, Any]) -> None:
+    document["window"]["train"][0]["weight"] = 1e9
 
 
-def _region(told: dict[str, Any]) -> None:
-    told["region"] = [0.5, 0.5, 0.5, 0.5]
+def _region(document: dict[str, Any]) -> None:
+    document["region"] = [0.5, 0.5, 0.5, 0.5]
 
 
-def _no_window(told: dict[str, Any]) -> None:
-    told["window"] = {"train": 3}
+def _no_window(document: dict[str, Any]) -> None:
+    document["window"] = {"train": 3}
 
 
 @pytest.mark.parametrize("change", [_other_path, _other_class, _outside, _weight, _region, _no_window])

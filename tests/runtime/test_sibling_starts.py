@@ -275,9 +275,9 @@ async def test_a_new_camera_begins_with_the_student_of_the_camera_that_looks_mos
     assert "looks most alike" in version.reason
     assert "old" not in version.reason, "a user of the new camera may not see the other"
     assert 0 < version.scores["sibling_distance"] < 1
-    kind, told = box.notes[-1]
+    kind, data = box.notes[-1]
     assert kind == "model.from_sibling"
-    assert (told["sibling"], told["sibling_version"], told["version"]) == ("old", old.version.id, version.id)
+    assert (data["sibling"], data["sibling_version"], data["version"]) == ("old", old.version.id, version.id)
     assert [v.id for v in box.store.lineage(version.id)] == [version.id, "new-first-1"]
     assert box.changed == [("new", "camera_from_sibling")]
     assert box.store.get_settings("look/new") is not None
@@ -338,7 +338,7 @@ async def test_a_camera_that_was_judged_before_a_restart_keeps_its_student(box: 
     assert new.version.id == "new-first-1"
 
 
-async def test_a_switch_that_fails_is_told(box: Box) -> None:
+async def test_a_switch_that_fails_is_reported(box: Box) -> None:
     box.camera("old", retrained=True)
     new = box.camera("new")
     box.siblings.learned("old", LOOK)

@@ -60,7 +60,7 @@ async def test_a_killed_worker_is_started_again_at_once_with_a_new_argument(benc
     (state,) = b.supervisor.workers()
     assert (state["restarts"], state["state"], state["pid"]) == (1, "running", second)
     assert ("worker.worker_lost", {"worker": "w", "reason": b.lost[0], "cause": "signal", "exit_code": -9}) in b.events
-    assert [w.kind for w in b.gone] == ["profiler"], "whoever counts is told which worker it was"
+    assert [w.kind for w in b.gone] == ["profiler"], "the counter learns which worker it was"
 
 
 async def test_back_off_grows_and_a_hopeless_worker_is_given_up(bench: Make) -> None:
@@ -95,7 +95,7 @@ async def test_one_that_finishes_is_done_and_not_started_again(bench: Make) -> N
         ("bug", "unexpected: one over nothing", 70, "error"),
     ],
 )
-async def test_reasons_are_told_in_words(bench: Make, order: str, reason: str, code: int, cause: str) -> None:
+async def test_reasons_are_reported_in_words(bench: Make, order: str, reason: str, code: int, cause: str) -> None:
     b = bench()
     b.start("w", mains.obedient, max_restarts=0)
     await b.pid()

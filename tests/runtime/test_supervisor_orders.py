@@ -145,7 +145,7 @@ class World:
         self.stops: list[asyncio.Task[None]] = []
         #: By worker: commands that were taken since it was started, its messages, and how often it was lost.
         self.commands = {name: list[str]() for name in WORKERS}
-        self.told = {name: list[Any]() for name in WORKERS}
+        self.received = {name: list[Any]() for name in WORKERS}
         self.lost = Counter[str]()
         self.events: list[str] = []
         self.sent = 0
@@ -212,7 +212,7 @@ class World:
     def start(self, name: str, share: float) -> None:
         """Of one that is there no second one is made."""
         start = partial(
-            self.supervisor.start, WORKERS[name], share, mains.obedient, None, partial(self._told, name),
+            self.supervisor.start, WORKERS[name], share, mains.obedient, None, partial(self._receive, name),
             lambda reason: self.lost.update([name]), finishes=True,
         )  # fmt: skip
         if self.supervisor.has(name):
@@ -243,8 +243,8 @@ class World:
             process.warm = process.warm or not process.killed
             process.say(process)
 
-    def _told(self, name: str, message: Any) -> None:
-        self.told[name].append(message)
+    def _receive(self, name: str, message: Any) -> None:
+        self.received[name].append(message)
         if isinstance(message, Process):
             assert message.took_over or message.warm, "one that was sent away before it was warm says nothing"
 
@@ -290,7 +290,7 @@ class World:
             reached = Counter(m for p in own for m in p.sent if isinstance(m, str))
             assert all(count == 1 for count in reached.values()), "a command is sent once"
             takeovers = sum(isinstance(m, TakeOver) for p in own for m in p.sent)
-            assert self.told[name].count(Ready()) == takeovers, "whoever gives work is told of each new process"
+            assert self.received[name].count(Ready()) == takeovers, "the giver of work learns of each new process"
         for name in self.wanted:
             assert known[name]["state"] in ("starting", "running"), f"{name} is expected: {known[name]}"
             assert any(p.alive for p in self.processes if p.name == name), f"{name} neither runs nor starts"

@@ -83,7 +83,7 @@ async def test_commands_during_a_replacement_reach_exactly_one_process(
     assert sorted(n for _, n in echoes) == list(range(sent)), "each command once"
     assert [n for _, n in echoes] == list(range(sent)), "in order"
     assert len({p for p, _ in echoes}) == 2
-    assert any(isinstance(s, Ready) for s in b.said), "whoever gives work is told of the new process"
+    assert any(isinstance(s, Ready) for s in b.said), "the giver of work learns of the new process"
 
 
 @pytest.mark.parametrize("how", ["twin_dies", "twin_hungry"])

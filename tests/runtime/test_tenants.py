@@ -163,9 +163,9 @@ async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_shar
     box.shares.change(box.shares.tenants, SharingRules(missed_minutes=1.0, policy="fair"))
     for _ in range(9):
         await box.interval(lambda name, share: 0.5 if name == "gate" else 1.0, RATES)
-    told = [f for f in box.facts if getattr(f, "tenant", "") == "gate"]
-    assert told[0].missed_s == 0
-    assert told[-1].missed_s >= 60
+    goals = [f for f in box.facts if getattr(f, "tenant", "") == "gate"]
+    assert goals[0].missed_s == 0
+    assert goals[-1].missed_s >= 60
     assert all(f.missed_s == 0 for f in box.facts if getattr(f, "tenant", "") == "stats")
 
 
@@ -314,8 +314,8 @@ async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Pa
     await box.shares.look()
     first = box.held()
     assert set(first) == {"gate", "streets", "yard", "default-cameras"}
-    (told,) = [e for e in box.events if isinstance(e, CameraBudgetsMoved) and e.budgets]
-    assert [(b.tenant, b.cameras) for b in told.budgets] == [
+    (moved,) = [e for e in box.events if isinstance(e, CameraBudgetsMoved) and e.budgets]
+    assert [(b.tenant, b.cameras) for b in moved.budgets] == [
         ("streets", ("north", "south")), ("yard", ("east",)), ("default-cameras", ("west",)),
     ]  # fmt: skip
     assert serving.shares.budgets.pool == pytest.approx(first["gate"], abs=1e-3)

@@ -208,7 +208,7 @@ async def test_a_retraining_ended_early_keeps_what_it_has_if_asked(
     await until(lambda: not b.supervisor.has("retrain-a"))
     b.start("retrain-a", training_worker, replace(job, finish=True), role="retraining", share=1.0, finishes=True)
     await until(lambda: len(of(b, m.TrainingDone)) == 2)
-    assert of(b, m.TrainingDone)[1].fraction < 0.1, "told so before: the next process does not train on"
+    assert of(b, m.TrainingDone)[1].fraction < 0.1, "the order came before: the next process does not train on"
 
 
 # -- a camera

@@ -1,4 +1,4 @@
-"""A world for the reorganiser: a table, a simple planner, and executors that start, drain and die as they are told."""
+"""A world for the reorganiser: a table, a simple planner, and executors that start, drain and die as ordered."""
 
 from __future__ import annotations
 

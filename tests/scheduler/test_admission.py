@@ -80,7 +80,7 @@ def test_a_model_that_fits_costs_cameras_what_the_answer_says() -> None:
     assert (lost.code, lost.numbers["most"]) == ("cameras_lose", pytest.approx(max(c.loss for c in answer.cameras)))
 
 
-def test_a_model_that_would_break_a_floor_is_refused_and_told_what_would_fit() -> None:
+def test_a_model_that_would_break_a_floor_is_refused_with_what_would_fit() -> None:
     box = replace(BOX, window=cameras(camera("gate"), camera("yard", 0.5, 0.3), a_min=0.45))
     answer = ask(box, ServedModel("pose", 300.0, 60.0))
     assert not answer.admitted
@@ -95,7 +95,7 @@ def test_a_model_that_would_break_a_floor_is_refused_and_told_what_would_fit() -
     assert most.numbers == {"rate": answer.most_rate}
 
 
-def test_only_faults_that_the_candidate_brings_are_told() -> None:
+def test_only_faults_that_the_candidate_brings_are_reported() -> None:
     """Neither floor can be kept before or after; the model takes from `weak` only."""
     streams = (camera("weak", 0.15, 0.5), camera("frail", 0.19, 0.5))
     answer = ask(replace(BOX, window=cameras(*streams, a_min=0.2)), ServedModel("pose", 20.0, 60.0))

@@ -19,7 +19,7 @@ from edge.core.tracks import TrackedObject
 from scheduler.alarms import MAX_ACTIVE, AlarmState, Now, handle, key_of, restore
 
 
-def thing(number: int, name: str = "car", camera: str = "gate", **more: Any) -> TrackedObject:
+def tracked(number: int, name: str = "car", camera: str = "gate", **more: Any) -> TrackedObject:
     base = TrackedObject(number, camera, name, 0.8, (0.1, 0.1, 0.2, 0.2), 0.0, 0.0, 0.0, 3)
     return replace(base, **more)
 
@@ -45,7 +45,7 @@ def test_a_car_that_stays_in_a_zone_is_one_alarm() -> None:
     w = Rules(a.Rule("park", "object", classes=("car",), zones=("drive",), dwell_s=5))
 
     def here(t: float, *zones: str, name: str = "car") -> list[tuple[str, int, str]]:
-        return w.at(t, a.ObjectsNow("gate", (thing(7, name, zones=zones, zone_s={"drive": t}),)))
+        return w.at(t, a.ObjectsNow("gate", (tracked(7, name, zones=zones, zone_s={"drive": t}),)))
 
     assert here(1) == [], "not in the zone"
     assert here(2, "drive") == [], "not for long enough"
@@ -54,7 +54,7 @@ def test_a_car_that_stays_in_a_zone_is_one_alarm() -> None:
     assert here(30, "drive") == [], "time passing is no news"
     assert here(31) == [("end", 1, "car left drive")]
     assert w.last[0].value == 30.0, "how long it was there"
-    assert here(40, "drive") == [], "the same object is not told of again at once"
+    assert here(40, "drive") == [], "the same object is not reported again at once"
     assert here(62, "drive") == [("new", 2, "car in drive for 62 s")]
     assert w.at(63, a.ObjectsNow("gate", ())) == [("end", 2, "car is gone")]
     assert here(200, "drive", name="person") == []
@@ -62,10 +62,10 @@ def test_a_car_that_stays_in_a_zone_is_one_alarm() -> None:
 
 def test_another_class_or_zone_is_an_update_and_not_too_often() -> None:
     w = Rules(a.Rule("any", "object"))
-    assert w.at(0, a.ObjectsNow("gate", (thing(1),))) == [("new", 1, "car")]
-    assert w.at(4, a.ObjectsNow("gate", (thing(1, "bus"),))) == []
-    assert w.at(12, a.ObjectsNow("gate", (thing(1, "bus", zones=("road",)),))) == [("update", 1, "bus in road")]
-    assert w.at(30, a.ObjectsNow("gate", (thing(1, "bus", zones=("road",)),))) == []
+    assert w.at(0, a.ObjectsNow("gate", (tracked(1),))) == [("new", 1, "car")]
+    assert w.at(4, a.ObjectsNow("gate", (tracked(1, "bus"),))) == []
+    assert w.at(12, a.ObjectsNow("gate", (tracked(1, "bus", zones=("road",)),))) == [("update", 1, "bus in road")]
+    assert w.at(30, a.ObjectsNow("gate", (tracked(1, "bus", zones=("road",)),))) == []
 
 
 def test_accuracy_ends_with_a_margin() -> None:
@@ -92,7 +92,7 @@ def test_a_camera_must_be_lost_for_a_while() -> None:
 
 def test_a_removed_camera_ends_what_it_had() -> None:
     w = Rules(a.Rule("any", "object"), a.Rule("lost", "camera_lost", after_s=10))
-    w.at(0, a.ObjectsNow("gate", (thing(1),)))
+    w.at(0, a.ObjectsNow("gate", (tracked(1),)))
     w.at(0, a.CameraNow("gate", False))
     assert w.at(1, a.CameraGone("gate")) == [("end", 1, "the camera was removed")]
     assert w.at(60, a.TimePassed()) == [], "nothing is waited for any more"
@@ -149,7 +149,7 @@ def test_a_roll_back_that_a_person_asked_for_is_no_alarm() -> None:
     assert w.state.waiting == {}
 
 
-def test_what_began_in_quiet_hours_is_told_when_they_are_over() -> None:
+def test_what_began_in_quiet_hours_is_reported_when_they_are_over() -> None:
     w = Rules(a.Rule("back", "roll_back", quiet_hours=("22:00-06:00",)), minute=23 * 60)
     assert w.at(0, a.RolledBack("gate", "m1", WORSE)) == []
     assert w.at(100, a.TimePassed()) == []
@@ -157,21 +157,21 @@ def test_what_began_in_quiet_hours_is_told_when_they_are_over() -> None:
     w.minute = 6 * 60
     assert w.at(200, a.TimePassed())[0][:2] == ("new", 1)
     w.minute = 23 * 60
-    assert w.at(300, a.Promoted("gate", "m2"))[0][:2] == ("end", 1), "an end is told at any hour"
+    assert w.at(300, a.Promoted("gate", "m2"))[0][:2] == ("end", 1), "an end is reported at any hour"
 
 
 def test_the_least_time_between_new_alarms_of_a_rule_and_camera() -> None:
     w = Rules(a.Rule("any", "object", min_interval_s=60))
-    assert len(w.at(0, a.ObjectsNow("gate", (thing(1), thing(2))))) == 1
-    assert w.at(30, a.ObjectsNow("gate", (thing(3),)))[0][0] == "end"
-    assert len(w.at(31, a.ObjectsNow("yard", (thing(9, camera="yard"),)))) == 1, "another camera is another matter"
-    assert w.at(61, a.ObjectsNow("gate", (thing(3),)))[0][0] == "new", "it is still there"
+    assert len(w.at(0, a.ObjectsNow("gate", (tracked(1), tracked(2))))) == 1
+    assert w.at(30, a.ObjectsNow("gate", (tracked(3),)))[0][0] == "end"
+    assert len(w.at(31, a.ObjectsNow("yard", (tracked(9, camera="yard"),)))) == 1, "another camera is another matter"
+    assert w.at(61, a.ObjectsNow("gate", (tracked(3),)))[0][0] == "new", "it is still there"
 
 
 def test_rules_that_go_end_their_alarms() -> None:
     first, second = a.Rule("x", "object"), a.Rule("y", "object")
     w = Rules(first, second)
-    w.at(0, a.ObjectsNow("gate", (thing(1),)))
+    w.at(0, a.ObjectsNow("gate", (tracked(1),)))
     w.rules = (replace(first, cameras=("yard",)), replace(second, enabled=False))
     out = w.at(1, a.RulesChanged(("x", "y")))
     assert sorted(out) == [("end", 1, "the rule was changed"), ("end", 2, "the rule was removed or switched off")]
@@ -189,7 +189,7 @@ def test_a_restart_goes_on_with_what_was_active() -> None:
 
 def test_the_state_stays_bounded() -> None:
     w = Rules(a.Rule("any", "object"), a.Rule("later", "object", dwell_s=5))
-    crowd = tuple(thing(n) for n in range(MAX_ACTIVE + 50))
+    crowd = tuple(tracked(n) for n in range(MAX_ACTIVE + 50))
     w.at(0, a.ObjectsNow("gate", crowd))
     assert len(w.state.active) == MAX_ACTIVE
     assert w.state.refused == 50
@@ -212,7 +212,7 @@ FACTS = st.one_of(
         lambda camera, ids, zone, age: a.ObjectsNow(
             camera,
             tuple(
-                thing(n, ("car", "bus")[n % 2], camera, zones=("drive",) * zone, zone_s={"drive": age}, age_s=age)
+                tracked(n, ("car", "bus")[n % 2], camera, zones=("drive",) * zone, zone_s={"drive": age}, age_s=age)
                 for n in ids
             ),
         ),
@@ -303,7 +303,7 @@ def test_a_crowd_must_stay_and_one_more_or_less_is_no_news() -> None:
     w = Rules(a.Rule("many", "crowd", zones=("yard",), above=2, after_s=60))
 
     def here(t: float, number: int) -> list[tuple[str, int, str]]:
-        return w.at(t, a.ObjectsNow("gate", tuple(thing(n, zones=("yard",)) for n in range(number))))
+        return w.at(t, a.ObjectsNow("gate", tuple(tracked(n, zones=("yard",)) for n in range(number))))
 
     assert here(0, 3) == []
     assert here(50, 2) == [], "not more than two: it begins anew"

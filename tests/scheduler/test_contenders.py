@@ -135,8 +135,8 @@ def test_a_group_of_few_objects_says_nothing() -> None:
 
 def test_a_contest_of_several_cameras_begins_with_their_latest_pictures() -> None:
     one = [Contender("new", (Counts(1), Counts(2)), 1), Contender("in_force", (Counts(3), Counts(4)), 1)]
-    told: list[tuple[Who, int]] = [("new", 5), ("in_force", 6), ("download", 7)]
-    two = [Contender(who, (Counts(n),), 1) for who, n in told]
+    newest: list[tuple[Who, int]] = [("new", 5), ("in_force", 6), ("download", 7)]
+    two = [Contender(who, (Counts(n),), 1) for who, n in newest]
     new, in_force, download = together([one, two, [Contender("in_force", (Counts(9),), 1)]])
     assert (new.frames, new.latest) == ((Counts(1), Counts(5), Counts(2)), 2)
     assert in_force.frames == (Counts(3), Counts(6), Counts(4))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.bench_batching import Asked, lane, poisson, served_without_deadlines, simulate
+from benchmarks.bench_batching import SimulatedRequest, lane, poisson, served_without_deadlines, simulate
 from edge.core.batching import Lane
 from scheduler.gpulets.batching import expected_end_s, form, hopeless, overdue
 
@@ -24,7 +24,7 @@ def lanes(draw: st.DrawFn, name: str = "e") -> Lane:
 
 _QUEUES = st.lists(
     st.builds(
-        Asked,
+        SimulatedRequest,
         deadline_s=st.floats(0.0, 1.5),
         rows=st.integers(1, 6),
         kind=st.integers(0, 1),
@@ -35,7 +35,9 @@ _QUEUES = st.lists(
 
 
 @given(_QUEUES, lanes(), st.lists(lanes("other"), max_size=3), st.floats(0.0, 0.4))
-def test_a_batch_is_legal_and_in_time(waiting: list[Asked], mine: Lane, others: list[Lane], now_s: float) -> None:
+def test_a_batch_is_legal_and_in_time(
+    waiting: list[SimulatedRequest], mine: Lane, others: list[Lane], now_s: float
+) -> None:
     formed = form(waiting, mine, others, now_s)
     taken = [n for n, _ in formed.take]
     assert taken == sorted(set(taken))
@@ -64,7 +66,7 @@ def test_a_batch_is_legal_and_in_time(waiting: list[Asked], mine: Lane, others: 
 
 
 @given(_QUEUES, lanes(), st.floats(0.0, 0.4))
-def test_one_lane_never_idles_while_it_can_answer(waiting: list[Asked], mine: Lane, now_s: float) -> None:
+def test_one_lane_never_idles_while_it_can_answer(waiting: list[SimulatedRequest], mine: Lane, now_s: float) -> None:
     formed = form(waiting, mine, (), now_s)
     possible = [n for n, a in enumerate(waiting) if max(now_s, mine.free_s) + mine.times_s[0] <= a.deadline_s]
     assert bool(formed.take) == bool(possible)
@@ -75,7 +77,7 @@ def test_one_lane_never_idles_while_it_can_answer(waiting: list[Asked], mine: La
 
 @given(_QUEUES, lanes(), st.lists(lanes("other"), min_size=1, max_size=3), st.floats(0.0, 0.4))
 def test_a_lane_stands_back_only_for_a_faster_one(
-    waiting: list[Asked], mine: Lane, others: list[Lane], now_s: float
+    waiting: list[SimulatedRequest], mine: Lane, others: list[Lane], now_s: float
 ) -> None:
     formed = form(waiting, mine, others, now_s)
     start_s = max(now_s, mine.free_s)
@@ -119,38 +121,42 @@ def replace_lane(one: Lane, free_s: float) -> Lane:
 
 def test_a_head_that_would_spoil_all_batches_is_dropped() -> None:
     # The head leaves time for three rows only, and those behind it need full batches at once.
-    waiting = [Asked(0.014), *[Asked(0.025)] * 20]
+    waiting = [SimulatedRequest(0.014), *[SimulatedRequest(0.025)] * 20]
     formed = form(waiting, lane(), (), 0.0)
     assert formed.drop == (0,)
     assert len(formed.take) == 8
 
 
 def test_a_batch_stays_small_enough_for_its_earliest_deadline() -> None:
-    waiting = [Asked(0.014), *[Asked(1.0)] * 20]
+    waiting = [SimulatedRequest(0.014), *[SimulatedRequest(1.0)] * 20]
     assert form(waiting, lane(), (), 0.0).take == ((0, 1), (1, 1), (2, 1))
     assert len(form(waiting[1:], lane(), (), 0.0).take) == 8
 
 
 def test_large_requests_are_cut_to_fill_the_batch() -> None:
-    waiting = [Asked(1.0, rows=5), Asked(1.0, rows=20), Asked(1.0)]
+    waiting = [SimulatedRequest(1.0, rows=5), SimulatedRequest(1.0, rows=20), SimulatedRequest(1.0)]
     assert form(waiting, lane(), (), 0.0).take == ((0, 5), (1, 3))
-    assert form([Asked(1.0, rows=20)], lane(), (), 0.0).take == ((0, 8),)
+    assert form([SimulatedRequest(1.0, rows=20)], lane(), (), 0.0).take == ((0, 8),)
 
 
 def test_what_a_faster_lane_answers_sooner_is_left_to_it() -> None:
     fast = lane("fast", batch=4, one_s=0.004, more_s=0.001, free_s=0.002)
     slow = lane("slow", batch=4, one_s=0.040, more_s=0.010)
-    left = form([Asked(1.0)] * 3, slow, [fast], 0.0)
+    left = form([SimulatedRequest(1.0)] * 3, slow, [fast], 0.0)
     assert left.take == ()
     assert left.again_s == pytest.approx(0.002)
     # More than the fast one takes next: the rest is for the slow one.
-    assert form([Asked(1.0)] * 6, slow, [fast], 0.0).take == ((4, 1), (5, 1))
+    assert form([SimulatedRequest(1.0)] * 6, slow, [fast], 0.0).take == ((4, 1), (5, 1))
     # The fast one is busy for long: no reason to wait.
-    assert form([Asked(1.0)] * 3, slow, [replace_lane(fast, free_s=0.5)], 0.0).take == ((0, 1), (1, 1), (2, 1))
+    assert form([SimulatedRequest(1.0)] * 3, slow, [replace_lane(fast, free_s=0.5)], 0.0).take == (
+        (0, 1),
+        (1, 1),
+        (2, 1),
+    )
 
 
 def test_nothing_is_left_to_a_faster_one_of_the_same_group() -> None:
-    waiting = [Asked(10.0)]
+    waiting = [SimulatedRequest(10.0)]
     mine, other = lane("mine", one_s=0.2), lane("other", one_s=0.1)
     assert not form(waiting, mine, [other], 0.0).take
     assert form(waiting, mine._replace(group="g"), [other._replace(group="g")], 0.0).take == ((0, 1),)
@@ -158,7 +164,7 @@ def test_nothing_is_left_to_a_faster_one_of_the_same_group() -> None:
 
 
 def test_what_nobody_can_answer_is_dropped_wherever_it_waits() -> None:
-    waiting = [Asked(0.005), Asked(0.5), Asked(0.009)]
+    waiting = [SimulatedRequest(0.005), SimulatedRequest(0.5), SimulatedRequest(0.009)]
     assert form(waiting, lane(), (), 0.0).drop == (0,)
     assert overdue(waiting, [lane()], 0.0) == (0, 2)
     assert overdue(waiting, [lane(), lane(one_s=0.006)], 0.0) == (0,)
@@ -166,7 +172,7 @@ def test_what_nobody_can_answer_is_dropped_wherever_it_waits() -> None:
 
 
 def test_alone_is_alone() -> None:
-    waiting = [Asked(1.0), replace(Asked(1.0), alone=True), Asked(1.0)]
+    waiting = [SimulatedRequest(1.0), replace(SimulatedRequest(1.0), alone=True), SimulatedRequest(1.0)]
     assert form(waiting, lane(), (), 0.0).take == ((0, 1), (2, 1))
     assert form(waiting[1:], lane(), (), 0.0).take == ((0, 1),)
 

@@ -28,7 +28,7 @@ from scheduler.gpulets.drift import (
 RULE = DriftRule()
 
 
-def told(ratio: float, batches: int = 20, model: str = "a", share: int = 30) -> MeasuredBatches:
+def measured(ratio: float, batches: int = 20, model: str = "a", share: int = 30) -> MeasuredBatches:
     return MeasuredBatches(model, share, batches, 10.0 * ratio, 10.0)
 
 
@@ -36,7 +36,7 @@ def run(ratios, rule=RULE, batches=20, seconds=1.0, state=None, start=0.0):
     """Orders with the second they came at, and the last state."""
     state, orders = state or DriftState(), []
     for n, ratio in enumerate(ratios):
-        state, new = step(rule, state, start + n * seconds, [told(ratio, batches)])
+        state, new = step(rule, state, start + n * seconds, [measured(ratio, batches)])
         orders += [(start + n * seconds, o) for o in new]
     return orders, state
 
@@ -109,7 +109,7 @@ def test_a_model_without_batches_is_tried_again_where_its_slow_times_leave_it_no
         later, orders = step(RULE, state, last + after, (), refused)
         assert [o.model for o in orders if isinstance(o, ForgetScale)] == found
     assert later.scaled_s == {}
-    seen, _ = step(RULE, state, last + 500, [told(3.0)], ["a"])
+    seen, _ = step(RULE, state, last + 500, [measured(3.0)], ["a"])
     assert step(RULE, seen, last + 600, (), ["a"])[1] == (), "it had batches since"
 
 
@@ -124,7 +124,9 @@ def test_the_latencies_of_a_model_are_as_measured_again_and_the_others_stay_scal
 def test_shares_at_which_the_table_holds_are_named():
     state = DriftState()
     for n in range(60):
-        state, orders = step(RULE, state, float(n), [told(1.5, share=10), told(1.0, share=60), told(1.0, model="b")])
+        state, orders = step(
+            RULE, state, float(n), [measured(1.5, share=10), measured(1.0, share=60), measured(1.0, model="b")]
+        )
         if orders:
             break
     assert orders[0].holds == (60,)
@@ -157,7 +159,7 @@ def test_orders_need_the_hold_and_the_batches_whatever_comes(ratios, seconds):
     for n, (ratio, batches) in enumerate(ratios):
         at = n * seconds
         sum_since += batches
-        state, orders = step(RULE, state, at, [told(ratio, batches)])
+        state, orders = step(RULE, state, at, [measured(ratio, batches)])
         for order in orders:
             assert at - last >= RULE.hold_s or n == 0
             assert sum_since >= RULE.least_batches

@@ -84,7 +84,7 @@ def test_what_the_even_split_has_to_cap_may_fit() -> None:
     assert (False, True) not in found.values(), found
 
 
-def test_a_plan_that_needs_turns_is_followed_and_the_front_is_told() -> None:
+def test_a_plan_that_needs_turns_is_followed_and_the_front_knows() -> None:
     # 23 requests/s within 250 ms: batches of two take 160 ms, so two gpu-lets must be fed in turn (160 + 83 ms).
     device = DeviceTable("by hand", {"m": {50: (100.0, 160.0)}}, {})
     application = chain("m", slo_ms=250.0, rate=23.0)

@@ -451,7 +451,7 @@ def act(w: World, action: tuple[object, ...]) -> None:
         w.processes[name].state = "lost"
         w.tell(r.ExecutorLost, name, "killed")
     elif kind == "fail" and w.processes[name].state in ("starting", "lost"):
-        # Its process is gone before it is told.
+        # Its process is gone before the report.
         if name in w.routed:
             return
         w.processes.pop(name)
@@ -491,7 +491,7 @@ def test_the_instructions_of_an_unknown_event_are_an_error() -> None:
         world().reorganiser.handle("hello")  # type: ignore[arg-type]
 
 
-def test_versions_are_told_by_their_files_too() -> None:
+def test_versions_are_reported_by_their_files_too() -> None:
     w = world()
     w.tell(r.ModelsChanged, (Demand(version("a")),))
     w.settle()

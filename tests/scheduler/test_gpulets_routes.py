@@ -1,4 +1,4 @@
-"""The layout that the front is told: numbered, told once, with the limits that are in force."""
+"""The layout that the front gets: numbered, sent once, with the limits that are in force."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def models(*names: str) -> list[ModelView]:
     return list(demands.models.values())
 
 
-def test_a_layout_has_the_planned_times_and_the_next_number_and_is_told_once() -> None:
+def test_a_layout_has_the_planned_times_and_the_next_number_and_is_reported_once() -> None:
     routes = ServingRoutes()
     first = routes.update([executor("e2", "b"), executor("e1", "a")], models("b", "a", "c"), {"c": "no"}, (), table())
     assert first is not None

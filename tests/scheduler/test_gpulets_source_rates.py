@@ -70,7 +70,7 @@ def test_a_camera_asks_no_more_than_its_models_can_be_asked() -> None:
     assert found.rate == wide.most_rate == pytest.approx(1e9 / 61e6)
 
 
-def test_only_other_rates_are_told_as_such() -> None:
+def test_only_other_rates_are_reported_as_such() -> None:
     slow, fast = (fed(sourced(), {"gate": replace(GATE, in_force=rate)}) for rate in (2.5, 5.0))
     assert change_of([slow], [fast]) == (
         ServingReason("source_rate", application="app", numbers={"before": 2.5, "now": 5.0}),

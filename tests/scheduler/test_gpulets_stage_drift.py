@@ -124,7 +124,7 @@ def test_the_reorganiser_plans_with_it_but_serves_no_less_for_it() -> None:
     assert slower is not None
     assert slower.total_share > plan.total_share
     assert [o.cause for o in orders if isinstance(o, r.RecordServingPlan)] == [(LATE,)]
-    assert reorganiser.handle(r.StagesDrifted(2.0, {"d": 1.5}, (LATE,))) == [], "told already"
+    assert reorganiser.handle(r.StagesDrifted(2.0, {"d": 1.5}, (LATE,))) == [], "reported already"
     reorganiser.handle(r.StagesDrifted(3.0, {"d": 60.0}))
     assert (reorganiser.state.refused, reorganiser.state.capped) == ({}, {})
     reorganiser.handle(r.StagesDrifted(4.0, {}))

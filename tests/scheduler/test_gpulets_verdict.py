@@ -51,21 +51,21 @@ def gpulet(device: int, share: float, duty: float, **batches: int) -> Gpulet:
     return Gpulet(device, share, duty, tuple(ModelBatch(m, b) for m, b in batches.items()))
 
 
-def test_each_pair_that_shares_a_device_is_told_and_all_neighbours_together() -> None:
+def test_each_pair_that_shares_a_device_is_reported_and_all_neighbours_together() -> None:
     gpulets = {
         "one": gpulet(0, 0.25, 12.0, a=2),
         "two": gpulet(0, 0.25, 20.0, b=1),
         "three": gpulet(0, 0.5, 20.0, c=1),
         "apart": gpulet(1, 0.5, 20.0, a=1),
     }
-    told = {(x.gpulet, x.model, x.beside): x.factor for x in stretch_beside(TABLE, gpulets)}
-    assert {k for k in told if k[0] == "one"} == {("one", "a", "two"), ("one", "a", "three"), ("one", "a", None)}
-    assert {k for k in told if k[0] == "apart"} == {("apart", "a", None)}
-    assert told["apart", "a", None] == 1.0
+    factors = {(x.gpulet, x.model, x.beside): x.factor for x in stretch_beside(TABLE, gpulets)}
+    assert {k for k in factors if k[0] == "one"} == {("one", "a", "two"), ("one", "a", "three"), ("one", "a", None)}
+    assert {k for k in factors if k[0] == "apart"} == {("apart", "a", None)}
+    assert factors["apart", "a", None] == 1.0
     own = 1 + 0.1 * 0.4 * 0.25 + 0.2 * 0.6 * 0.25
     beside_two, beside_three = pressure(TABLE, gpulets["two"]), pressure(TABLE, gpulets["three"])
-    assert told["one", "a", "two"] == pytest.approx(own + beside_two, abs=1e-4)
-    assert told["one", "a", None] == pytest.approx(own + beside_two + beside_three, abs=1e-4)
+    assert factors["one", "a", "two"] == pytest.approx(own + beside_two, abs=1e-4)
+    assert factors["one", "a", None] == pytest.approx(own + beside_two + beside_three, abs=1e-4)
 
 
 def test_two_neighbours_by_hand() -> None:

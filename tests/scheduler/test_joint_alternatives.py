@@ -263,7 +263,7 @@ def test_all_choices_together_take_no_more_steps_than_are_allowed() -> None:
     assert given_ == sorted(given_), "what one leaves is for those behind it"
     assert found.search is not None
     assert (found.search.most, found.search.complete) == (MOST_STEPS, False)
-    assert [r for r in found.reasons if r.code == "search"] == [found.search.why], "told once, of all choices"
+    assert [r for r in found.reasons if r.code == "search"] == [found.search.why], "reported once, of all choices"
 
 
 # -- in the reorganiser

@@ -119,7 +119,7 @@ def test_never_less_is_served_than_by_the_even_split(
 # -- the search
 
 
-def test_the_search_is_bounded_and_told() -> None:
+def test_the_search_is_bounded_and_reported() -> None:
     found, _ = both(chain("a"))
     assert found.search is not None
     assert (found.search.most, found.search.complete) == (2 * MOST_STEPS, True)

@@ -20,7 +20,7 @@ from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan
-from edge.simulation.pipeline_world import replayed
+from edge.simulation.pipeline_simulation import replayed
 from scheduler.gpulets.policies import serving_policy, smallest_plan
 from scheduler.gpulets.stage_times import waits_ms
 from scheduler.gpulets.turns import alike

@@ -81,7 +81,7 @@ def test_windows_that_are_far_off_do_not_carry_the_rest_away() -> None:
     )
 
 
-def test_a_camera_of_its_own_kind_is_told_from_the_others() -> None:
+def test_a_camera_of_its_own_kind_is_distinguished_from_the_others() -> None:
     history = PromiseHistory()
     for window in range(2, 20):
         for camera, bias in (("a", 0.2), ("b", 0.0), ("c", 0.0), ("d", 0.0)):
@@ -210,13 +210,13 @@ def test_gains_on_a_dozen_frames_or_more_are_believed_as_ever(frames: int) -> No
 def test_what_is_believed_is_what_the_best_of_several_measured_gains_is_worth() -> None:
     """True gains of a mean square of 0.1^2, measured on 5 frames that are 0.3 off each: also the best of three."""
     rng = random.Random(4)
-    told, true = 0.0, 0.0
+    measured_sum, true_sum = 0.0, 0.0
     for _ in range(4000):
         gains = [rng.gauss(0.0, 0.1) for _ in range(3)]
         measured, gain = max((g + rng.gauss(0.0, 0.3 / 5**0.5), g) for g in gains)
-        told, true = told + measured, true + gain
+        measured_sum, true_sum = measured_sum + measured, true_sum + gain
     whole = 0.1**2 / (0.1**2 + 0.3**2 / 12)
-    assert true / told == pytest.approx(reliability(5) * whole, rel=0.1)
+    assert true_sum / measured_sum == pytest.approx(reliability(5) * whole, rel=0.1)
 
 
 @given(corrections, st.floats(0, 1), st.floats(0, 1), st.integers(1, 11))

@@ -117,7 +117,7 @@ def test_every_floor_that_can_be_held_is_held(gpus: float, accuracies: list[floa
         assert sum(a.inference_share + a.retraining_share for a in segment.streams.values()) <= gpus + 1e-6
 
 
-def test_a_camera_that_falls_under_its_floor_for_the_least_share_of_another_is_told() -> None:
+def test_a_camera_that_falls_under_its_floor_for_the_least_share_of_another_is_reported() -> None:
     """0.2 devices hold the good camera at 0.8; the other's 0.05 leave it 0.15, which is less than its floor of 0.78."""
     problem = WindowProblem("w", 0.2, 100.0, (stream("good", 0.8), stream("bad", 0.5)), a_min=0.78)
     known = PlanFault.unreachable("bad", 0.78, 0.5, 0.2)

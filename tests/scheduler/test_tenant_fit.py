@@ -127,8 +127,8 @@ def test_a_plan_that_neighbours_of_other_tenants_would_break_is_made_anew() -> N
     judged = verdict(found.problem, table, found.plan)
     assert judged.valid, judged.faults
     assert (found.refused, found.capped) == ({}, {})
-    (told,) = [r for r in found.plan.reasons if "beside other tenants" in r]
-    assert told.startswith("b: "), "the other holds, and keeps its plan"
+    (reason,) = [r for r in found.plan.reasons if "beside other tenants" in r]
+    assert reason.startswith("b: "), "the other holds, and keeps its plan"
     assert SLOWED not in found.plan.reasons
     assert [g for g in found.plan.gpulets if g.models[0].model == "a"] == list(alone[0].plan.gpulets)
 
@@ -141,7 +141,7 @@ def test_neighbours_that_break_nothing_change_nothing() -> None:
     assert found.plan.reasons == tuple(r for f in alone for r in f.plan.reasons)
 
 
-def test_what_cannot_be_made_up_for_is_told_and_no_model_is_lost() -> None:
+def test_what_cannot_be_made_up_for_is_reported_and_no_model_is_lost() -> None:
     models = [ServedModel("a", 20.0, 45.0), ServedModel("b", 60.0, 200.0)]
     calls = 0
 
@@ -173,7 +173,7 @@ def test_beside_any_neighbours_a_plan_holds_or_says_that_it_may_not(
         assert shares_of(found.plan, OWNER).get(budget.tenant, 0.0) <= budget.share + 1e-5
 
 
-def test_the_searches_of_all_tenants_are_told_as_one_that_was_cut_if_any_was() -> None:
+def test_the_searches_of_all_tenants_are_reported_as_one_that_was_cut_if_any_was() -> None:
     models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
 
     def searched(cut: str) -> Any:
@@ -188,6 +188,6 @@ def test_the_searches_of_all_tenants_are_told_as_one_that_was_cut_if_any_was() -
     for cut, steps in (("a", 47), ("", 14)):
         found = planned(TABLE, models, 0.3, 0.3, 0.3, inner=searched(cut))
         assert found.search == SplitSearch(steps, 80, not cut)
-        told = [r.words() for r in found.reasons if r.code == "search"]
-        assert ["cut short" in words for words in told] == [bool(cut)]
+        reasons = [r.words() for r in found.reasons if r.code == "search"]
+        assert ["cut short" in words for words in reasons] == [bool(cut)]
     assert planned(TABLE, models, 0.3, 0.3, 0.3).search is None

@@ -217,10 +217,10 @@ def test_a_teacher_worse_than_its_student_is_found() -> None:
         frames.append(AskableFrame(key, tuple(found)))
         truth[Question(key, "missed")] = Agreed("counted", 0, 1, False)
     asked = population(frames, Predictor.prior())
-    told = true_accuracy(asked, 20, sitting(asked, truth, 4, 30))
-    assert told is not None
-    assert told.teacher_worse
-    assert told.difference.low > 0.0
+    estimate = true_accuracy(asked, 20, sitting(asked, truth, 4, 30))
+    assert estimate is not None
+    assert estimate.teacher_worse
+    assert estimate.difference.low > 0.0
 
 
 @settings(max_examples=tried(24, 60), deadline=None)

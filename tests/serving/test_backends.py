@@ -324,7 +324,7 @@ def test_a_model_that_is_not_what_its_settings_say(
         model.warm()
 
 
-def test_a_program_of_fixed_batch_is_told(tmp_path: Path) -> None:
+def test_a_program_of_fixed_batch_is_reported(tmp_path: Path) -> None:
     class Fixed(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.reshape(1, 64)[:, :3]
@@ -567,7 +567,7 @@ class Reshaped(torch.nn.Module):
         return x.flatten(1)[:, :3] * float(x.shape[0])
 
 
-def test_whatever_a_library_makes_of_a_file_is_told_in_words(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_a_library_makes_of_a_file_is_reported_in_words(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise IndexError("list index out of range")
 

@@ -42,12 +42,12 @@ def test_a_model_slower_than_planned_keeps_a_margin_for_its_slow_batches() -> No
 
 def test_the_margin_does_not_jump_where_the_mean_crosses_the_plan() -> None:
     """A mean that is a millisecond longer does not make a batch half as long again."""
-    told = []
+    uppers = []
     for mean_s in (0.078, 0.082, 0.086, 0.090):
         times = BatchTimes(1, 0.080)
         for n in range(200):
             times.saw(1, mean_s + (0.020 if n % 2 else -0.020), n / 100)
-        told.append(times.upper_s[0])
-    assert told == sorted(told)
-    assert told[1] < 0.105, "half of the mean deviations count at most"
-    assert told[3] >= 0.110, "a mean a tenth longer has them all"
+        uppers.append(times.upper_s[0])
+    assert uppers == sorted(uppers)
+    assert uppers[1] < 0.105, "half of the mean deviations count at most"
+    assert uppers[3] >= 0.110, "a mean a tenth longer has them all"

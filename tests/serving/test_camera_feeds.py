@@ -64,35 +64,35 @@ def models() -> Models:
 
 
 async def fed(link: Link, made: Models, names: tuple[str, ...] = ("app",), **change: Any) -> list[ObjectsDescribed]:
-    told: list[ObjectsDescribed] = []
+    passed_on: list[ObjectsDescribed] = []
     service = ApplicationService(made, [parse_application("app", described(**change))], made.clock)
-    feeds = CameraFeeds(service, told.append)
+    feeds = CameraFeeds(service, passed_on.append)
     feeds.answered(link, OfferedAnswer(3, 17, names, ()))  # type: ignore[arg-type]
     async with asyncio.timeout(30):
         while not link.freed:
             await asyncio.sleep(0)
     await feeds.close()
     assert link.freed == [3]
-    return told
+    return passed_on
 
 
 async def test_each_object_gets_what_its_cut_out_shows() -> None:
     link = Link([RIGHT, LEFT, MIDDLE], [0.5, 0.9, 0.2], [0, 1, 0])
-    (told,) = await fed(link, models())
-    assert (told.application, told.camera, told.number) == ("app", "gate", 17)
-    assert {tuple(round(v, 2) for v in o.box): o.attributes["colour"].value for o in told.objects} == {
+    (described,) = await fed(link, models())
+    assert (described.application, described.camera, described.number) == ("app", "gate", 17)
+    assert {tuple(round(v, 2) for v in o.box): o.attributes["colour"].value for o in described.objects} == {
         LEFT: "red",
         RIGHT: "blue",
     }, "the two likeliest, each with its own"
-    value = told.objects[0].attributes["colour"]
+    value = described.objects[0].attributes["colour"]
     assert value.score == pytest.approx(1.0)
 
 
 async def test_only_the_objects_that_the_source_takes_ask() -> None:
     made = models()
     link = Link([RIGHT, LEFT], [0.5, 0.9], [0, 1])
-    (told,) = await fed(link, made, source={"camera": "gate", "classes": ["car"], "min_score": 0.3})
-    assert [o.attributes["colour"].value for o in told.objects] == ["blue"]
+    (described,) = await fed(link, made, source={"camera": "gate", "classes": ["car"], "min_score": 0.3})
+    assert [o.attributes["colour"].value for o in described.objects] == ["blue"]
     assert await fed(Link([LEFT], [0.2], [1]), made, source={"camera": "gate", "min_score": 0.3}) == []
     assert len(made.asked) == 1, "no model is asked where no object is taken"
 

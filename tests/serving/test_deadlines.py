@@ -44,7 +44,7 @@ async def test_a_request_is_dropped_when_its_time_is_up_and_later_ones_wait_on()
     assert w.left == 0
 
 
-async def test_the_end_of_requests_of_a_version_that_leaves_is_told() -> None:
+async def test_the_end_of_requests_of_a_version_that_leaves_is_reported() -> None:
     w = Watched()
     w.served.queue.leaving = True
     request = w.ask(0.002, 1)

@@ -46,9 +46,9 @@ async def test_a_request_is_answered_and_counted_once(tmp_path: Path) -> None:
             assert answer.id == str(n)
             assert answer.version == "1"
             assert answer.outputs[0].array.tolist() == [[2.0 * n] * 4]
-        told = totals.take()
-        assert (told.arrived, told.answered, told.rows, told.running, told.queued) == (20, 20, 20, 0, 0)
-        assert len(told.latency_ms) == 3
+        counted = totals.take()
+        assert (counted.arrived, counted.answered, counted.rows, counted.running, counted.queued) == (20, 20, 20, 0, 0)
+        assert len(counted.latency_ms) == 3
         stats = s.front.statistics("m", None)[0]
         assert stats["inference_count"] == 20
         assert stats["inference_stats"]["success"]["count"] == 20
@@ -155,8 +155,8 @@ async def test_what_cannot_be_answered_in_time_is_dropped_at_once(tmp_path: Path
         totals = Totals(s)
         first = [asyncio.create_task(s.front.infer(request())) for _ in range(2)]
         await until(lambda: bool(executor.batches))
-        # Four further batches could be answered in that time: what is beyond them is told now, what then waits in vain
-        # for the executor is told when its time is up.
+        # Four further batches could be answered in that time: requests beyond them are refused now, one
+        # that then waits in vain for the executor is refused when its time is up.
         more = [asyncio.create_task(s.front.infer(request())) for _ in range(20)]
         await asyncio.sleep(0)
         await until(lambda: totals.take().dropped >= 0 and totals.counts["dropped"] >= 12)
@@ -184,8 +184,8 @@ async def test_a_late_answer_is_given_and_counted(tmp_path: Path) -> None:
         clock.advance(1.5)
         executor.release()
         assert (await asked).outputs[0].array[0, 0] == 2.0
-        told = s.front.report().models[0]
-        assert (told.answered, told.late, told.violations, told.latency_ms) == (1, 1, 1, (1500.0,) * 3)
+        reported = s.front.report().models[0]
+        assert (reported.answered, reported.late, reported.violations, reported.latency_ms) == (1, 1, 1, (1500.0,) * 3)
 
 
 async def test_a_timeout_shortens_the_objective(tmp_path: Path) -> None:
@@ -349,8 +349,8 @@ async def test_a_clients_end_frees_its_place(tmp_path: Path) -> None:
         await asyncio.gather(*asked, return_exceptions=True)
         executor.release()
         assert (await s.front.infer(request(1.0))).outputs[0].array[0, 0] == 2.0
-        told = Totals(s).take()
-        assert (told.cancelled, told.answered, told.violations) == (3, 1, 0)
+        totals = Totals(s).take()
+        assert (totals.cancelled, totals.answered, totals.violations) == (3, 1, 0)
 
 
 async def test_switching_layouts_under_load_loses_nothing(tmp_path: Path) -> None:
@@ -378,9 +378,9 @@ async def test_switching_layouts_under_load_loses_nothing(tmp_path: Path) -> Non
             s.layout(*(route(e, (v, batch)) for e in layouts[step % 4]), models=[v])
         stopped = True
         await asyncio.gather(*clients)
-        told = Totals(s).take()
-        assert told.answered == told.arrived == answered
-        assert told.violations == 0
+        totals = Totals(s).take()
+        assert totals.answered == totals.arrived == answered
+        assert totals.violations == 0
         # An executor that is routed to again before it is drained is not reported.
         await until(lambda: 1 <= s.said(ExecutorDrained, "e0") <= 6 and 1 <= s.said(ExecutorDrained, "e2") <= 3)
 
@@ -471,8 +471,8 @@ async def test_an_unloaded_model_answers_what_waits(tmp_path: Path) -> None:
         executor.release()
         await asyncio.gather(*asked)
         await until(lambda: s.said(ExecutorDrained, "e") == 1)
-        told = Totals(s).take()
-        assert (told.arrived, told.answered) == (4, 4)
+        totals = Totals(s).take()
+        assert (totals.arrived, totals.answered) == (4, 4)
         assert s.front.report().models == ()
 
 
@@ -521,7 +521,7 @@ async def test_texts_and_free_shapes(tmp_path: Path) -> None:
         assert all({tuple(p.shape[1:]) for p in b.inputs} in ({(1,)}, {(2,)}) for b in executor.batches)
 
 
-async def test_what_does_not_fit_into_the_arena_is_told(tmp_path: Path) -> None:
+async def test_what_does_not_fit_into_the_arena_is_reported(tmp_path: Path) -> None:
     async with site(tmp_path, arena_bytes=4096) as s:
         v = version(
             inputs=[TensorSpec("x", "FP32", (-1, -1))], outputs=[TensorSpec("y", "FP32", (-1, 4))], max_batch=64

@@ -89,9 +89,11 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
         # A batch whose requests were all too late may still be with its executor.
         await until(lambda: all(seat.link is None or not seat.link.outstanding for seat in routing.seats.values()))
         assert all(seat.link is None or seat.link.arena.blocks == 0 for seat in routing.seats.values())
-        told = s.front.report().models
-        ended = Counter({o: sum(getattr(m, o) for m in told) for o in (*_OUTCOMES.values(), "answered", "cancelled")})
-        assert sum(m.arrived for m in told) == len(clients) == ended.total()
+        reports = s.front.report().models
+        ended = Counter(
+            {o: sum(getattr(m, o) for m in reports) for o in (*_OUTCOMES.values(), "answered", "cancelled")}
+        )
+        assert sum(m.arrived for m in reports) == len(clients) == ended.total()
         # A request that was cancelled in the instant of its answer has none; the front has given it.
         for outcome in (*_OUTCOMES.values(), "answered"):
             assert 0 <= ended[outcome] - counted[outcome] <= counted["cancelled"] - ended["cancelled"]

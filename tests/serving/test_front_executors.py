@@ -109,9 +109,9 @@ async def test_an_executor_that_is_killed_fails_its_own_requests_only(processes:
     assert (await s.front.infer(request(5.0, model="two"))).outputs[0].array[0, 0] == 10.0
     stopped = True
     await asyncio.gather(*clients)
-    told = {m.model: m for m in s.front.report().models}
-    assert told["three"].violations == 0
-    assert told["two"].failed == outcomes["failed"]
+    reports = {m.model: m for m in s.front.report().models}
+    assert reports["three"].violations == 0
+    assert reports["two"].failed == outcomes["failed"]
 
 
 @pytest.mark.parametrize("group", ["", "in turn"])
@@ -150,7 +150,7 @@ async def test_killed_beside_another_nothing_fails_and_a_bad_request_fails_alone
     await until(lambda: answered > seen + 50)
     stopped = True
     await asyncio.gather(*clients)
-    told = s.front.report().models[0]
+    report = s.front.report().models[0]
     assert reasons == {(-1.0, True)}
-    assert (told.answered, told.failed) == (answered, refused)
-    assert told.dropped == told.rejected == told.late == 0
+    assert (report.answered, report.failed) == (answered, refused)
+    assert report.dropped == report.rejected == report.late == 0

@@ -186,7 +186,7 @@ def test_what_is_being_answered_is_answered_before_the_end(front: Running, tmp_p
     assert not (tmp_path / "front.sock").exists()
 
 
-def test_a_drained_executor_is_told(front: Running, tmp_path: Path) -> None:
+def test_a_drained_executor_is_reported(front: Running, tmp_path: Path) -> None:
     for name in ("e", "f"):
         executor(front, tmp_path, name)
     front.worker.send(Layout(1, (route("e", (version(), 8)),), (version(),)))

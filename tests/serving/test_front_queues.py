@@ -19,7 +19,7 @@ from edge.core.layout import Layout
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from edge.serving.applications import ApplicationService
 from edge.serving.routing import RoutingTable
-from edge.simulation.pipeline_world import SimulatedBox
+from edge.simulation.pipeline_simulation import SimulatedBox
 from edge.simulation.virtual_time import run_virtual
 
 ONE, TWO = version(), version(number="2")

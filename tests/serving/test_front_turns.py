@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from edge.core.batching import Formed, Lane, WaitingRequest
 from edge.core.errors import MagpieError
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId
-from edge.simulation.pipeline_world import Begun, SimulatedBox
+from edge.simulation.pipeline_simulation import Begun, SimulatedBox
 from edge.simulation.virtual_time import run_virtual
 from scheduler.gpulets.batching import DeadlineBatching
 

@@ -36,7 +36,7 @@ from edge.serving.link_messages import (
 
 
 class Front:
-    """A server and all that it was told."""
+    """A server and all messages that it got."""
 
     def __init__(self, path: Path) -> None:
         self.links: list[FrontLink] = []
@@ -128,7 +128,7 @@ async def test_a_batch_goes_there_and_back(front: Front) -> None:
         ("too slow", ConnectionResetError("reset"), "too slow"),
     ],
 )
-async def test_the_first_reason_for_an_end_is_told(
+async def test_the_first_reason_for_an_end_is_reported(
     front: Front, closed: str | None, fault: Exception | None, reason: str
 ) -> None:
     executor = await connect(front)

@@ -341,8 +341,8 @@ async def test_what_the_front_tells_of_a_model_can_be_sent_back_changed(root: Pa
     put(root, "m", {"1": b"", "2": b""}, priority=3, queue_depth=7)
     repository = Repository(root)
     before = repository.resolve("m")
-    told: list[Any] = []
-    front = Front(DeadlineBatching(), told.append, told.append)
+    sent: list[Any] = []
+    front = Front(DeadlineBatching(), sent.append, sent.append)
     front.apply(Layout(1, (), (before,)))
     config = dict(front.model_config("m", None))
     (same,) = repository.stage("m", {"config": json.dumps(config)}).versions

@@ -126,16 +126,16 @@ def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:
     [({"quiet_hours": ["25:00-06:00"]}, "quiet_hours[0]", "HH:MM-HH:MM, as 22:00-06:00"),
      ({"space": {"epochs": []}}, "space.epochs", "at least 1 item")],
 )  # fmt: skip
-def test_what_is_allowed_is_told_in_words(values: dict[str, Any], path: str, allowed: str) -> None:
+def test_what_is_allowed_is_reported_in_words(values: dict[str, Any], path: str, allowed: str) -> None:
     with pytest.raises(InvalidValues) as caught:
         parse(RetrainingSettings, values)
     assert [(p.path, p.allowed) for p in caught.value.problems] == [(path, allowed)]
 
 
-def test_patterns_and_lengths_of_text_are_told_in_words() -> None:
+def test_patterns_and_lengths_of_text_are_reported_in_words() -> None:
     with pytest.raises(InvalidValues) as caught:
         parse(CameraSettings, {"id": "Side Door", "url": "", "classes": ["car"], "name": "x" * 121})
-    told = {p.path: p.allowed for p in caught.value.problems}
-    assert told["id"].startswith("small letters, digits")
-    assert told["url"] == "at least 1 character"
-    assert told["name"] == "at most 120 characters"
+    allowed = {p.path: p.allowed for p in caught.value.problems}
+    assert allowed["id"].startswith("small letters, digits")
+    assert allowed["url"] == "at least 1 character"
+    assert allowed["name"] == "at most 120 characters"

@@ -77,7 +77,7 @@ def test_rules_that_are_refused(rule: dict[str, Any], path: str, words: str) -> 
     assert words in refused(RuleSettings, {"id": "r"} | rule)[path]
 
 
-def test_a_site_has_rules_without_being_told() -> None:
+def test_a_site_has_rules_by_default() -> None:
     rules = {r.kind: r.rule() for r in SiteSettings().rules}
     assert set(rules) == {"camera_lost", "disk", "roll_back", "stranger", "tenant"}
     assert rules["camera_lost"].wait_s == 60.0

@@ -3,7 +3,7 @@
 
 It is put on PATH under the program's name. State is a folder ($FAKE_MPS): `servers` (lines "pid status"), `clients`
 (lines "pid server"), `calls` (what was asked), `behaviour` (words: slow, dead, mute, v3only, noquit).
-The daemon itself is a process that sleeps until it is told to end, as the real one is.
+The daemon itself is a process that sleeps until it gets the order to end, as the real one is.
 """
 
 import os

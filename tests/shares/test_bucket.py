@@ -237,7 +237,7 @@ def test_the_counters_outlive_a_killed_worker(folder: Path) -> None:
 
 
 class FakeEvent:
-    """A CUDA event on a simulated GPU that finishes what was recorded when it is told to."""
+    """A CUDA event on a simulated GPU that finishes what was recorded on the test's order."""
 
     gpu_ms = 0.0
     finished_ms = 0.0

@@ -26,7 +26,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_this_machine_can_run_it_and_is_told_its_share_kind(capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_machine_can_run_it_and_learns_its_share_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--port", "0"]) == 0
     table = capsys.readouterr().out
     assert "The appliance can run here." in table
@@ -111,7 +111,7 @@ def test_little_memory_or_disk_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert examine._disk(tmp_path).outcome == outcome
 
 
-def test_what_the_box_can_learn_is_told_once_it_was_measured(tmp_path: Path) -> None:
+def test_what_the_box_can_learn_is_reported_once_it_was_measured(tmp_path: Path) -> None:
     report = examine.examine(tmp_path / "data", "", "127.0.0.1", 0)
     (check,) = [c for c in report["checks"] if c["name"] == "learning"]
     assert "not measured yet" in check["said"]
@@ -126,11 +126,11 @@ def test_what_the_box_can_learn_is_told_once_it_was_measured(tmp_path: Path) -> 
     assert "retraining.window_s" in check["hint"]
 
 
-def test_the_engine_of_a_fleet_is_told_with_its_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(fleet: FleetSettings) -> examine.Check:
+def test_the_engine_of_a_fleet_is_reported_with_its_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fleet_check(fleet: FleetSettings) -> examine.Check:
         return examine._guarded("fleet engine", lambda: examine._engine(fleet, tmp_path))
 
-    local = told(FleetSettings(name="b1"))
+    local = fleet_check(FleetSettings(name="b1"))
     assert (local.outcome, local.said.partition(";")[0]) == (
         "good", "local: no process and no thread while there is no job",
     )  # fmt: skip
@@ -144,18 +144,18 @@ def test_the_engine_of_a_fleet_is_told_with_its_cost(tmp_path: Path, monkeypatch
     ray = {"address": "192.0.2.1", "token": "env:RAY_TOKEN_OF_THE_TEST", "folder": "/run/r"} | files
     fleet = parse(FleetSettings, {"name": "b1", "engine": {"kind": "ray", "ray": ray}})
     monkeypatch.setattr(engine_check, "find_spec", lambda name: None)
-    missing = told(fleet)
+    missing = fleet_check(fleet)
     assert (missing.outcome, missing.hint) == ("bad", "pip install 'magpie-edge[ray]'")
     place = {"fleet": "yard", "namespace": "n", "node": "n1", "image": "i:1"}
     nodes = parse(FleetSettings, {"name": "b1", "engine": {"kind": "kubernetes", "kubernetes": place}})
-    assert told(nodes).hint == "pip install 'magpie-edge[kubernetes]'"
+    assert fleet_check(nodes).hint == "pip install 'magpie-edge[kubernetes]'"
     monkeypatch.setattr(engine_check, "find_spec", lambda name: object())
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    assert "fleet.engine.kubernetes.kubeconfig" in told(nodes).said
+    assert "fleet.engine.kubernetes.kubeconfig" in fleet_check(nodes).said
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
-    assert "it has not been idle as the head's for a minute" in told(nodes).said
-    assert "RAY_TOKEN_OF_THE_TEST" in told(fleet).said
+    assert "it has not been idle as the head's for a minute" in fleet_check(nodes).said
+    assert "RAY_TOKEN_OF_THE_TEST" in fleet_check(fleet).said
     monkeypatch.setenv("RAY_TOKEN_OF_THE_TEST", "0123456789abcdef")
-    assert "not measured yet" in told(fleet).said
+    assert "not measured yet" in fleet_check(fleet).said
     FleetFolder(tmp_path).write_engine_cost(EngineCost(9, 611.6, 1.92))
-    assert "9 processes, 612 MB of memory and 1.9 CPU s per minute" in told(fleet).said
+    assert "9 processes, 612 MB of memory and 1.9 CPU s per minute" in fleet_check(fleet).said

@@ -234,7 +234,7 @@ def test_growing_before_the_others_shrank_is_fitted(green: MpsGreenPartitioner) 
     assert green.layout.sms == (112, 8)
 
 
-def test_a_worker_that_cannot_follow_is_told_and_needs_a_respawn(green: MpsGreenPartitioner) -> None:
+def test_a_worker_that_cannot_follow_is_reported_and_needs_a_respawn(green: MpsGreenPartitioner) -> None:
     _, ladder, api = join(green, "one", 0.5)
     ladder.stream()
     api.contexts = False

@@ -150,7 +150,7 @@ def mps(fake_mps: FakeMps, short_dir: Path):
     partitioner.close()
 
 
-def test_a_client_is_told_its_share_limit_and_priority(mps: MpsPartitioner) -> None:
+def test_a_client_learns_its_share_limit_and_priority(mps: MpsPartitioner) -> None:
     camera = mps.launch_spec("cam", "inference", 0.257).env
     assert camera["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
     assert camera["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=2048M"

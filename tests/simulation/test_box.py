@@ -15,7 +15,7 @@ from edge.settings import ServingPlanning
 from edge.simulation.box import BoxPolicies, BoxResult, SimulatedWholeBox, simulate_box
 from edge.simulation.box_trace import BoxTrace, SharingRow, SharingTrace
 from edge.simulation.generated import generated_serving, generated_windows
-from edge.simulation.serving_world import simulate_serving
+from edge.simulation.serving_simulation import simulate_serving
 from edge.simulation.simulator import simulate
 from edge.simulation.virtual_time import run_virtual
 from scheduler.follow import planner

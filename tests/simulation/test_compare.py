@@ -100,15 +100,15 @@ def _with_people(camera: RecordedCamera, less: float) -> RecordedCamera:
     return replace(camera, windows=windows, frozen_people={w: max(0.0, a - less) for w, a in camera.frozen.items()})
 
 
-def test_accuracy_by_people_is_told_beside_and_changes_no_plan() -> None:
+def test_accuracy_by_people_is_reported_beside_and_changes_no_plan() -> None:
     seen = replace(TRACE, cameras=tuple(_with_people(c, 0.1) for c in TRACE.cameras))
     assert Trace.from_json(seen.to_json()) == seen
     assert (seen.to_json()["format"], TRACE.to_json()["format"]) == ("magpie-trace/2", "magpie-trace/1")
-    plain, told = (simulate(t, "uniform", planner(ideal_caps())) for t in (TRACE, seen))
+    plain, seen_run = (simulate(t, "uniform", planner(ideal_caps())) for t in (TRACE, seen))
     assert plain.mean_people is None
-    assert [r.accuracy for r in told.rows] == [r.accuracy for r in plain.rows]
-    assert any(r.promoted for r in told.rows)
-    for row in told.rows:
+    assert [r.accuracy for r in seen_run.rows] == [r.accuracy for r in plain.rows]
+    assert any(r.promoted for r in seen_run.rows)
+    for row in seen_run.rows:
         assert row.people is not None
         # Where every model's accuracy is known against both, people see just so much less.
         assert row.accuracy - row.people == pytest.approx(0.1 * row.frozen / _frozen(row.camera, row.window), abs=2e-3)

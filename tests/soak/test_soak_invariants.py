@@ -12,12 +12,12 @@ from benchmarks.soak.schedule import CALM_S, KINDS, RESULTS_LATER_S, FaultName
 from benchmarks.soak.values import (
     BoxSeen,
     EarlierProcess,
-    EventKept,
     FaultDone,
     Gap,
-    Heard,
     InForce,
     ProcessSample,
+    ReceivedMessage,
+    RecordedEvent,
     RequestTotal,
 )
 
@@ -108,21 +108,21 @@ def test_the_last_entry_is_in_force_in_the_end() -> None:
 # -- events
 
 
-def heard(number: int, phase: str, destination: str = "mqtt", message: str = "", at_s: float = 0.0) -> Heard:
-    return Heard(at_s, destination, "object", number, phase, message or f"{destination}-{number}-{phase}")
+def heard(number: int, phase: str, destination: str = "mqtt", message: str = "", at_s: float = 0.0) -> ReceivedMessage:
+    return ReceivedMessage(at_s, destination, "object", number, phase, message or f"{destination}-{number}-{phase}")
 
 
 def test_every_record_was_heard_everywhere() -> None:
     all_of_it = [heard(1, p, d) for p in ("new", "end") for d in ("mqtt", "webhook")] + [heard(2, "new")]
-    kept = [EventKept("object", 1, 45.0, 50.0)]
+    kept = [RecordedEvent("object", 1, 45.0, 50.0)]
     both = ("mqtt", "webhook")
     assert breaks(inv.events_delivered(kept, all_of_it, both, [])) == []
     assert breaks(inv.events_delivered(kept, all_of_it[:-2], both, [])) == ["object 1: its end never came to webhook"]
-    going_on = [EventKept("object", 2, 50.0, None)]
+    going_on = [RecordedEvent("object", 2, 50.0, None)]
     assert breaks(inv.events_delivered(going_on, all_of_it, both, [])) == ["object 2: its new never came to webhook"]
     assert inv.events_delivered(going_on, [], both, [50.5]).checks == 0, "of the last second before a kill"
     assert breaks(inv.events_delivered(going_on, [], both, [49.0, 52.0]))
-    ended_by_the_restart = [EventKept("object", 3, 50.0, 90.0)]
+    ended_by_the_restart = [RecordedEvent("object", 3, 50.0, 90.0)]
     only_ends = [heard(3, "end", d) for d in both]
     assert breaks(inv.events_delivered(ended_by_the_restart, only_ends, both, [50.5])) == []
     assert len(breaks(inv.events_delivered(ended_by_the_restart, [], both, [50.5]))) == 2, "its end must come"

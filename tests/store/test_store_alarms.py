@@ -18,7 +18,7 @@ def alarm(number: int, camera: str | None = "gate", began: float = 1000.0, rule:
     return Alarm(number, rule, "Rule", "object", "warning", camera, str(number), "new", began, "a car", 2.5, number)
 
 
-def thing(number: int, camera: str = "gate", began: float = 1000.0, ended: float | None = None) -> TrackedObject:
+def tracked(number: int, camera: str = "gate", began: float = 1000.0, ended: float | None = None) -> TrackedObject:
     return TrackedObject(
         number, camera, "car", 0.8, (0.1, 0.2, 0.3, 0.4), began, began, 0.0, 3, zone_s={"drive": 1.5}, ended_utc_s=ended
     )
@@ -45,10 +45,10 @@ def test_an_alarm_lives_and_keeps_its_acknowledgement(store: Store) -> None:
 
 
 def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:
-    store.put_objects([thing(7), thing(8, "yard")])
+    store.put_objects([tracked(7), tracked(8, "yard")])
     said = {"colour": AttributeValue("red", 0.75, 3), "speed": AttributeValue(7.5, None, 2)}
     store.put_objects(
-        [replace(thing(7), class_name="bus", ended_utc_s=1009.0, zone_s={"drive": 4.0, "road": 1.0}, attributes=said)]
+        [replace(tracked(7), class_name="bus", ended_utc_s=1009.0, zone_s={"drive": 4.0, "road": 1.0}, attributes=said)]
     )
     kept = store.tracked_object(7)
     assert (kept.class_name, kept.ended_utc_s, kept.zone_s) == ("bus", 1009.0, {"drive": 4.0, "road": 1.0})
@@ -60,7 +60,7 @@ def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:
     assert [o.id for o in store.tracked_objects(class_name="car")] == [8]
     assert [o.id for o in store.tracked_objects(cameras=["gate"])] == [7]
     assert store.last_numbers() == (0, 8)
-    store.put_objects([thing(9, began=1025.0), thing(10)])
+    store.put_objects([tracked(9, began=1025.0), tracked(10)])
     assert [o.id for o in store.open_objects()] == [8, 9, 10]
     store.end_open_objects(1020.0, 9)
     assert [o.id for o in store.open_objects()] == [10], "of this run"
@@ -72,7 +72,7 @@ def test_retention_takes_the_oldest_and_leaves_what_is_active(store: Store, cloc
     now = clock.utc()
     ended = [replace(alarm(n, began=now - 10 * 86400), phase="end", ended_utc_s=now) for n in (1, 2)]
     store.put_alarms([*ended, alarm(3, began=now - 10 * 86400), alarm(4, began=now)])
-    store.put_objects([thing(n, began=now - 100 + n, ended=now) for n in range(1, 7)])
+    store.put_objects([tracked(n, began=now - 100 + n, ended=now) for n in range(1, 7)])
     for n in range(1, 7):
         store.set_picture("objects", n, 100)
     store.set_picture("alarms", 1, 50)
@@ -87,8 +87,8 @@ def test_retention_takes_the_oldest_and_leaves_what_is_active(store: Store, cloc
     assert not store.retain_alarms(5, 4, 250, lambda *_: None).anything
 
 
-def test_a_picture_that_cannot_be_deleted_is_told_and_tried_again(store: Store, clock: JumpClock) -> None:
-    store.put_objects([thing(1, began=10.0, ended=11.0), thing(2, began=clock.utc(), ended=clock.utc())])
+def test_a_picture_that_cannot_be_deleted_is_reported_and_tried_again(store: Store, clock: JumpClock) -> None:
+    store.put_objects([tracked(1, began=10.0, ended=11.0), tracked(2, began=clock.utc(), ended=clock.utc())])
     store.set_picture("objects", 1, 100)
 
     def refuse(*_: object) -> None:

@@ -138,12 +138,12 @@ def test_every_file_is_on_the_disk_before_its_name_is(blobs: BlobStore, monkeypa
         name = Path(os.readlink(f"/proc/self/fd/{handle}")).name
         return "folder" if name == "models" else "file"
 
-    def told_replace(source: Path, target: Path) -> None:
+    def recorded_replace(source: Path, target: Path) -> None:
         calls.append(f"rename {target.suffix}")
         replace(source, target)
 
     monkeypatch.setattr(os, "fsync", lambda handle: (calls.append(f"sync {kind(handle)}"), fsync(handle)))
-    monkeypatch.setattr(os, "replace", told_replace)
+    monkeypatch.setattr(os, "replace", recorded_replace)
     blobs.put(b"x", {})
     assert calls == [
         "sync file", "rename .json", "sync folder", "sync file", "rename .safetensors", "sync folder",

@@ -22,7 +22,7 @@ from edge.store.store import Store
 GATE, BACK, DRIVE = Place("line", "gate", "forward"), Place("line", "gate", "backward"), Place("zone", "drive")
 
 
-def thing(
+def tracked(
     number: int, began: float, camera: str = "north", stay: float | None = 5.0, kind: str = "car"
 ) -> TrackedObject:
     ended = None if stay is None else began + stay
@@ -46,11 +46,11 @@ def filled(store: Store) -> Store:
     red = {"colour": AttributeValue("red", 0.9, 2)}
     store.put_objects(
         [
-            thing(1, 100.0),
-            replace(thing(2, 200.0, stay=60.0, kind="bus"), attributes=red),
-            thing(3, 200.0, "south"),
-            thing(4, 150.0, stay=None),
-            thing(5, 300.0, "south", stay=30.0, kind="bus"),
+            tracked(1, 100.0),
+            replace(tracked(2, 200.0, stay=60.0, kind="bus"), attributes=red),
+            tracked(3, 200.0, "south"),
+            tracked(4, 150.0, stay=None),
+            tracked(5, 300.0, "south", stay=30.0, kind="bus"),
         ]
     )
     store.put_object_places(
@@ -91,12 +91,12 @@ def test_somebody_of_some_cameras_finds_only_theirs(filled: Store) -> None:
 
 def test_a_page_looks_at_so_many_objects_and_goes_on_from_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "LOOKED_AT", 10)
-    store.put_objects([thing(n, float(n), kind="bus" if n in (3, 14) else "car") for n in range(1, 41)])
+    store.put_objects([tracked(n, float(n), kind="bus" if n in (3, 14) else "car") for n in range(1, 41)])
     page = store.find_objects(ObjectSearch(classes=("bus",)), 5, None, None, 0.0)
     assert (page.objects, page.after) == ((), FoundAfter(31.0, 31))
     assert found(store, 5, classes=("bus",)) == [14, 3]
     newer = store.find_objects(ObjectSearch(), 5, None, None, 0.0)
-    store.put_objects([thing(41, 41.0)])
+    store.put_objects([tracked(41, 41.0)])
     assert [o.id for o in store.find_objects(ObjectSearch(), 5, newer.after, None, 0.0).objects] == [35, 34, 33, 32, 31]
 
 
@@ -199,7 +199,7 @@ def test_at_a_pages_border_no_object_is_left_out(filled: Store, monkeypatch: pyt
 
 def test_labels_that_are_numbers_are_compared_as_numbers(store: Store) -> None:
     for number, value in ((1, 1.0), (2, 1), (3, "1"), (4, "1.0"), (5, 2)):
-        store.put_objects([thing(number, float(number))])
+        store.put_objects([tracked(number, float(number))])
         said = json.dumps({"seats": {"value": value, "score": 0.9}})
         with store.database.write() as c:
             c.execute(sa.text("UPDATE objects SET attributes = :said WHERE id = :id"), {"said": said, "id": number})
@@ -230,9 +230,9 @@ def test_searches_and_days_read_indexes(store: Store) -> None:
         (ObjectSearch(line="gate", way="forward"), None, "ix_object_places_kind_name_began_utc_s_object"),
         (ObjectSearch(zone="drive", from_utc_s=3.0), {"north", "south"}, "ix_object_places_kind_name_began_utc_s"),
     ):
-        told = plan(finding._looked_at(wanted, after, cameras).limit(9))
-        assert f"COVERING INDEX {index}" in told, told
-        assert "TEMP B-TREE" not in told, told
+        query_plan = plan(finding._looked_at(wanted, after, cameras).limit(9))
+        assert f"COVERING INDEX {index}" in query_plan, query_plan
+        assert "TEMP B-TREE" not in query_plan, query_plan
 
 
 def test_the_states_of_a_camera_are_read_by_day(store: Store) -> None:

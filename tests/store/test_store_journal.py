@@ -35,7 +35,7 @@ class Sink(JournalPart):
     def notes(self) -> list[int]:
         return [e.data["n"] for e in self.kept if e.kind == "note"]
 
-    def told_lost(self) -> int:
+    def reported_lost(self) -> int:
         return sum(e.data["events"] for e in self.kept if e.kind == "journal.lost")
 
 
@@ -91,10 +91,10 @@ def test_beyond_its_capacity_the_oldest_give_way_and_are_counted() -> None:
     sink.full = False
     assert buffer.flush()
     assert sink.notes() == [2, 3, 4]
-    assert sink.told_lost() == 2
+    assert sink.reported_lost() == 2
     buffer.append("note", data={"n": 5})
     buffer.flush()
-    assert sink.told_lost() == 2  # told once
+    assert sink.reported_lost() == 2  # reported once
 
 
 def test_what_could_never_be_written_is_refused_at_once() -> None:

@@ -64,7 +64,7 @@ def test_a_damaged_model_in_force_gives_way_to_the_nearest_whole_one(store: Stor
 
 
 def _work(folder: str, number: int, said: Connection) -> None:
-    """An appliance's life in short: windows, plans, models put in force; each promotion is told once it is done."""
+    """An appliance's life in short: windows, plans, models put in force; each promotion is reported once it is done."""
     with Store(None, Path(folder)) as store:
         store.recover()
         said.send("started")

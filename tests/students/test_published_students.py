@@ -94,16 +94,16 @@ def test_a_file_round_trip_changes_no_answer(student: PublishedStudent, tmp_path
 
 
 def test_the_file_names_its_origin_and_says_that_it_is_modified(student: PublishedStudent) -> None:
-    told = {p.key: p.value for p in onnx.load_from_string(student.file_bytes()).metadata_props}
-    assert student.detector.name in told["magpie.notice"]
-    assert "modified" in told["magpie.notice"]
-    assert "Apache-2.0" in told["magpie.notice"]
+    metadata = {p.key: p.value for p in onnx.load_from_string(student.file_bytes()).metadata_props}
+    assert student.detector.name in metadata["magpie.notice"]
+    assert "modified" in metadata["magpie.notice"]
+    assert "Apache-2.0" in metadata["magpie.notice"]
     unnamed = replace(student.spec, detector=replace(student.detector, licence=""))
-    told = {
+    metadata = {
         p.key: p.value
         for p in onnx.load_from_string(PublishedStudent(unnamed, student.content).file_bytes()).metadata_props
     }
-    assert "Licence" not in told["magpie.notice"]
+    assert "Licence" not in metadata["magpie.notice"]
 
 
 def test_shapes_once_worked_out_are_in_the_file(student: PublishedStudent, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_damaged_files_are_refused(student: PublishedStudent, damage, tmp_path: 
         load_student(path)
 
 
-def test_the_two_kinds_of_file_are_told_apart(student: PublishedStudent, tmp_path: Path) -> None:
+def test_the_two_kinds_of_file_are_distinguished(student: PublishedStudent, tmp_path: Path) -> None:
     published, drawn = tmp_path / "a", tmp_path / "b"
     save_student(published, student)
     spec = StudentSpec("detection", "ssdlite_mobilenet_v3", CAMERA, (64, 64), 0.35)

@@ -171,9 +171,9 @@ def test_the_graph_is_made_once_and_anew_for_other_weights(weights: Path, tmp_pa
     assert spec.file.read_bytes() == first  # a damaged one is made anew
     torch.save(lively_network(len(CLASSES), 1).state_dict(), mine)
     read_detector(described(tmp_path), {})
-    told = {p.key: p.value for p in onnx.load(spec.file).metadata_props}
+    metadata = {p.key: p.value for p in onnx.load(spec.file).metadata_props}
     assert spec.file.read_bytes() != first
-    assert told[ssdlite.SOURCE_KEY].startswith(f"{ssdlite.VERSION}:5:")
+    assert metadata[ssdlite.SOURCE_KEY].startswith(f"{ssdlite.VERSION}:5:")
 
 
 def test_bad_descriptions_and_files_are_named(weights: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Camera:
         self.changes += done.changes
 
     @property
-    def told(self) -> list[int]:
+    def announced(self) -> list[int]:
         return [c.object.id for c in self.changes if c.phase == "new"]
 
     @property
@@ -68,7 +68,7 @@ def test_a_parked_car_that_flickers_for_ten_minutes_is_one_object() -> None:
         shown = n < 60 or rng.random() < 0.35
         tremble = [rng.gauss(0, 0.006) for _ in range(2)]
         camera.answer(n * 0.2, *([found(0.5 + tremble[0], 0.5 + tremble[1])] if shown else []))
-    assert (camera.told, camera.ended) == ([1], [])
+    assert (camera.announced, camera.ended) == ([1], [])
 
 
 def test_cars_pass_before_a_parked_one() -> None:
@@ -88,7 +88,7 @@ def test_two_that_cross_stay_two(look: bool) -> None:
     camera = Camera(with_looks=look)
     for n in range(40):
         camera.answer(n * 0.2, found(0.1 + n * 0.02, 0.5, look=0.2), found(0.9 - n * 0.02, 0.52, look=0.8))
-    assert camera.told == [1, 2]
+    assert camera.announced == [1, 2]
     there = {o.id: o.box[0] for o in live(camera.state)}
     started = {c.object.id: c.object.box[0] for c in camera.changes if c.phase == "new"}
     assert all((started[k] < 0.5) == (there[k] > 0.5) for k in (1, 2)), "each is on the other side now"
@@ -99,7 +99,7 @@ def test_names_that_change_do_not_split_an_object() -> None:
     names = ("car", "truck", "car", "bus", "truck")
     for n in range(40):
         camera.answer(n * 0.2, found(0.1 + 0.02 * n, name=names[n % 5]))
-    assert camera.told == [1]
+    assert camera.announced == [1]
 
 
 @pytest.mark.parametrize("gap_s", [1.0, 2.0, 3.0, 4.0, 6.0])
@@ -109,7 +109,7 @@ def test_one_that_is_not_seen_for_seconds_in_mid_picture_goes_on(gap_s: float) -
         at_s = n * 0.2
         hidden = 7.0 < at_s <= 7.0 + gap_s
         camera.answer(at_s, *([] if hidden else [found(0.1 + 0.04 * at_s, name="person", size=0.06)]))
-    assert camera.told == [1]
+    assert camera.announced == [1]
     assert live(camera.state)[0].age_s > 19
 
 
@@ -119,7 +119,7 @@ def test_the_next_car_is_another_one() -> None:
         at_s = n * 0.2
         x = (at_s % 5.0) * 0.25
         camera.answer(at_s, *([found(x)] if 0.05 < x < 0.95 else []))
-    assert len(camera.told) == 8, "one every five seconds, on the same lane"
+    assert len(camera.announced) == 8, "one every five seconds, on the same lane"
 
 
 def test_one_that_turns_up_elsewhere_is_another_one() -> None:
@@ -127,20 +127,20 @@ def test_one_that_turns_up_elsewhere_is_another_one() -> None:
     for n in range(60):
         at_s = n * 0.2
         camera.answer(at_s, found(0.2 + 0.02 * at_s, 0.3) if at_s < 5 else found(0.9 - 0.02 * at_s, 0.8))
-    assert camera.told == [1, 2]
+    assert camera.announced == [1, 2]
 
 
 def test_after_a_reconnect() -> None:
     camera = Camera()
     for n in range(100):
         camera.answer(n * 0.2, found(0.7, 0.7), found(0.1 + 0.006 * n, 0.3))
-    assert camera.told == [1, 2]
+    assert camera.announced == [1, 2]
     # The camera says nothing for twenty seconds, then all is as it was: the parked car is there, another passes.
     gone = expire(camera.state, 39.8, camera.limits)
     camera.state, camera.changes = gone.state, [*camera.changes, *gone.changes]
     for n in range(200, 260):
         camera.answer(n * 0.2, found(0.7, 0.7), found(0.1 + 0.006 * (n - 200), 0.3))
-    assert len(camera.told) == 3
+    assert len(camera.announced) == 3
     assert camera.ended == [next(c.object.id for c in camera.changes if c.object.box[1] < 0.5)]
 
 
@@ -148,7 +148,7 @@ def test_an_unsure_answer_goes_on_with_an_object_and_begins_none() -> None:
     camera = Camera(sure=0.4)
     for n in range(50):
         camera.answer(n * 0.2, found(0.1 + 0.015 * n, score=0.8 if n < 8 else 0.25), found(0.5, 0.9, score=0.3))
-    assert camera.told == [1]
+    assert camera.announced == [1]
     assert live(camera.state)[0].answers == 50
 
 
@@ -159,19 +159,19 @@ def test_a_look_decides_who_is_who_after_a_gap() -> None:
             camera.answer(n * 0.2, found(0.3 + 0.006 * n, look=first))
         for n in range(20, 50):
             camera.answer(n * 0.2, *([found(0.3 + 0.006 * n, look=after)] if n >= 32 else []))
-        return len(camera.told)
+        return len(camera.announced)
 
     assert (who(0.5, 0.5), who(0.2, 0.9)) == (1, 2)
 
 
-def test_a_box_beside_a_told_one_is_its_part_until_it_parts() -> None:
+def test_a_box_beside_a_reported_one_is_its_part_until_it_parts() -> None:
     camera = Camera()
     for n in range(20):
         camera.answer(n * 0.2, found(0.5, size=0.2), found(0.55, 0.53, size=0.09))
-    assert camera.told == [1]
+    assert camera.announced == [1]
     for n in range(20, 40):
         camera.answer(n * 0.2, found(0.5, size=0.2), found(0.55 + 0.015 * (n - 20), 0.53, size=0.09))
-    assert camera.told == [1, 2]
+    assert camera.announced == [1, 2]
 
 
 def strip(left: float, right: float, look: float = 0.5) -> Found:
@@ -185,14 +185,14 @@ def test_a_part_of_one_that_is_shown_in_parts_for_a_while_is_none_of_its_own() -
         # A pole stands before it: it is shown whole, or both sides of the pole are.
         parts = n % 10 >= 4
         camera.answer(n * 0.2, *([strip(0.4, 0.453), strip(0.455, 0.6)] if parts else [strip(0.4, 0.6)]))
-    assert camera.told == [1]
+    assert camera.announced == [1]
 
 
 def test_two_that_stand_side_by_side_are_two() -> None:
     camera = Camera()
     for n in range(60):
         camera.answer(n * 0.2, strip(0.4, 0.5), *([strip(0.49, 0.6)] if n >= 10 else []))
-    assert camera.told == [1, 2]
+    assert camera.announced == [1, 2]
 
 
 def test_the_rest_of_two_parts_is_the_object_where_it_fills_its_place() -> None:
@@ -204,7 +204,7 @@ def test_the_rest_of_two_parts_is_the_object_where_it_fills_its_place() -> None:
         camera.answer(n * 0.2, strip(0.5, 0.6, 0.1), strip(0.455, 0.542, 0.9))
     for n in range(22, 40):
         camera.answer(n * 0.2, strip(0.468, 0.575, 0.9))
-    assert camera.told == [1]
+    assert camera.announced == [1]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_one_that_stops_before_a_parked_one_and_hides_it_is_another_one(
         gone = min(1.0, (n - 42) / 4)
         left, right = (a + gone * (b - a) for a, b in zip(begins, stops, strict=True))
         camera.answer(n * 0.2, strip(left, right, 0.9))
-    assert camera.told == [1, 2]
+    assert camera.announced == [1, 2]
 
 
 def test_a_person_in_the_place_of_a_car_that_is_seen_no_longer_is_another_one() -> None:
@@ -242,7 +242,7 @@ def test_a_box_around_the_whole_picture_is_nothing() -> None:
     for n in range(20):
         whole: Found = ((0.01, 0.02, 0.99, 0.98), "car", 0.6, 0.5)
         camera.answer(n * 0.2, whole, found(0.3))
-    assert camera.told == [1]
+    assert camera.announced == [1]
 
 
 def test_looks_that_do_not_fit_are_refused() -> None:
@@ -256,7 +256,7 @@ def test_looks_come_and_go() -> None:
     for n in range(30):
         camera.with_looks = 10 <= n < 20
         camera.answer(n * 0.2, *([found(0.1 + 0.02 * n)] if n % 7 else []))
-    assert camera.told == [1]
+    assert camera.announced == [1]
 
 
 SCENE = st.lists(
@@ -295,20 +295,20 @@ def test_what_holds_with_doubtful_answers_and_looks(
         began = [t.seen_utc_s - t.age_s for t in live(one.state)]
         assert all(abs(b - t.began_utc_s) < 1e-3 for b, t in zip(began, live(one.state), strict=True))
     one.changes += finish(one.state).changes
-    assert one.told == sorted(set(one.told)), "a number is given once, in order"
-    assert sorted(one.ended) == one.told, "each told one ends once"
+    assert one.announced == sorted(set(one.announced)), "a number is given once, in order"
+    assert sorted(one.ended) == one.announced, "each announced one ends once"
     for change in one.changes:
         assert change.object.score >= 0.5, "each has been seen for sure"
 
 
 @given(SCENE)
-def test_nothing_is_told_of_what_nobody_is_sure_of(scene: Sequence[tuple[float, list[Found]]]) -> None:
+def test_nothing_is_reported_of_what_nobody_is_sure_of(scene: Sequence[tuple[float, list[Found]]]) -> None:
     camera = Camera(sure=1.1)
     at_s = 0.0
     for passed, objects in scene:
         at_s += passed
         camera.answer(at_s, *objects)
-    assert camera.told == []
+    assert camera.announced == []
     assert camera.state.tracks == ()
 
 

@@ -30,7 +30,7 @@ def box(x: float, y: float = 0.5, size: float = 0.1) -> tuple[float, float, floa
 
 
 class Camera:
-    """A tracker that is told answers."""
+    """A tracker that gets answers."""
 
     def __init__(self, zones: Sequence[Zone] = (), **limits: Any) -> None:
         self.state, self.zones, self.limits, self.next_id = TrackerState("gate"), zones, TrackerLimits(**limits), 1
@@ -228,7 +228,7 @@ def test_what_holds_for_any_answers(answers: list[tuple[float, list[Found]]], rn
         given = {tuple(np.array(b, np.float32).astype(float)) for b, _ in objects}
         assert all(o.box in given for o in now), "an object that is seen is where something was answered"
         assert {o.id for o in one.now()} == there
-        for thing in one.now():
-            assert thing.age_s <= at_s
-            assert all(0 <= s <= thing.age_s + 1e-6 for s in thing.zone_s.values())
+        for tracked in one.now():
+            assert tracked.age_s <= at_s
+            assert all(0 <= s <= tracked.age_s + 1e-6 for s in tracked.zone_s.values())
     assert {c.object.id for c in finish(one.state).changes} == there

@@ -218,7 +218,7 @@ class Exhausted(list[Any]):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
 
 
-def test_memory_that_runs_out_is_told(window: LabelledWindow) -> None:
+def test_memory_that_runs_out_is_reported(window: LabelledWindow) -> None:
     parent = student()
     examples = PublishedExamples(few(window), parent)
     retraining = PublishedRetraining(parent, examples, SHORT)

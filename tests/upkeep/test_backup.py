@@ -217,7 +217,7 @@ def test_a_running_store_is_saved_as_of_one_instant(filled: tuple[str, Path], tm
             check_invariants(again)
 
 
-def test_a_damaged_model_is_left_out_and_told(filled: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_damaged_model_is_left_out_and_reported(filled: tuple[str, Path], tmp_path: Path) -> None:
     url, folder = filled
     digest = hashlib.sha256(b"first").hexdigest()
     (folder / "models" / f"{digest}.safetensors").write_bytes(b"other")

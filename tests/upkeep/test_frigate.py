@@ -1,4 +1,4 @@
-"""Cameras of Frigate configurations: what is carried over, what is told, and where the passwords go."""
+"""Cameras of Frigate configurations: what is carried over, what is reported, and where the passwords go."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_what_is_not_carried_over_is_listed_with_its_reason() -> None:
     assert "version" not in left
 
 
-def test_a_stream_that_only_go2rtc_has_is_told() -> None:
+def test_a_stream_that_only_go2rtc_has_is_reported() -> None:
     text = "go2rtc: {streams: {a: ['ffmpeg:http://x/flv']}}\ncameras:\n  a: {ffmpeg: {inputs: [{path: 'rtsp://127.0.0.1:8554/a'}]}}"
     found = imported(text)
     assert found.site["cameras"][0]["url"] == "rtsp://127.0.0.1:8554/a"

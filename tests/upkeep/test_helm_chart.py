@@ -105,9 +105,9 @@ def test_the_chart_and_the_engine_use_the_same_names() -> None:
     for container in (*spec["initContainers"], *spec["containers"]):
         assert container["securityContext"]["readOnlyRootFilesystem"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        told = {row["name"]: row.get("value", "") for row in container["env"]}
-        assert {"MAGPIE_POD_NAME", "MAGPIE_POD_UID", *(name for name, _ in _VARIABLES.values())} <= told.keys()
-        assert (told["MAGPIE_FLEET"], told["MAGPIE_IMAGE"]) == ("yard", container["image"])
+        environment = {row["name"]: row.get("value", "") for row in container["env"]}
+        assert {"MAGPIE_POD_NAME", "MAGPIE_POD_UID", *(name for name, _ in _VARIABLES.values())} <= environment.keys()
+        assert (environment["MAGPIE_FLEET"], environment["MAGPIE_IMAGE"]) == ("yard", container["image"])
     (site,) = [o for o in objects if o["kind"] == "ConfigMap"]
     assert yaml.safe_load(site["data"]["site.yaml"].replace("@NODE@", "b1"))["site"] == "b1"
 
@@ -132,9 +132,13 @@ def test_a_node_makes_the_box_of_its_site_file() -> None:
         command = command.replace(path, stream)
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
     example = "".join(line[3:] for line in text.splitlines(keepends=True) if line.startswith("#  "))
-    told = {"MAGPIE_NODE_NAME": "n1.yard.example", "MAGPIE_NODE_ADDRESS": "192.0.2.7", "PATH": os.environ["PATH"]}
+    environment = {
+        "MAGPIE_NODE_NAME": "n1.yard.example",
+        "MAGPIE_NODE_ADDRESS": "192.0.2.7",
+        "PATH": os.environ["PATH"],
+    }
     done = subprocess.run(
-        [shell, option, command], input=example, env=told, text=True, capture_output=True, check=True, timeout=30
+        [shell, option, command], input=example, env=environment, text=True, capture_output=True, check=True, timeout=30
     )
     site = parse(SiteSettings, yaml.safe_load(done.stdout))
     assert site.fleet is not None

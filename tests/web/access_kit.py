@@ -27,7 +27,7 @@ PASSWORD = "7 herons by the weir"
 CHEAP = HashCost(passes=1, memory_kib=8, lanes=1)
 
 
-class Door:
+class Accounts:
     """Access with users made for the test; the clock is moved by hand."""
 
     def __init__(self, folder: Path, template: Path | None = None, rules: Rules | None = None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from access_kit import Door, browser
+from access_kit import Accounts, browser
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -15,8 +15,8 @@ from web.app import create_app
 
 
 @pytest.fixture
-def door(tmp_path: Path, sqlite_template: Path) -> Door:
-    return Door(tmp_path, sqlite_template)
+def accounts(tmp_path: Path, sqlite_template: Path) -> Accounts:
+    return Accounts(tmp_path, sqlite_template)
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def service() -> DictAppliance:
 
 
 @pytest.fixture
-def app(service: DictAppliance, door: Door, tmp_path: Path) -> FastAPI:
+def app(service: DictAppliance, accounts: Accounts, tmp_path: Path) -> FastAPI:
     page = tmp_path / "page"
     page.mkdir()
     (page / "index.html").write_text("<!doctype html><title>Magpie</title>")
-    return create_app(service, page, door.access)
+    return create_app(service, page, accounts.access)
 
 
 @pytest.fixture

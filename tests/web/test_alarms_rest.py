@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from access_kit import Door, browser
+from access_kit import Accounts, browser
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -16,8 +16,8 @@ from web.app import create_app
 
 
 @pytest.fixture
-def door(tmp_path: Path, sqlite_template: Path) -> Door:
-    return Door(tmp_path, sqlite_template)
+def accounts(tmp_path: Path, sqlite_template: Path) -> Accounts:
+    return Accounts(tmp_path, sqlite_template)
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def service() -> DictAppliance:
 
 
 @pytest.fixture
-def app(service: DictAppliance, door: Door, tmp_path: Path) -> FastAPI:
-    return create_app(service, tmp_path, door.access)
+def app(service: DictAppliance, accounts: Accounts, tmp_path: Path) -> FastAPI:
+    return create_app(service, tmp_path, accounts.access)
 
 
 @pytest.fixture
-async def client(app: FastAPI, door: Door) -> AsyncIterator[httpx.AsyncClient]:
+async def client(app: FastAPI, accounts: Accounts) -> AsyncIterator[httpx.AsyncClient]:
     async with browser(app) as client:
-        client.headers.update(door.person("operator"))
+        client.headers.update(accounts.person("operator"))
         yield client
 
 
@@ -102,11 +102,11 @@ async def test_pictures(client: httpx.AsyncClient) -> None:
     assert (await client.get("/alarms/0/picture.jpg")).status_code == 422
 
 
-async def test_who_may_see_one_camera_sees_its_alarms_only(client: httpx.AsyncClient, door: Door) -> None:
+async def test_who_may_see_one_camera_sees_its_alarms_only(client: httpx.AsyncClient, accounts: Accounts) -> None:
     await client.post("/rules", json=RULE)
     await client.post("/rules", json=RULE | {"id": "elsewhere", "cameras": ["south"]})
     await client.post("/rules", json=RULE | {"id": "both", "cameras": ["north", "south"]})
-    client.headers.update(door.person("operator", {"north"}))
+    client.headers.update(accounts.person("operator", {"north"}))
     answer = await client.get("/alarms")
     assert answer.status_code == 200, answer.text
     assert {a["camera"] for a in answer.json()} == {"north"}
@@ -129,8 +129,8 @@ async def test_who_may_see_one_camera_sees_its_alarms_only(client: httpx.AsyncCl
     assert (await client.post("/rules", json=RULE | {"id": "mine"})).status_code == 403
 
 
-async def test_a_viewer_looks_only(client: httpx.AsyncClient, door: Door) -> None:
-    client.headers.update(door.person("viewer"))
+async def test_a_viewer_looks_only(client: httpx.AsyncClient, accounts: Accounts) -> None:
+    client.headers.update(accounts.person("viewer"))
     assert (await client.get("/alarms")).status_code == 200
     for method, path in (
         ("POST", "/rules"),

@@ -332,7 +332,7 @@ class GrownSettings(Settings):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_new_field_of_settings_is_told_as_its_default_until_somebody_lists_it(
+def test_a_new_field_of_settings_is_reported_as_its_default_until_somebody_lists_it(
     listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
@@ -348,7 +348,7 @@ def test_a_new_field_of_settings_is_told_as_its_default_until_somebody_lists_it(
     assert (zone.name, zone.polygon, zone.note) == ("drive", corners, "of south" if listed else "none")
 
 
-def test_settings_that_nobody_listed_are_told_as_their_defaults() -> None:
+def test_settings_that_nobody_listed_are_reported_as_their_defaults() -> None:
     assert limited(GrownSettings(address="rtsp://south"), lambda _: True) == GrownSettings()
 
     class Required(Settings):
@@ -431,10 +431,10 @@ def test_what_is_missing_or_unknown_is_a_fault(value: dict[str, Any]) -> None:
 def test_an_answer_is_written_as_it_was_read() -> None:
     box = DictAppliance()
     found = box.cameras.one("north")
-    told = plain(CameraAnswer, found)
-    assert "lambda" in told["state"]
-    assert read(CameraAnswer, told) == found
-    assert [f.name for f in fields(found)] == list(told)
+    body = plain(CameraAnswer, found)
+    assert "lambda" in body["state"]
+    assert read(CameraAnswer, body) == found
+    assert [f.name for f in fields(found)] == list(body)
 
 
 @pytest.mark.parametrize(

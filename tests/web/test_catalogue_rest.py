@@ -82,7 +82,7 @@ async def test_what_was_added_and_its_licence(client: httpx.AsyncClient, tmp_pat
     assert [m["refused"] for m in (await known(client))["models"] if m["added"]] == [False]
 
 
-async def test_a_damaged_index_is_told(client: httpx.AsyncClient, tmp_path: Path) -> None:
+async def test_a_damaged_index_is_reported(client: httpx.AsyncClient, tmp_path: Path) -> None:
     folder = ModelsFolder(tmp_path / "models")
     folder.make()
     (folder.path / "index.json").write_text("{")

@@ -7,18 +7,22 @@ import hashlib
 from pathlib import Path
 
 import httpx
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import DictAppliance
 
 from web.app import create_app
 
 
 async def test_clips_are_seen_made_downloaded_and_deleted(tmp_path: Path, sqlite_template: Path) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
     box.clips.path = tmp_path / "clip.mp4"
     box.clips.path.write_bytes(bytes(range(256)) * 20)
-    web = create_app(box, tmp_path, door.access)
-    operator, viewer, other = door.person("operator"), door.person("viewer"), door.person("viewer", {"south"})
+    web = create_app(box, tmp_path, accounts.access)
+    operator, viewer, other = (
+        accounts.person("operator"),
+        accounts.person("viewer"),
+        accounts.person("viewer", {"south"}),
+    )
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(web), base_url="http://box", headers={"origin": "http://box"}
     ) as client:
@@ -53,7 +57,7 @@ async def test_clips_are_seen_made_downloaded_and_deleted(tmp_path: Path, sqlite
         assert (await client.delete("/api/v1/clips/1", headers=viewer)).status_code == 403
         assert (await client.delete("/api/v1/clips/1", headers=operator)).status_code == 204
         assert (await client.get("/api/v1/clips/1", headers=viewer)).status_code == 404
-        with door.database.read() as c:
+        with accounts.database.read() as c:
             audited = c.exec_driver_sql(
                 "SELECT subject, action FROM audit WHERE subject LIKE 'clips%' ORDER BY id"
             ).all()

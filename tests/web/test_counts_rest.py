@@ -7,16 +7,16 @@ import io
 from pathlib import Path
 
 import httpx
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import DictAppliance
 
 from web.app import create_app
 
 
 async def test_counts_as_json_and_as_a_table(tmp_path: Path, sqlite_template: Path) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    viewer, other = door.person("viewer"), door.person("viewer", {"south"})
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    viewer, other = accounts.person("viewer"), accounts.person("viewer", {"south"})
     asked = "/api/v1/cameras/north/counts?from=1790000000&to=1790007200"
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box") as client:
         assert (await client.get(asked)).status_code == 401

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import DictAppliance
 from discovery_kit import Device, served
 
@@ -30,9 +30,9 @@ from web.app import create_app
 
 
 async def test_who_may_search_and_that_it_is_recorded(tmp_path: Path, sqlite_template: Path) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    app = create_app(box, tmp_path, door.access)
-    admin, operator = door.person("admin"), door.person("operator")
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    app = create_app(box, tmp_path, accounts.access)
+    admin, operator = accounts.person("admin"), accounts.person("operator")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://box/api/v1") as client:
         asked = {"addresses": ["192.0.2.10"], "username": "viewer", "password_from": "secret:cameras"}
         assert (await client.post("/discovery", json=asked, headers=operator)).status_code == 403
@@ -120,7 +120,7 @@ async def test_who_gives_up_does_not_keep_others_from_searching(discovery: Camer
 async def test_a_search_ends_when_the_appliance_stops(discovery: CameraDiscovery) -> None:
     with served(Device(silent=True)) as device:
         running = asyncio.create_task(discovery.search({"addresses": [device.address]}))
-        while not device.told:
+        while not device.answered:
             await asyncio.sleep(0.01)
         discovery.close()
         with pytest.raises(Unavailable, match="stops"):
@@ -143,8 +143,8 @@ def test_whose_input_a_stream_is_wanted_for(site: str, asked: dict[str, Any], ne
     wanted = parse(CameraSearch, asked | {"fps": 4.0})
     needs = StreamNeeds(site, 2**31)
     needs.begin(wanted)
-    told = needs.need_of(wanted, time.monotonic() + 30)
-    found = told.need
-    assert (found.width, found.height, found.fixed, told.source, told.student) == need
+    proposal = needs.need_of(wanted, time.monotonic() + 30)
+    found = proposal.need
+    assert (found.width, found.height, found.fixed, proposal.source, proposal.student) == need
     assert found.fps == 4.0
-    assert ("/no/such.yaml" in told.unread) == (site == "/no/such.yaml")
+    assert ("/no/such.yaml" in proposal.unread) == (site == "/no/such.yaml")

@@ -36,10 +36,10 @@ async def ask(tmp_path: Path, path: str, access: Any = None, **body: Any) -> htt
 
 
 async def test_a_window_is_explained(tmp_path: Path) -> None:
-    told = (await ask(tmp_path, "/windows/2/explained")).json()
-    assert told["window"]["id"] == 2
-    assert [c["camera"] for c in told["cameras"]] == ["junction-north"]
-    assert told["timeline"][0]["shares"][0]["camera"] == "junction-north"
+    body = (await ask(tmp_path, "/windows/2/explained")).json()
+    assert body["window"]["id"] == 2
+    assert [c["camera"] for c in body["cameras"]] == ["junction-north"]
+    assert body["timeline"][0]["shares"][0]["camera"] == "junction-north"
     assert (await ask(tmp_path, "/windows/9/explained")).status_code == 404
     assert (await ask(tmp_path, "/windows/-1/explained")).status_code == 422
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import NOW, DictAppliance
 
 from edge.core.finding import ObjectSearch
@@ -13,9 +13,9 @@ from web.app import create_app
 
 
 async def test_objects_days_and_clips_are_found(tmp_path: Path, sqlite_template: Path) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    viewer, other = door.person("viewer"), door.person("viewer", {"south"})
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    viewer, other = accounts.person("viewer"), accounts.person("viewer", {"south"})
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(web), base_url="http://box/api/v1", headers={"origin": "http://box"}
     ) as client:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import httpx
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import DictAppliance
 
 from edge.core.fleet_links import FleetOrder
@@ -18,9 +18,9 @@ from web.examples.fleet import FLEET, JOB_GIVEN, JOBS
 async def test_viewers_see_the_fleet_and_users_of_some_cameras_those_cameras(
     tmp_path: Path, sqlite_template: Path
 ) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    viewer, some = door.person("viewer"), door.person("viewer", {"north"})
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    viewer, some = accounts.person("viewer"), accounts.person("viewer", {"north"})
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box") as client:
         assert (await client.get("/api/v1/fleet")).status_code == 401
         assert (await client.get("/api/v1/fleet", headers=viewer)).json() == FLEET
@@ -33,11 +33,11 @@ async def test_viewers_see_the_fleet_and_users_of_some_cameras_those_cameras(
 async def test_orders_are_for_administrators_who_see_every_camera_and_say_why_they_are_refused(
     tmp_path: Path, sqlite_template: Path
 ) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    admin, move = door.person("admin"), {"kind": "move", "camera": "north", "box": "b2"}
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    admin, move = accounts.person("admin"), {"kind": "move", "camera": "north", "box": "b2"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box/api/v1") as client:
-        for who in (door.person("operator"), door.person("admin", {"north"})):
+        for who in (accounts.person("operator"), accounts.person("admin", {"north"})):
             assert (await client.post("/fleet/orders", json=move, headers=who)).status_code == 403
         answer = (await client.post("/fleet/orders", json=move, headers=admin)).json()
         assert (answer["kind"], answer["box"], answer["cameras"], answer["code"]) == ("move", "b2", ["north"], None)
@@ -59,9 +59,9 @@ async def test_orders_are_for_administrators_who_see_every_camera_and_say_why_th
 async def test_all_boxes_are_asked_in_the_users_name_and_their_answers_are_limited_here_too(
     tmp_path: Path, sqlite_template: Path
 ) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    viewer, some, admin = door.person("viewer"), door.person("viewer", {"north"}), door.person("admin")
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    viewer, some, admin = accounts.person("viewer"), accounts.person("viewer", {"north"}), accounts.person("admin")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box/api/v1") as client:
         assert len((await client.get("/fleet/wall", headers=viewer)).json()["cameras"]) == 3
         limited = (await client.get("/fleet/wall", headers=some)).json()
@@ -85,9 +85,9 @@ async def test_all_boxes_are_asked_in_the_users_name_and_their_answers_are_limit
 async def test_the_agent_hands_on_questions_and_orders_with_an_administrators_token(
     tmp_path: Path, sqlite_template: Path
 ) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    agent, viewer = door.person("admin"), door.person("viewer")
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    agent, viewer = accounts.person("admin"), accounts.person("viewer")
     asker = FleetUser("eve", "viewer", ("north",))
     question = {k: v for k, v in asdict(BoxQuestion("wall", asker)).items() if k != "api"}
     record = {"kind": "drain", "box": "b2", "camera": "", "by": "eve", "given_on": "b3"}
@@ -100,10 +100,10 @@ async def test_the_agent_hands_on_questions_and_orders_with_an_administrators_to
 
 
 async def test_operators_of_every_camera_give_and_withdraw_jobs(tmp_path: Path, sqlite_template: Path) -> None:
-    box, door = DictAppliance(), Door(tmp_path, sqlite_template)
-    web = create_app(box, tmp_path, door.access)
-    viewer, operator = door.person("viewer"), door.person("operator")
-    some = door.person("operator", {"north"})
+    box, accounts = DictAppliance(), Accounts(tmp_path, sqlite_template)
+    web = create_app(box, tmp_path, accounts.access)
+    viewer, operator = accounts.person("viewer"), accounts.person("operator")
+    some = accounts.person("operator", {"north"})
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box/api/v1") as client:
         assert (await client.get("/fleet/jobs")).status_code == 401
         assert (await client.get("/fleet/jobs", headers=viewer)).json() == JOBS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -56,18 +56,18 @@ def more_routes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 
 @pytest.fixture
-def app(more_routes: Path, tmp_path: Path, sqlite_template: Path) -> tuple[FastAPI, Door]:
+def app(more_routes: Path, tmp_path: Path, sqlite_template: Path) -> tuple[FastAPI, Accounts]:
     (more_routes / "weather.py").write_text(WEATHER, encoding="utf-8")
     folder = tmp_path / "box"
     folder.mkdir()
-    door = Door(folder, sqlite_template)
-    return create_app(DictAppliance(), tmp_path, door.access), door
+    accounts = Accounts(folder, sqlite_template)
+    return create_app(DictAppliance(), tmp_path, accounts.access), accounts
 
 
-async def test_one_file_is_served_under_its_roles_and_described(app: tuple[FastAPI, Door]) -> None:
-    web, door = app
-    viewer, operator = door.person("viewer"), door.person("operator")
-    some = door.person("operator", {"north"})
+async def test_one_file_is_served_under_its_roles_and_described(app: tuple[FastAPI, Accounts]) -> None:
+    web, accounts = app
+    viewer, operator = accounts.person("viewer"), accounts.person("operator")
+    some = accounts.person("operator", {"north"})
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://box") as client:
         assert (await client.get("/api/v1/weather")).status_code == 401
         assert (await client.get("/api/v1/weather", headers=viewer)).json() == {"rain": False}

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 import schemathesis
-from access_kit import Door
+from access_kit import Accounts
 from appliance_double import DictAppliance
 from fuzz_kit import Client, ask_made_up, described, operations
 
@@ -19,12 +19,12 @@ from web.app import create_app
 from web.route_table import row_of
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="magpie-fuzz-")
-_DOOR: Final = Door(Path(_FOLDER.name))
-_APP: Final = create_app(DictAppliance(), Path("there is no built page here"), _DOOR.access)
+_ACCOUNTS: Final = Accounts(Path(_FOLDER.name))
+_APP: Final = create_app(DictAppliance(), Path("there is no built page here"), _ACCOUNTS.access)
 #: Nobody, and then each role.
 _HEADERS: Final[dict[Role | None, dict[str, str]]] = {
     None: {},
-    **{role: _DOOR.person(role, name=f"the-{role}") for role in ROLES},
+    **{role: _ACCOUNTS.person(role, name=f"the-{role}") for role in ROLES},
 }
 _CLIENT: Final = Client(_APP)
 #: Streams never end; their parameters are tested by hand.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from access_kit import PASSWORD, Door
+from access_kit import PASSWORD, Accounts
 from appliance_double import DictAppliance
 
 from web.app import STATIC, create_app
@@ -57,14 +57,14 @@ async def server(service: DictAppliance) -> AsyncIterator[WebServer]:
 
 
 @pytest.fixture
-def door(tmp_path: Path, sqlite_template: Path) -> Door:
-    return Door(tmp_path, sqlite_template)
+def accounts(tmp_path: Path, sqlite_template: Path) -> Accounts:
+    return Accounts(tmp_path, sqlite_template)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def guarded(service: DictAppliance, door: Door) -> AsyncIterator[WebServer]:
+async def guarded(service: DictAppliance, accounts: Accounts) -> AsyncIterator[WebServer]:
     """The same behind a log-in."""
-    server = WebServer(create_app(service, access=door.access), "127.0.0.1", 0)
+    server = WebServer(create_app(service, access=accounts.access), "127.0.0.1", 0)
     await server.start()
     yield server
     await server.stop()
@@ -302,9 +302,11 @@ async def test_without_cameras_the_wall_leads_to_adding_one(
     await found.page.close()
 
 
-async def test_one_logs_in_and_comes_where_one_wanted_to_go(browser: Any, guarded: WebServer, door: Door) -> None:
-    door.user("root", "admin")
-    door.user("ann", "viewer", {"north"})
+async def test_one_logs_in_and_comes_where_one_wanted_to_go(
+    browser: Any, guarded: WebServer, accounts: Accounts
+) -> None:
+    accounts.user("root", "admin")
+    accounts.user("ann", "viewer", {"north"})
     found = await opened(browser, guarded, "#/camera/north?tab=models")
     page = found.page
     await page.get_by_role("heading", name="Log in").wait_for()
@@ -333,10 +335,10 @@ async def test_one_logs_in_and_comes_where_one_wanted_to_go(browser: Any, guarde
 
 
 async def test_a_password_that_somebody_else_chose_is_all_there_is(
-    browser: Any, guarded: WebServer, door: Door
+    browser: Any, guarded: WebServer, accounts: Accounts
 ) -> None:
-    door.user("root", "admin")
-    door.access.records.add_user("eve", "viewer", None, door.hash, True, "test")
+    accounts.user("root", "admin")
+    accounts.access.records.add_user("eve", "viewer", None, accounts.hash, True, "test")
     found = await opened(browser, guarded, "#/login")
     page = found.page
     await page.get_by_label("Name").fill("eve")
@@ -355,9 +357,11 @@ async def test_a_password_that_somebody_else_chose_is_all_there_is(
     await page.close()
 
 
-async def test_too_many_tries_are_told_with_the_time_to_wait(browser: Any, guarded: WebServer, door: Door) -> None:
-    door.user("root", "admin")
-    door.user("ann", "viewer")
+async def test_too_many_tries_are_reported_with_the_time_to_wait(
+    browser: Any, guarded: WebServer, accounts: Accounts
+) -> None:
+    accounts.user("root", "admin")
+    accounts.user("ann", "viewer")
     found = await opened(browser, guarded, "#/login")
     page = found.page
     await page.get_by_label("Name").fill("ann")
@@ -374,8 +378,8 @@ async def test_too_many_tries_are_told_with_the_time_to_wait(browser: Any, guard
     await page.close()
 
 
-async def test_set_up_makes_the_first_admin(browser: Any, guarded: WebServer, door: Door) -> None:
-    token = await door.access.setup_link()
+async def test_set_up_makes_the_first_admin(browser: Any, guarded: WebServer, accounts: Accounts) -> None:
+    token = await accounts.access.setup_link()
     found = await opened(browser, guarded, f"#/setup?token={token}")
     page = found.page
     await page.get_by_role("heading", name="Set up Magpie").wait_for()

@@ -177,9 +177,9 @@ async def test_admission_names_the_tenants_that_would_lose(client: httpx.AsyncCl
     assert fits["tenants"]["within"] == "entitlement"
     (loss,) = fits["tenants"]["losses"]
     assert loss["loses"] == pytest.approx(fits["tenants"]["share_after"] - 0.1, abs=1e-3)
-    (told,) = [r for r in fits["yields"] if r["code"] == "tenant_loses"]
-    assert (told["tenant"], told["numbers"]["loses"]) == ("parking", pytest.approx(loss["loses"], abs=1e-3))
-    assert "parking would lose" in told["message"]
+    (loser,) = [r for r in fits["yields"] if r["code"] == "tenant_loses"]
+    assert (loser["tenant"], loser["numbers"]["loses"]) == ("parking", pytest.approx(loss["loses"], abs=1e-3))
+    assert "parking would lose" in loser["message"]
     assert (await client.post("/admission", json=much)).json() == fits, "the tenant that has it"
     for tenant in ("streets", "nobody"):
         bad = problem(await client.post("/admission", json=much | {"tenant": tenant}))
@@ -422,13 +422,13 @@ async def test_database_calls_do_not_hold_the_loop(client: httpx.AsyncClient, se
     assert (await asking).status_code == 200
 
 
-async def test_what_the_box_can_learn_is_told(client: httpx.AsyncClient) -> None:
+async def test_what_the_box_can_learn_is_reported(client: httpx.AsyncClient) -> None:
     answer = await client.get("/retraining/learning")
     assert answer.status_code == 200
-    told = answer.json()
-    assert told["budget"]["labels"] > 0
-    assert told["choice"]["window_s"] > 0
-    assert set(told["fixed"]) == {"golden_share", "label_budget", "profiling_budget"}
+    body = answer.json()
+    assert body["budget"]["labels"] > 0
+    assert body["choice"]["window_s"] > 0
+    assert set(body["fixed"]) == {"golden_share", "label_budget", "profiling_budget"}
 
 
 async def test_a_budget_can_be_fixed_and_left_to_itself_again(client: httpx.AsyncClient) -> None:

@@ -105,7 +105,7 @@ async def test_dead_letters(client: httpx.AsyncClient) -> None:
 
 
 async def test_with_real_outputs(sqlite_template: Path, tmp_path: Path) -> None:
-    """From adding a receiver to a dead letter that is sent again; the secret is never told."""
+    """From adding a receiver to a dead letter that is sent again; the secret is never shown."""
     shutil.copy(sqlite_template, tmp_path / "magpie.db")
     site = FakeSite(secrets={"secret:pager": "correct horse"})
     answers = [200, 410]

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from access_kit import Door, browser
+from access_kit import Accounts, browser
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -23,9 +23,9 @@ TENANT_BODY: dict[str, Any] = {"id": "yard", "objective": {"metric": "accuracy",
 
 
 @pytest.fixture
-async def client(app: FastAPI, door: Door) -> AsyncIterator[httpx.AsyncClient]:
+async def client(app: FastAPI, accounts: Accounts) -> AsyncIterator[httpx.AsyncClient]:
     async with browser(app) as client:
-        client.headers.update(door.person("operator"))
+        client.headers.update(accounts.person("operator"))
         yield client
 
 
@@ -109,10 +109,12 @@ async def test_the_last_day_of_one_and_of_all(client: httpx.AsyncClient) -> None
         ("POST", "/sharing/what-if"),
     ],
 )
-async def test_a_change_is_an_operators_of_every_camera(app: FastAPI, door: Door, method: str, path: str) -> None:
+async def test_a_change_is_an_operators_of_every_camera(
+    app: FastAPI, accounts: Accounts, method: str, path: str
+) -> None:
     async with browser(app) as client:
-        viewer = door.person("viewer")
-        for headers in (viewer, door.person("operator", {"north"})):
+        viewer = accounts.person("viewer")
+        for headers in (viewer, accounts.person("operator", {"north"})):
             answer = await client.request(method, path, json={}, headers=headers)
             assert answer.status_code == 403
         for read in ("/tenants", "/tenants/gate", "/sharing", "/tenants/history"):
@@ -120,13 +122,13 @@ async def test_a_change_is_an_operators_of_every_camera(app: FastAPI, door: Door
 
 
 async def test_a_user_of_some_cameras_sees_the_tenants_of_these(
-    app: FastAPI, service: DictAppliance, door: Door
+    app: FastAPI, service: DictAppliance, accounts: Accounts
 ) -> None:
     service.tenants.states["gate"] = {
         "reason": {"code": "more", "numbers": {"moved": 0.02}, "others": ["default-cameras"]}
     }
     async with browser(app) as client:
-        client.headers.update(door.person("operator", {"north"}))
+        client.headers.update(accounts.person("operator", {"north"}))
         mine = (await client.get("/tenants")).json()["tenants"]
         assert [t["id"] for t in mine] == ["gate", "parking", "north-side"], "served models are everybody's"
         assert mine[0]["reason"] == {"code": "more", "numbers": {"moved": 0.02}, "others": []}
@@ -138,14 +140,16 @@ async def test_a_user_of_some_cameras_sees_the_tenants_of_these(
             assert hidden.text.replace("default-cameras", "nobody") == absent.text
         sharing = (await client.get("/sharing")).json()
         assert (sharing["social_welfare"], sharing["egalitarian_welfare"]) == (None, None), "they are of all tenants"
-        client.headers.update(door.person("viewer", {"south"}))
+        client.headers.update(accounts.person("viewer", {"south"}))
         theirs = (await client.get("/tenants")).json()["tenants"]
         assert [t["id"] for t in theirs] == ["gate", "parking", "default-cameras"]
 
 
-async def test_a_user_of_some_tenants_sees_these_and_changes_nothing_of_the_whole_box(app: FastAPI, door: Door) -> None:
+async def test_a_user_of_some_tenants_sees_these_and_changes_nothing_of_the_whole_box(
+    app: FastAPI, accounts: Accounts
+) -> None:
     async with browser(app) as client:
-        token = door.token(door.user("ann", "operator", tenants={"gate"}), "operator")
+        token = accounts.token(accounts.user("ann", "operator", tenants={"gate"}), "operator")
         client.headers["authorization"] = f"Bearer {token}"
         assert [t["id"] for t in (await client.get("/tenants")).json()["tenants"]] == ["gate"]
         assert {r["tenant"] for r in (await client.get("/tenants/history")).json()["rows"]} == {"gate"}
@@ -173,9 +177,9 @@ def test_alarms_of_other_tenants_are_not_there_for_a_user_of_some() -> None:
     assert limits.rows(Principal("bob", "viewer"), rows) == rows
 
 
-async def test_the_tenants_of_a_user_are_set_and_checked(app: FastAPI, door: Door) -> None:
+async def test_the_tenants_of_a_user_are_set_and_checked(app: FastAPI, accounts: Accounts) -> None:
     async with browser(app) as client:
-        client.headers.update(door.person("admin"))
+        client.headers.update(accounts.person("admin"))
         body = {"name": "ann", "role": "viewer", "tenants": ["gate"], "password": "orchid-lantern-pebble-42"}
         assert (await client.post("/users", json=body)).json()["tenants"] == ["gate"]
         assert (await client.patch("/users/ann", json={"tenants": None})).json()["tenants"] is None

@@ -65,27 +65,27 @@ def _answers(world: Street, questions: list[dict[str, Any]]) -> list[dict[str, A
 
 
 async def _sit(client: httpx.AsyncClient, world: Street, rounds: int) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    body: dict[str, Any] = {}
     for _ in range(rounds):
         asked = (await client.get("/north/truth/questions")).json()
         answer = await client.post("/north/truth/answers", json={"answers": _answers(world, asked["questions"])})
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-    return told
+        body = answer.json()
+    return body
 
 
-async def test_answers_become_an_estimate_that_is_told_again(
+async def test_answers_become_an_estimate_that_is_reported_again(
     client: httpx.AsyncClient, world: Street, truth: Truth
 ) -> None:
     before = (await client.get("/north/truth")).json()
     assert (before["estimate"], before["asking"], before["answers_needed"]) == (None, 3, 4)
-    told = await _sit(client, world, 3)
-    estimate = told["estimate"]
-    assert (told["window"], told["answers"], estimate["answers"]) == (3, 30, 30)
+    body = await _sit(client, world, 3)
+    estimate = body["estimate"]
+    assert (body["window"], body["answers"], estimate["answers"]) == (3, 30, 30)
     for who in ("student", "teacher"):
         assert 0 <= estimate[who]["low"] < estimate[who]["value"] < estimate[who]["high"] <= 1
         assert estimate[who]["more_to_halve"] > 0
-    assert (await client.get("/north/truth")).json() == told
+    assert (await client.get("/north/truth")).json() == body
     for _ in range(2):
         assert truth.latest(["north", "south"]) == {"north": {"window": 3} | estimate}
     again = (await client.get("/north/truth/questions", params={"limit": 100})).json()["questions"]
@@ -107,7 +107,7 @@ async def test_a_question_leads_to_its_picture_and_copies_outlive_the_recording(
     assert (await client.get(f"/north/truth/pictures/3/{q['frame'] % 12 + 1}.jpg")).status_code == 404
 
 
-async def test_second_opinions_that_contradict_are_counted_and_told(
+async def test_second_opinions_that_contradict_are_counted_and_reported(
     client: httpx.AsyncClient, world: Street, store: Store, findings: list[Finding]
 ) -> None:
     await _sit(client, world, 1)
@@ -117,10 +117,10 @@ async def test_second_opinions_that_contradict_are_counted_and_told(
     turned = replace(other, by="bob", verdict="no" if other.verdict != "no" else "yes")
     record = next(r for r in first if r.answer == other)
     store.add_answers([replace(record, answer=turned, id=0)])
-    told = (await client.get("/north/truth")).json()
-    assert (told["estimate"]["contradicted"], told["estimate"]["unsure"]) == (1, 1)
-    assert [f["kind"] for f in told["findings"]] == ["people_contradict"]
-    assert [f.kind for f in findings] == ["people_contradict"], "told once"
+    truth = (await client.get("/north/truth")).json()
+    assert (truth["estimate"]["contradicted"], truth["estimate"]["unsure"]) == (1, 1)
+    assert [f["kind"] for f in truth["findings"]] == ["people_contradict"]
+    assert [f.kind for f in findings] == ["people_contradict"], "reported once"
     assert len(store.answers("north")) == 11, "both answers stay"
     second = (await client.get("/north/truth/questions", params={"second": True})).json()["questions"]
     assert body["frame"] not in [q["frame"] for q in second if q["candidate"] == body["candidate"]]
@@ -151,7 +151,7 @@ async def test_a_wrong_answer_is_named_and_nothing_is_kept(
 
 
 async def test_labels_go_out_and_come_back(client: httpx.AsyncClient, world: Street, store: Store) -> None:
-    told = await _sit(client, world, 2)
+    body = await _sit(client, world, 2)
     coco = (await client.get("/north/truth/export", params={"format": "coco"})).json()
     assert plain(CocoFile, read(CocoFile, coco)) == coco
     assert len(coco["magpie"]["answers"]) == 20
@@ -162,7 +162,7 @@ async def test_labels_go_out_and_come_back(client: httpx.AsyncClient, world: Str
     with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
         files = {name: archive.read(name).decode() for name in archive.namelist()}
     assert len(files) == len(coco["images"]) + 2
-    assert told["estimate"]["answers"] == 20
+    assert body["estimate"]["answers"] == 20
 
 
 async def test_complete_labels_of_others_answer_every_question(
@@ -180,13 +180,13 @@ async def test_complete_labels_of_others_answer_every_question(
     body = {"format": "yolo", "files": files, "complete": True}
     done = (await client.post("/north/truth/import", json=body)).json()
     assert (done["pictures"], done["unknown"]) == (13, 1)
-    told = (await client.get("/north/truth")).json()["estimate"]
-    assert told["answers"] == told["questions"] == done["answers"]
-    assert told["student"]["low"] == told["student"]["high"], "nothing is left to doubt"
+    estimate = (await client.get("/north/truth")).json()["estimate"]
+    assert estimate["answers"] == estimate["questions"] == done["answers"]
+    assert estimate["student"]["low"] == estimate["student"]["high"], "nothing is left to doubt"
     true = Counts()
     for frame in world.window.all_sampled:
         true += count(frame.frame.answer, world.truth[FrameKey(3, frame.frame.number)], 0.5)
-    assert told["student"]["value"] == pytest.approx(true.f1, abs=1e-3)
+    assert estimate["student"]["value"] == pytest.approx(true.f1, abs=1e-3)
     assert (await client.get("/north/truth/questions")).json()["questions"] == []
 
 

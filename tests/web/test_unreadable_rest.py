@@ -62,8 +62,8 @@ def store(upgraded_data: Path) -> Iterator[Store]:
             parent = store.add_model(version, b"%d" % number).id
             alarm = Alarm(number, "r", "r", "object", "warning", "north", "1", "new", 1e9, "a car")
             store.put_alarms([alarm])
-            thing = TrackedObject(number, "north", "car", 0.9, (0.1, 0.1, 0.2, 0.2), 1e9, 1e9, 1.0, 3)
-            store.put_objects([thing])
+            tracked = TrackedObject(number, "north", "car", 0.9, (0.1, 0.1, 0.2, 0.2), 1e9, 1e9, 1.0, 3)
+            store.put_objects([tracked])
         yield store
 
 
@@ -83,7 +83,7 @@ def service(store: Store) -> DictAppliance:
     site = parse(SiteSettings, {"site": "box", "data_dir": str(store.data_dir), "cameras": [settings("north")]})
     double.alarms = Alarms(
         site, store, ManualClock(), dict, lambda camera, order: True, dict, lambda *args: None, lambda *args: None,
-        lambda told: None, lambda code, message: None,
+        lambda entry: None, lambda code, message: None,
     )  # fmt: skip
     return double
 
@@ -178,15 +178,15 @@ async def test_one_that_is_asked_for_says_what_is_wrong(
         ("UPDATE profiles SET profile = '7' WHERE id = 2", "profile"),
     ],
 )
-async def test_a_window_is_told_without_its_part_that_cannot_be_read(
+async def test_a_window_is_reported_without_its_part_that_cannot_be_read(
     wrong: str, kind: str, store: Store, client: httpx.AsyncClient
 ) -> None:
     spoil(store, wrong)
     story = await asked(client, "/windows/2")
     assert [p["id"] for p in story["plans"]] == ([4] if kind == "plan" else [3, 4])
     assert len(story["profiles"]) == (1 if kind == "plan" else 0)
-    told = await asked(client, "/windows/2/explained")
-    assert {d["plan"] for d in told["decisions"]} <= {p["id"] for p in story["plans"]}
+    body = await asked(client, "/windows/2/explained")
+    assert {d["plan"] for d in body["decisions"]} <= {p["id"] for p in story["plans"]}
     assert store.database.unreadable.counts() == {kind: 1}
 
 
@@ -195,8 +195,8 @@ async def test_a_plan_of_which_nothing_can_be_made_is_not_explained(
     document: str, store: Store, client: httpx.AsyncClient
 ) -> None:
     spoil(store, f"UPDATE plans SET plan = {document} WHERE id = 4")
-    told = await asked(client, "/windows/2/explained")
-    assert [d["plan"] for d in told["decisions"]] == [3]
+    body = await asked(client, "/windows/2/explained")
+    assert [d["plan"] for d in body["decisions"]] == [3]
     answer = await client.post("/windows/2/what-if", json={"policy": "uniform"})
     assert answer.status_code == 200, answer.text
 

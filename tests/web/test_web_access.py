@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from access_kit import PASSWORD, Door, browser, code, every_route, filled, log_in
+from access_kit import PASSWORD, Accounts, browser, code, every_route, filled, log_in
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -40,9 +40,9 @@ def test_what_changes_something_is_never_a_viewers() -> None:
             assert row.least != "viewer" or own & set(path.split("/")), (method, path)
 
 
-async def test_every_route_asks_for_its_role(app: FastAPI, door: Door, service: DictAppliance) -> None:
+async def test_every_route_asks_for_its_role(app: FastAPI, accounts: Accounts, service: DictAppliance) -> None:
     """Nobody, and each role, at every route: refused exactly where the table says so."""
-    people = {role: door.person(role) for role in ROLES}
+    people = {role: accounts.person(role) for role in ROLES}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://box") as client:
         for method, template in every_route():
             if method in ("WS", "MOUNT") or template.endswith(("stream", "stream.mjpeg")):
@@ -70,9 +70,9 @@ async def test_every_route_asks_for_its_role(app: FastAPI, door: Door, service: 
 
 
 async def test_a_password_that_somebody_else_chose_is_changed_first(
-    app: FastAPI, door: Door, service: DictAppliance
+    app: FastAPI, accounts: Accounts, service: DictAppliance
 ) -> None:
-    door.access.records.add_user("eve", "admin", None, door.hash, True, "test")
+    accounts.access.records.add_user("eve", "admin", None, accounts.hash, True, "test")
     may = {"GET /api/v1/me", "POST /api/v1/me/password", "GET /api/v1/setup", "POST /api/v1/logout"}
     async with browser(app) as eve:
         await log_in(eve, "eve")
@@ -95,21 +95,21 @@ async def test_a_password_that_somebody_else_chose_is_changed_first(
         assert (await eve.post("/logout")).status_code == 204
 
 
-async def test_a_program_goes_on_while_its_user_has_to_change_the_password(app: FastAPI, door: Door) -> None:
-    header = door.person("viewer")
-    door.access.records.change_user("viewer-all", {"must_change": True}, "test")
+async def test_a_program_goes_on_while_its_user_has_to_change_the_password(app: FastAPI, accounts: Accounts) -> None:
+    header = accounts.person("viewer")
+    accounts.access.records.change_user("viewer-all", {"must_change": True}, "test")
     async with browser(app) as client:
         assert (await client.get("/overview", headers=header)).status_code == 200
 
 
-async def test_a_route_without_a_row_is_refused(app: FastAPI, door: Door) -> None:
+async def test_a_route_without_a_row_is_refused(app: FastAPI, accounts: Accounts) -> None:
     @app.get("/api/v1/forgotten")
     async def forgotten() -> dict[str, bool]:
         return {"reached": True}
 
     app.router.routes.insert(0, app.router.routes.pop())
     async with browser(app) as client:
-        answer = await client.get("/forgotten", headers=door.person("admin"))
+        answer = await client.get("/forgotten", headers=accounts.person("admin"))
     assert (answer.status_code, code(answer)) == (403, "forbidden")
 
 

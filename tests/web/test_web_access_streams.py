@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 import websockets
-from access_kit import PASSWORD, Door, log_in
+from access_kit import PASSWORD, Accounts, log_in
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -26,8 +26,8 @@ async def server(app: FastAPI) -> AsyncIterator[WebServer]:
     await server.stop()
 
 
-async def test_the_live_socket_waits_for_a_password_of_ones_own(server: WebServer, door: Door) -> None:
-    door.access.records.add_user("eve", "viewer", None, door.hash, True, "test")
+async def test_the_live_socket_waits_for_a_password_of_ones_own(server: WebServer, accounts: Accounts) -> None:
+    accounts.access.records.add_user("eve", "viewer", None, accounts.hash, True, "test")
     base = f"127.0.0.1:{server.port}/api/v1"
     async with httpx.AsyncClient(base_url=f"http://{base}") as eve:
         await log_in(eve, "eve")
@@ -46,14 +46,14 @@ async def test_the_live_socket_waits_for_a_password_of_ones_own(server: WebServe
 
 
 async def test_the_live_socket_shows_what_the_caller_may_see(
-    server: WebServer, door: Door, service: DictAppliance
+    server: WebServer, accounts: Accounts, service: DictAppliance
 ) -> None:
     url = f"ws://127.0.0.1:{server.port}/api/v1/live"
     with pytest.raises(websockets.InvalidStatus) as refused:
         async with websockets.connect(url):
             pass
     assert refused.value.response.status_code == 403
-    async with websockets.connect(url, additional_headers=door.person("viewer", {"north"})) as socket:
+    async with websockets.connect(url, additional_headers=accounts.person("viewer", {"north"})) as socket:
         await socket.send("{}")  # all cameras
         for _ in range(3):
             message = await socket.recv()
@@ -64,25 +64,27 @@ async def test_the_live_socket_shows_what_the_caller_may_see(
         while isinstance(message := await socket.recv(), bytes):
             assert b'"camera":"south"' not in message
         assert json.loads(message)["error"]["code"] == "not_found"
-    async with websockets.connect(url, additional_headers=door.person("viewer", set())) as socket:
+    async with websockets.connect(url, additional_headers=accounts.person("viewer", set())) as socket:
         await socket.send("{}")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(socket.recv(), 0.3)
 
 
-async def test_there_are_no_other_sockets(server: WebServer, door: Door) -> None:
+async def test_there_are_no_other_sockets(server: WebServer, accounts: Accounts) -> None:
     for path in ("/", "/api/v1/cameras", "/api/v1/live/", "/x"):
         with pytest.raises(websockets.InvalidStatus) as refused:
             async with websockets.connect(
-                f"ws://127.0.0.1:{server.port}{path}", additional_headers=door.person("admin", name=f"u{len(path)}")
+                f"ws://127.0.0.1:{server.port}{path}", additional_headers=accounts.person("admin", name=f"u{len(path)}")
             ):
                 pass
         assert refused.value.response.status_code == 403
 
 
 @pytest.mark.parametrize("how", ["revoked", "disabled", "fewer cameras", "by a command"])
-async def test_open_streams_end_with_the_login(server: WebServer, door: Door, service: DictAppliance, how: str) -> None:
-    header = door.person("viewer", name="ann")
+async def test_open_streams_end_with_the_login(
+    server: WebServer, accounts: Accounts, service: DictAppliance, how: str
+) -> None:
+    header = accounts.person("viewer", name="ann")
     base = f"127.0.0.1:{server.port}/api/v1"
     async with (
         websockets.connect(f"ws://{base}/live", additional_headers=header) as socket,
@@ -93,7 +95,7 @@ async def test_open_streams_end_with_the_login(server: WebServer, door: Door, se
         assert (events.status_code, pictures.status_code) == (200, 200)
         await socket.send("{}")
         await socket.recv()
-        access = door.access
+        access = accounts.access
         if how == "revoked":
             token = next(iter((await access.directory.everybody(0)).tokens.values()))
             await access.tokens.remove(Principal("boss", "admin"), token.id, "boss")
@@ -103,7 +105,7 @@ async def test_open_streams_end_with_the_login(server: WebServer, door: Door, se
             await access.users.change("ann", {"cameras": ["south"]}, "boss")
         else:
             await asyncio.to_thread(access.records.remove_user, "ann", "command line")
-            door.clock.advance(2.1)
+            accounts.clock.advance(2.1)
         async with asyncio.timeout(15):
             async for _ in events.aiter_bytes():
                 pass
@@ -118,13 +120,13 @@ async def test_open_streams_end_with_the_login(server: WebServer, door: Door, se
             await asyncio.sleep(0.01)
 
 
-async def test_events_are_told_to_whoever_may_see_the_camera(
-    server: WebServer, door: Door, service: DictAppliance
+async def test_events_are_sent_to_users_who_may_see_the_camera(
+    server: WebServer, accounts: Accounts, service: DictAppliance
 ) -> None:
     url = f"http://127.0.0.1:{server.port}/api/v1/events/stream"
     async with (
         httpx.AsyncClient() as client,
-        client.stream("GET", url, headers=door.person("viewer", {"north"})) as got,
+        client.stream("GET", url, headers=accounts.person("viewer", {"north"})) as got,
     ):
         lines = got.aiter_lines()
         async with asyncio.timeout(10):
@@ -133,10 +135,13 @@ async def test_events_are_told_to_whoever_may_see_the_camera(
             service.note("model.promoted", "south")
             service.note("plan", None, shares={"south": 1})
             service.note("model.promoted", "north")
-            told = []
+            events = []
             async for line in lines:
                 if line.startswith("data: "):
-                    told.append(json.loads(line.removeprefix("data: ")))
-                if len(told) == 2:
+                    events.append(json.loads(line.removeprefix("data: ")))
+                if len(events) == 2:
                     break
-    assert [(e["kind"], e["camera"], e["data"]) for e in told] == [("plan", None, {}), ("model.promoted", "north", {})]
+    assert [(e["kind"], e["camera"], e["data"]) for e in events] == [
+        ("plan", None, {}),
+        ("model.promoted", "north", {}),
+    ]

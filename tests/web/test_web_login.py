@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from access_kit import PASSWORD, Door, browser, log_in
+from access_kit import PASSWORD, Accounts, browser, log_in
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -17,14 +17,14 @@ from web.app import create_app
 from web.auth import session_cookie
 
 
-async def test_a_login_and_its_cookie(client: httpx.AsyncClient, door: Door) -> None:
-    door.user("ann", "operator", {"north"})
+async def test_a_login_and_its_cookie(client: httpx.AsyncClient, accounts: Accounts) -> None:
+    accounts.user("ann", "operator", {"north"})
     assert (await client.get("/me")).status_code == 401
     answer = await log_in(client, " Ann ")
     assert answer.status_code == 200
     about = answer.json()
     assert (about["name"], about["role"], about["cameras"]) == ("ann", "operator", ["north"])
-    assert about["expires_utc_s"] == door.clock.utc() + 12 * 3600
+    assert about["expires_utc_s"] == accounts.clock.utc() + 12 * 3600
     cookie = answer.headers["set-cookie"].lower()
     assert cookie.startswith("magpie_session=")
     assert "httponly" in cookie
@@ -38,19 +38,21 @@ async def test_a_login_and_its_cookie(client: httpx.AsyncClient, door: Door) -> 
     assert (await client.get("/me")).status_code == 401
 
 
-async def test_the_cookie_is_secure_under_tls(app: FastAPI, door: Door) -> None:
-    door.user("ann", "viewer")
+async def test_the_cookie_is_secure_under_tls(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "viewer")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://box/api/v1") as client:
         answer = await log_in(client, "ann")
     assert "secure" in answer.headers["set-cookie"].lower()
 
 
-async def test_two_appliances_on_one_host_do_not_share_a_cookie(app: FastAPI, door: Door, tmp_path: Path) -> None:
+async def test_two_appliances_on_one_host_do_not_share_a_cookie(
+    app: FastAPI, accounts: Accounts, tmp_path: Path
+) -> None:
     """A browser sends every cookie of a host to all its ports."""
     (tmp_path / "two").mkdir()
-    other = Door(tmp_path / "two")
+    other = Accounts(tmp_path / "two")
     second = create_app(DictAppliance(), tmp_path, other.access)
-    door.user("ann", "viewer")
+    accounts.user("ann", "viewer")
     other.user("bob", "admin")
     jar = httpx.Cookies()
     for of, port, name in ((app, 8080, "ann"), (second, 8081, "bob")):
@@ -83,11 +85,13 @@ def test_names_of_the_cookie(host: str, name: str) -> None:
     [("ann", "wrong"), ("ann", ""), ("nobody", PASSWORD), ("ann\x00", PASSWORD), ("' or 1=1 --", PASSWORD),
      ("<script>", "x"), ("ann", PASSWORD + " "), ("off", PASSWORD), ("linked", "")],
 )  # fmt: skip
-async def test_wrong_logins_all_sound_the_same(client: httpx.AsyncClient, door: Door, name: str, password: str) -> None:
-    door.user("ann", "admin")
-    door.user("off", "viewer")
-    door.access.records.change_user("off", {"disabled": True}, "test")
-    door.access.records.add_user("linked", "viewer", None, None, False, "test")
+async def test_wrong_logins_all_sound_the_same(
+    client: httpx.AsyncClient, accounts: Accounts, name: str, password: str
+) -> None:
+    accounts.user("ann", "admin")
+    accounts.user("off", "viewer")
+    accounts.access.records.change_user("off", {"disabled": True}, "test")
+    accounts.access.records.add_user("linked", "viewer", None, None, False, "test")
     answer = await client.post("/login", json={"name": name, "password": password})
     if "\x00" in name:
         assert answer.status_code == 422
@@ -106,8 +110,8 @@ async def test_a_login_that_is_none_shows_nothing_back(client: httpx.AsyncClient
     assert all(p["given"] in (None, "(not shown)") for p in answer.json()["error"]["problems"])
 
 
-async def test_logins_are_limited_and_recorded(app: FastAPI, door: Door) -> None:
-    door.user("ann", "admin")
+async def test_logins_are_limited_and_recorded(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "admin")
     async with browser(app) as client:
         tried = [(await log_in(client, "ann", "wrong")).status_code for _ in range(7)]
         assert tried == [401] * 5 + [429] * 2
@@ -115,27 +119,27 @@ async def test_logins_are_limited_and_recorded(app: FastAPI, door: Door) -> None
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "300")
     async with browser(app, "192.0.2.99") as elsewhere:  # nobody else is kept out
         assert (await log_in(elsewhere, "ann")).status_code == 200
-    door.clock.advance(301)
+    accounts.clock.advance(301)
     async with browser(app) as client:
         assert (await log_in(client, "ann")).status_code == 200
-    with door.database.read() as c:
+    with accounts.database.read() as c:
         rows = c.exec_driver_sql("SELECT changed_by, address, value FROM audit WHERE subject = 'login'").all()
     assert len(rows) == 8
     assert {(r.changed_by, r.address) for r in rows} == {("ann", "192.0.2.7")}
     assert PASSWORD not in str(rows)
 
 
-async def test_a_flood_of_logins_leaves_few_records(app: FastAPI, door: Door) -> None:
+async def test_a_flood_of_logins_leaves_few_records(app: FastAPI, accounts: Accounts) -> None:
     async with browser(app) as client:
         for number in range(60):
             await client.post("/login", json={"name": f"user{number}", "password": "x" * 12})
-    with door.database.read() as c:
+    with accounts.database.read() as c:
         rows = c.exec_driver_sql("SELECT count(*) FROM audit WHERE subject = 'login'").scalar()
     assert rows == 20
 
 
-async def test_the_setup_link_makes_the_first_admin_once(app: FastAPI, door: Door) -> None:
-    link = await door.access.setup_link()
+async def test_the_setup_link_makes_the_first_admin_once(app: FastAPI, accounts: Accounts) -> None:
+    link = await accounts.access.setup_link()
     async with browser(app) as client:
         assert (await client.get("/setup")).json() == {"open": True, "logged_in": False}
         wrong = await client.post("/setup", json={"token": "x", "name": "ann", "password": PASSWORD})
@@ -149,33 +153,33 @@ async def test_the_setup_link_makes_the_first_admin_once(app: FastAPI, door: Doo
         assert (await client.get("/setup")).json() == {"open": False, "logged_in": True}
         again = await client.post("/setup", json={"token": link, "name": "eve", "password": PASSWORD})
         assert again.status_code == 409
-    assert set((await door.access.directory.everybody(0)).users) == {"ann"}
+    assert set((await accounts.access.directory.everybody(0)).users) == {"ann"}
 
 
-async def test_a_setup_link_expires_and_the_newest_counts(app: FastAPI, door: Door) -> None:
-    old = await door.access.setup_link()
-    new = await door.access.setup_link(seconds=60)
+async def test_a_setup_link_expires_and_the_newest_counts(app: FastAPI, accounts: Accounts) -> None:
+    old = await accounts.access.setup_link()
+    new = await accounts.access.setup_link(seconds=60)
     async with browser(app) as client:
         body = {"name": "ann", "password": PASSWORD}
         assert (await client.post("/setup", json=body | {"token": old})).status_code == 401
-        door.clock.advance(61)
+        accounts.clock.advance(61)
         assert (await client.post("/setup", json=body | {"token": new})).status_code == 401
 
 
-async def test_a_login_link_works_once(app: FastAPI, door: Door) -> None:
-    door.access.records.add_user("demo", "admin", None, None, False, "test")
-    link = await door.access.login_link_for("demo")
+async def test_a_login_link_works_once(app: FastAPI, accounts: Accounts) -> None:
+    accounts.access.records.add_user("demo", "admin", None, None, False, "test")
+    link = await accounts.access.login_link_for("demo")
     async with browser(app) as first, browser(app) as second:
         answers = await asyncio.gather(*(c.post("/login/link", json={"token": link}) for c in (first, second)))
         assert sorted(a.status_code for a in answers) == [200, 401]
-    late = await door.access.login_link_for("demo", seconds=10)
-    door.clock.advance(11)
+    late = await accounts.access.login_link_for("demo", seconds=10)
+    accounts.clock.advance(11)
     async with browser(app) as client:
         assert (await client.post("/login/link", json={"token": late})).status_code == 401
 
 
 @pytest.mark.parametrize("kind", ["login", "setup"])
-async def test_bad_links_do_not_shut_a_good_one_out(app: FastAPI, door: Door, kind: str) -> None:
+async def test_bad_links_do_not_shut_a_good_one_out(app: FastAPI, accounts: Accounts, kind: str) -> None:
     async def use(client: httpx.AsyncClient, link: str) -> int:
         if kind == "login":
             return (await client.post("/login/link", json={"token": link})).status_code
@@ -183,8 +187,8 @@ async def test_bad_links_do_not_shut_a_good_one_out(app: FastAPI, door: Door, ki
         return (await client.post("/setup", json=body)).status_code
 
     if kind == "login":
-        door.access.records.add_user("demo", "admin", None, None, False, "test")
-    link = await (door.access.login_link_for("demo") if kind == "login" else door.access.setup_link())
+        accounts.access.records.add_user("demo", "admin", None, None, False, "test")
+    link = await (accounts.access.login_link_for("demo") if kind == "login" else accounts.access.setup_link())
     for number in range(110):  # from everywhere, more than one name may be tried
         async with browser(app, f"198.51.100.{number}") as stranger:
             assert await use(stranger, f"guess-{number}") == 401
@@ -195,6 +199,6 @@ async def test_bad_links_do_not_shut_a_good_one_out(app: FastAPI, door: Door, ki
         assert await use(client, link) == 200
         bad = [await use(client, f"bad-{number}") for number in range(30)]
         assert bad == [401 if kind == "login" else 409] * 17 + [429] * 13
-    with door.database.read() as c:
+    with accounts.database.read() as c:
         names = {r.changed_by for r in c.exec_driver_sql("SELECT changed_by FROM audit WHERE subject = 'login'").all()}
     assert names == {"(link)" if kind == "login" else "(set-up)"}, "no part of a link is on record"

@@ -176,7 +176,7 @@ async def test_tenants_have_their_shares_and_what_comes_of_them(
     assert "magpie_tenant" not in await scrape(client), "one tenant alone shares nothing"
 
 
-async def test_the_last_minute_is_told_raw_and_corrected(client: httpx.AsyncClient, service: DictAppliance) -> None:
+async def test_the_last_minute_is_reported_raw_and_corrected(client: httpx.AsyncClient, service: DictAppliance) -> None:
     gate = {"kind": "line", "name": "gate", "way": "forward", "most": 0, "objects": 4}
     true = {"value": 4.4, "low": 3.1, "high": 5.7}
     service.minutes = [
@@ -226,7 +226,7 @@ async def test_each_stage_of_an_application_has_its_plan_beside_what_is_measured
     assert value(text, "magpie_serving_stage_requests_total", **read, of="over") == 2
 
 
-async def test_a_front_that_is_silent_is_told_and_the_rest_is_there(
+async def test_a_front_that_is_silent_is_reported_and_the_rest_is_there(
     client: httpx.AsyncClient, service: DictAppliance
 ) -> None:
     service.statistics = None
@@ -243,7 +243,7 @@ async def test_without_serving_nothing_of_it(client: httpx.AsyncClient, service:
     assert "nv_" not in text
 
 
-async def test_readiness_is_told_with_its_reasons(client: httpx.AsyncClient, service: DictAppliance) -> None:
+async def test_readiness_is_reported_with_its_reasons(client: httpx.AsyncClient, service: DictAppliance) -> None:
     service.ready = False
     service.reasons = [{"code": "camera_refused", "message": f"{c}: 401", "camera": c} for c in ("north", "south")]
     text = await scrape(client)

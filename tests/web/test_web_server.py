@@ -276,11 +276,11 @@ async def test_a_client_that_goes_in_the_middle_leaves_the_log_alone(
     """Anybody can do that, without a login."""
     gone, answer = asyncio.Event(), web_errors.Json.__call__
 
-    async def told(self: web_errors.Json, *args: Any) -> None:
+    async def send(self: web_errors.Json, *args: Any) -> None:
         gone.set()
         await answer(self, *args)
 
-    monkeypatch.setattr(web_errors.Json, "__call__", told)
+    monkeypatch.setattr(web_errors.Json, "__call__", send)
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(_HEAD + b"content-length: 100\r\n\r\n{")
     await writer.drain()

@@ -8,7 +8,7 @@ import threading
 
 import httpx
 import pytest
-from access_kit import Door, browser, code, log_in
+from access_kit import Accounts, browser, code, log_in
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -16,8 +16,10 @@ from edge.access.records import Everybody
 from edge.core.errors import Unavailable
 
 
-async def test_changes_need_the_csrf_token(client: httpx.AsyncClient, door: Door, service: DictAppliance) -> None:
-    door.user("ann", "admin")
+async def test_changes_need_the_csrf_token(
+    client: httpx.AsyncClient, accounts: Accounts, service: DictAppliance
+) -> None:
+    accounts.user("ann", "admin")
     await log_in(client, "ann")
     good = client.headers.pop("x-csrf-token")
     for given in ({}, {"x-csrf-token": ""}, {"x-csrf-token": good[:-1]}, {"x-csrf-token": "é" * 3}):
@@ -34,8 +36,8 @@ async def test_changes_need_the_csrf_token(client: httpx.AsyncClient, door: Door
     assert service.next.window_s == 60
 
 
-async def test_the_csrf_token_of_another_session_is_none(app: FastAPI, door: Door) -> None:
-    door.user("ann", "admin")
+async def test_the_csrf_token_of_another_session_is_none(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "admin")
     async with browser(app) as one, browser(app) as two:
         await log_in(one, "ann")
         await log_in(two, "ann")
@@ -43,17 +45,17 @@ async def test_the_csrf_token_of_another_session_is_none(app: FastAPI, door: Doo
         assert (await one.post("/logout")).status_code == 403
 
 
-async def test_a_session_ends_in_time_and_when_it_is_not_used(app: FastAPI, door: Door) -> None:
-    door.user("ann", "viewer")
+async def test_a_session_ends_in_time_and_when_it_is_not_used(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "viewer")
     async with browser(app) as client:
         await log_in(client, "ann")
         for _ in range(11):  # used every hour, it lives for its twelve hours
-            door.clock.advance(3600)
+            accounts.clock.advance(3600)
             assert (await client.get("/me")).status_code == 200
-        door.clock.advance(3600)
+        accounts.clock.advance(3600)
         assert (await client.get("/me")).status_code == 401
         await log_in(client, "ann")
-        door.clock.advance(4 * 3600 + 1)
+        accounts.clock.advance(4 * 3600 + 1)
         assert (await client.get("/me")).status_code == 401
 
 
@@ -61,28 +63,28 @@ async def test_a_session_ends_in_time_and_when_it_is_not_used(app: FastAPI, door
     "header",
     ["Bearer", "Bearer ", "Bearer mgp_forged", "Basic YW5uOnB3", "bearer\tx", "Bearer " + "x" * 5000, "Token mgp_x"],
 )
-async def test_forged_tokens(client: httpx.AsyncClient, door: Door, header: str) -> None:
-    door.user("ann", "admin")
+async def test_forged_tokens(client: httpx.AsyncClient, accounts: Accounts, header: str) -> None:
+    accounts.user("ann", "admin")
     await log_in(client, "ann")  # the good cookie does not count beside a bad token
     answer = await client.get("/cameras", headers={"authorization": header})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
-async def test_forged_cookies(app: FastAPI, door: Door) -> None:
-    door.user("ann", "admin")
+async def test_forged_cookies(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "admin")
     async with browser(app) as client:
         for value in ("", "x", "a" * 4000, '"', "../../x"):
             answer = await client.get("/cameras", headers={"cookie": f"magpie_session={value}"})
             assert answer.status_code == 401
-        with door.database.read() as c:  # what the database has of a session does not log anybody in
+        with accounts.database.read() as c:  # what the database has of a session does not log anybody in
             await log_in(client, "ann")
             hashed = c.exec_driver_sql("SELECT hash FROM sessions").scalar()
         client.cookies.clear()
         assert (await client.get("/me", headers={"cookie": f"magpie_session={hashed}"})).status_code == 401
 
 
-async def test_tokens_are_made_used_and_deleted(app: FastAPI, door: Door) -> None:
-    door.user("ann", "operator", {"north"})
+async def test_tokens_are_made_used_and_deleted(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "operator", {"north"})
     async with browser(app) as ann, browser(app) as program:
         await log_in(ann, "ann")
         made = await ann.post("/tokens", json={"name": "wall", "role": "viewer", "expires_days": 1})
@@ -101,16 +103,16 @@ async def test_tokens_are_made_used_and_deleted(app: FastAPI, door: Door) -> Non
         for more in ({"role": "admin"}, {"cameras": ["north", "south"]}):
             assert (await ann.post("/tokens", json={"name": "x"} | more)).status_code == 403
         assert (await program.post("/tokens", json={"name": "child"})).status_code == 403
-        door.clock.advance(86401)
+        accounts.clock.advance(86401)
         assert (await program.get("/me")).status_code == 401
         await log_in(ann, "ann")
         assert (await ann.delete(f"/tokens/{shown['id']}")).status_code == 204
         assert (await ann.get("/tokens")).json() == []
 
 
-async def test_a_deleted_token_is_out_at_once(app: FastAPI, door: Door) -> None:
-    boss = door.person("admin")
-    token = door.token(door.user("ann", "viewer"), "viewer")
+async def test_a_deleted_token_is_out_at_once(app: FastAPI, accounts: Accounts) -> None:
+    boss = accounts.person("admin")
+    token = accounts.token(accounts.user("ann", "viewer"), "viewer")
     async with browser(app) as client:
         header = {"authorization": f"Bearer {token}"}
         assert (await client.get("/me", headers=header)).status_code == 200
@@ -120,9 +122,9 @@ async def test_a_deleted_token_is_out_at_once(app: FastAPI, door: Door) -> None:
         assert (await client.get("/me", headers=header)).status_code == 401
 
 
-async def test_one_sees_and_ends_ones_own_sessions_only(app: FastAPI, door: Door) -> None:
-    door.user("ann", "operator")
-    door.user("bob", "operator")
+async def test_one_sees_and_ends_ones_own_sessions_only(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "operator")
+    accounts.user("bob", "operator")
     async with browser(app) as ann, browser(app) as bob:
         await log_in(ann, "ann")
         await log_in(bob, "bob")
@@ -131,16 +133,16 @@ async def test_one_sees_and_ends_ones_own_sessions_only(app: FastAPI, door: Door
         theirs = (await bob.get("/sessions")).json()[0]["id"]
         assert (await ann.delete(f"/sessions/{theirs}")).status_code == 404
         assert (await bob.get("/me")).status_code == 200
-        everybody = (await ann.get("/sessions", headers=door.person("admin"))).json()
+        everybody = (await ann.get("/sessions", headers=accounts.person("admin"))).json()
         assert {s["user"] for s in everybody} == {"ann", "bob"}
         assert (await bob.delete(f"/sessions/{theirs}")).status_code == 204
         assert (await bob.get("/me")).status_code == 401
 
 
-async def test_a_token_has_no_power_over_its_users_others(app: FastAPI, door: Door) -> None:
+async def test_a_token_has_no_power_over_its_users_others(app: FastAPI, accounts: Accounts) -> None:
     """A token that may only look, given to a program: its admin's sessions and tokens are nothing to it."""
-    door.user("ann", "admin")
-    strong, weak = door.token("ann", "admin"), door.token("ann", "viewer")
+    accounts.user("ann", "admin")
+    strong, weak = accounts.token("ann", "admin"), accounts.token("ann", "viewer")
     async with browser(app) as ann, browser(app) as program:
         await log_in(ann, "ann")
         program.headers["authorization"] = f"Bearer {weak}"
@@ -157,31 +159,31 @@ async def test_a_token_has_no_power_over_its_users_others(app: FastAPI, door: Do
         assert (await program.get("/me")).status_code == 401
 
 
-async def test_a_link_is_used_once_however_many_come_at_once(app: FastAPI, door: Door) -> None:
-    door.user("ann", "viewer")
-    link = await door.access.login_link_for("ann")
+async def test_a_link_is_used_once_however_many_come_at_once(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "viewer")
+    link = await accounts.access.login_link_for("ann")
     async with browser(app) as client:
         answers = await asyncio.gather(*(client.post("/login/link", json={"token": link}) for _ in range(5)))
     assert sorted(a.status_code for a in answers) == [200, 401, 401, 401, 401]
 
 
-async def test_a_new_password_ends_links_that_were_given_out(app: FastAPI, door: Door) -> None:
-    door.user("ann", "viewer")
+async def test_a_new_password_ends_links_that_were_given_out(app: FastAPI, accounts: Accounts) -> None:
+    accounts.user("ann", "viewer")
     async with browser(app) as client:
-        link = await door.access.login_link_for("ann")
-        await client.patch("/users/ann", json={"password": "8 herons by the weir"}, headers=door.person("admin"))
+        link = await accounts.access.login_link_for("ann")
+        await client.patch("/users/ann", json={"password": "8 herons by the weir"}, headers=accounts.person("admin"))
         assert (await client.post("/login/link", json={"token": link})).status_code == 401
         await log_in(client, "ann", "8 herons by the weir")
-        link = await door.access.login_link_for("ann")
+        link = await accounts.access.login_link_for("ann")
         new = {"current": "8 herons by the weir", "new": "9 herons by the weir"}
         assert (await client.post("/me/password", json=new)).status_code == 204
         assert (await client.post("/login/link", json={"token": link})).status_code == 401
 
 
 async def test_a_database_that_is_away_keeps_nobody_waiting(
-    app: FastAPI, door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    app: FastAPI, accounts: Accounts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    header, read, goes_on = door.person("viewer"), door.access.records.everybody, threading.Event()
+    header, read, goes_on = accounts.person("viewer"), accounts.access.records.everybody, threading.Event()
 
     def hangs() -> Everybody:
         goes_on.wait(30)
@@ -189,24 +191,24 @@ async def test_a_database_that_is_away_keeps_nobody_waiting(
 
     async with browser(app) as client:
         assert (await client.get("/me", headers=header)).status_code == 200
-        monkeypatch.setattr(door.access.records, "everybody", hangs)
-        door.access.directory.patience_s = 0.01
-        door.clock.advance(2.5)
+        monkeypatch.setattr(accounts.access.records, "everybody", hangs)
+        accounts.access.directory.patience_s = 0.01
+        accounts.clock.advance(2.5)
         try:
             # With a server that does not answer, and once it is known to be away.
             assert (await client.get("/me", headers=header)).status_code == 200
         finally:
             goes_on.set()
         for _ in range(3):
-            door.clock.advance(2.5)
+            accounts.clock.advance(2.5)
             await asyncio.sleep(0.02)
             assert (await client.get("/me", headers=header)).status_code == 200
             assert (await client.get("/me", headers={"authorization": "Bearer mgp_x"})).status_code == 401
         assert caplog.text.count("users cannot be read") == 1
-        monkeypatch.setattr(door.access.records, "everybody", read)
-        door.access.records.remove_user("viewer-all", "test")
+        monkeypatch.setattr(accounts.access.records, "everybody", read)
+        accounts.access.records.remove_user("viewer-all", "test")
         for _ in range(500):  # a reading goes on beside the requests
-            door.clock.advance(2.5)
+            accounts.clock.advance(2.5)
             if (await client.get("/me", headers=header)).status_code == 401:
                 break
             await asyncio.sleep(0.02)

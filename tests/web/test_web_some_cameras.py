@@ -6,7 +6,7 @@ import re
 
 import httpx
 import pytest
-from access_kit import Door, browser, every_route, filled
+from access_kit import Accounts, browser, every_route, filled
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
@@ -23,8 +23,8 @@ from web.examples.windows import WINDOW, WINDOW_DETAIL
 
 
 @pytest.fixture
-def only_north(door: Door) -> dict[str, str]:
-    return door.person("operator", {"north"})
+def only_north(accounts: Accounts) -> dict[str, str]:
+    return accounts.person("operator", {"north"})
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ async def test_what_concerns_every_camera_needs_the_right_to_see_them(
     assert "every camera" in answer.json()["error"]["message"]
 
 
-async def test_who_may_see_no_camera_sees_none(app: FastAPI, door: Door) -> None:
-    nobody = door.person("viewer", set())
+async def test_who_may_see_no_camera_sees_none(app: FastAPI, accounts: Accounts) -> None:
+    nobody = accounts.person("viewer", set())
     async with browser(app) as client:
         assert (await client.get("/cameras", headers=nobody)).json() == []
         assert (await client.get("/overview", headers=nobody)).json()["cameras"] == []
 
 
-async def test_where_the_stream_comes_from_is_an_admins_to_change(app: FastAPI, door: Door) -> None:
+async def test_where_the_stream_comes_from_is_an_admins_to_change(app: FastAPI, accounts: Accounts) -> None:
     async with browser(app) as client:
-        ann, boss = door.person("operator"), door.person("admin")
+        ann, boss = accounts.person("operator"), accounts.person("admin")
         now = (await client.get("/cameras/north", headers=ann)).json()["settings"]
         assert (
             await client.patch("/cameras/north", json={"name": "North", "url": now["url"]}, headers=ann)
@@ -171,12 +171,14 @@ async def test_where_the_stream_comes_from_is_an_admins_to_change(app: FastAPI, 
         assert moved.status_code == 200
 
 
-async def test_health_says_code_words_only_to_strangers(app: FastAPI, service: DictAppliance, door: Door) -> None:
+async def test_health_says_code_words_only_to_strangers(
+    app: FastAPI, service: DictAppliance, accounts: Accounts
+) -> None:
     service.reasons = [{"code": "camera_stalled", "message": "south: rtsp://10.0.0.9 is silent", "camera": "south"}]
     async with browser(app) as client:
         assert (await client.get("http://box/readyz")).json() == {
             "live": True, "ready": True, "reasons": [{"code": "camera_stalled"}]
         }  # fmt: skip
-        told = (await client.get("http://box/readyz", headers=door.person("viewer"))).json()
-        assert told["reasons"] == service.reasons
+        body = (await client.get("http://box/readyz", headers=accounts.person("viewer"))).json()
+        assert body["reasons"] == service.reasons
         assert (await client.get("http://box/")).status_code == 200

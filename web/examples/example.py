@@ -1,4 +1,4 @@
-"""An example, and the instant at which all examples are told."""
+"""An example, and the instant of all examples."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ async def audit(
 
 @router.get("/secrets", responses=example([examples.SECRET]))
 async def secrets(service: Service) -> list[SecretAnswer]:
-    """Names of the secrets that are kept, and what refers to them as `secret:NAME`. Values are never told."""
+    """Names of the secrets that are kept, and what refers to them as `secret:NAME`. Values are never shown."""
     return await asyncio.to_thread(service.secrets.names)
 
 

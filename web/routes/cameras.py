@@ -62,7 +62,7 @@ async def add_camera(body: Body, service: Service, by: Who, response: Response) 
     openapi_extra=takes("CameraSettings", examples.CAMERA_SETTINGS),
 )
 async def test_camera(body: Body, service: Service) -> CameraTest:
-    """Try to connect with these settings and tell what came; nothing is kept."""
+    """Try to connect with these settings and answer with the result; nothing is kept."""
     return await service.cameras.test(body)
 
 

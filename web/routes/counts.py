@@ -95,8 +95,8 @@ async def counts_compared(
 async def counts_file(
     camera: CameraId, caller: Caller, service: Counts, from_: From, to: To, step: StepAsked = "hour"
 ) -> Response:
-    """The same as a CSV file. A bucket without a count has one row with empty columns, so that what was not watched can
-    be told from what was watched in vain."""
+    """The same as a CSV file. A bucket without a count has one row with empty columns, so that a reader distinguishes
+    a time that was not watched from one that was watched in vain."""
     found = await asyncio.to_thread(service.of_camera, seen(caller, camera), step, from_, to)
     return await _table(limits.whole(caller, found), "csv")
 

@@ -113,7 +113,7 @@ async def remove_webhook(webhook: WebhookId, service: Outputs, by: Who) -> None:
 
 @router.post("/webhooks/{webhook}/test", responses=example(examples.OUTPUT_TEST))
 async def test_webhook(webhook: WebhookId, service: Outputs) -> OutputTest:
-    """Send one message of kind "test" now, and tell what was answered."""
+    """Send one message of kind "test" now, and show the receiver's answer."""
     return await service.test_webhook(webhook)
 
 

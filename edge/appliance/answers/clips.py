@@ -1,4 +1,4 @@
-"""Clips as transports tell them."""
+"""Clips as transports show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of objects as transports tell them."""
+"""Counts of objects as transports show them."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from edge.core.file_schemas import basis_schema, embedded_schema
 
 _Object = Mapping[str, Any]
 
-#: By name: the reason why the document has no type of ours, which its schema tells too.
+#: By name: the reason why the document has no type of ours, which its schema names too.
 REASONS: Final[Mapping[str, str]] = {
     "AuditValue": "The settings, camera or rule of a change as they were then, in the form of that version.",
     "GivenValue": "The value that was sent for a field, of any kind.",
     "JournalData": "Data of a journal entry: docs/journal.md names the keys of each kind.",
     "MessageBody": "A message as it was sent by MQTT or to a webhook: docs/outputs.md has each kind's shape.",
-    "ModelStatistics": "Statistics of one served version, as the Open Inference Protocol's front told them.",
+    "ModelStatistics": "Statistics of one served version, as the Open Inference Protocol's front reported them.",
     "ProgramAnswer": "The answer of a program of the fleet: each program has its own (docs/fleet.md).",
     "SchemaValue": "A value of the schema's own subject: what a field must be, may be, or is without one.",
     "WindowDetails": "Results of all cameras together that an earlier version kept; this one keeps nothing there.",

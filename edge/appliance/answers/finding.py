@@ -1,4 +1,4 @@
-"""Found objects, and a camera's day, as transports tell them."""
+"""Found objects, and a camera's day, as transports show them."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class HourOfDay:
 
 @answer
 class OutageAnswer:
-    """A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one was
-    told."""
+    """A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one is
+    known."""
 
     from_utc_s: Shown[float]
     to_utc_s: Shown[float | None]

@@ -92,8 +92,8 @@ def shown_settings(settings: S) -> S:
     kind = type(settings)
     shown = SHOWN_SETTINGS.get(kind, frozenset())
     names = kind.model_fields
-    told = {name: _inside(getattr(settings, name)) if name in shown else _default(kind, name) for name in names}
-    return settings.model_copy(update=told)
+    values = {name: _inside(getattr(settings, name)) if name in shown else _default(kind, name) for name in names}
+    return settings.model_copy(update=values)
 
 
 def _inside(value: Any) -> Any:

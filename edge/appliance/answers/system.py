@@ -13,7 +13,7 @@ from edge.settings import RecordingSettings, RetentionSettings
 
 @answer
 class GpuAnswer:
-    """A GPU as its driver tells it. `sms` null: not probed."""
+    """A GPU as its driver reports it. `sms` null: not probed."""
 
     id: Shown[str]
     name: Shown[str]
@@ -39,8 +39,8 @@ class DeviceAnswer:
 
 
 @answer
-class KeptShares:
-    """Shares kept for Magpie's own work."""
+class ReservedShares:
+    """Shares that are reserved for Magpie's own work."""
 
     control: Shown[float]
     golden: Shown[float]
@@ -54,7 +54,7 @@ class SystemShares(ShareKindAnswer):
 
     promise: Shown[str]
     limits: Shown[tuple[str, ...]]
-    kept: Shown[KeptShares]
+    kept: Shown[ReservedShares]
 
 
 @answer

@@ -176,7 +176,7 @@ class MarkedObject:
 
 
 @answer
-class KeptAnswer:
+class StoredAnswer:
     """A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
     picture in pixels (0: not known)."""
 
@@ -204,7 +204,7 @@ class CocoOrigin:
     """The answers that a COCO file was made from, so that they can be imported as they were."""
 
     camera: str
-    answers: tuple[KeptAnswer, ...]
+    answers: tuple[StoredAnswer, ...]
 
 
 @answer

@@ -37,7 +37,7 @@ class MeasuredAccuracy:
 
 
 @kept
-class PromiseKept:
+class WindowPrediction:
     """Accuracy of a window as its plan predicted it, and as it was."""
 
     predicted: Shown[float]
@@ -55,7 +55,7 @@ class RowDetails:
     class_counts: Shown[Mapping[str, int] | None] = None
     download: Shown[MeasuredAccuracy | None] = None
     download_whole: Shown[MeasuredAccuracy | None] = None
-    promise: Shown[PromiseKept | None] = None
+    promise: Shown[WindowPrediction | None] = None
     current_fresh: Shown[MeasuredAccuracy | None] = None
 
 

@@ -26,7 +26,7 @@ def test_one_is_made_of_what_is_in_memory() -> None:
 
 
 @pytest.mark.parametrize("reason", ["not_kept", "camera_off", "camera_removed", "camera_away", "no_video"])
-def test_where_no_video_is_in_memory_the_reason_is_told(reason: NoClipReason) -> None:
+def test_where_no_video_is_in_memory_the_reason_is_reported(reason: NoClipReason) -> None:
     assert clip_around([], 999.0, NOW, VideoNow(missing=reason)) == ClipAround("none", reason=reason)
 
 

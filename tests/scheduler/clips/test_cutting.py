@@ -9,7 +9,7 @@ from edge.core.errors import InvalidValue
 from edge.ingest.timing import CaptureClock
 from scheduler.clips.asking import check_moment, joined
 from scheduler.clips.cutting import PATIENCE_S, cut, cut_by, due
-from scheduler.clips.keeping import KeptClip, to_drop
+from scheduler.clips.keeping import StoredClip, to_drop
 
 ASKED = ClipAsked(1, "north", 100.0, 95.0, 110.0)
 LIVE = VideoStretch(3, (90.0, 92.0, 94.0, 96.0, 98.0), 111.0)
@@ -18,7 +18,7 @@ LIVE = VideoStretch(3, (90.0, 92.0, 94.0, 96.0, 98.0), 111.0)
 def test_a_clip_begins_at_the_last_key_frame_before_it() -> None:
     assert cut(ASKED, [LIVE]) == Cut(3, 2, 110.0, 0.0, 0.0, "whole")
     late = VideoStretch(3, (97.0, 99.0), 111.0)
-    assert cut(ASKED, [late]) == Cut(3, 0, 110.0, 2.0, 0.0, "whole"), "what the ring does not hold is told"
+    assert cut(ASKED, [late]) == Cut(3, 0, 110.0, 2.0, 0.0, "whole"), "the part that the ring does not hold is reported"
 
 
 @pytest.mark.parametrize("ended", ["camera_gone", "coding_changed"])
@@ -67,7 +67,7 @@ def test_patience_outlasts_pictures_that_are_on_their_way_and_clocks_that_are_se
         (5.0, float("nan"), "after_s", "0 to 15"),
     ],
 )
-def test_a_clip_longer_than_the_ring_is_told_what_can_be_had(
+def test_a_clip_longer_than_the_ring_is_refused_with_what_can_be_had(
     before: float, after: float, field: str, allowed: str
 ) -> None:
     with pytest.raises(InvalidValue) as refused:
@@ -96,8 +96,8 @@ def test_an_alarm_shares_a_clip_that_shows_it() -> None:
 
 
 def test_old_clips_go_then_the_oldest_but_never_the_newest() -> None:
-    clips = [KeptClip(n, "north", 100.0 + n, 10) for n in range(1, 6)]
+    clips = [StoredClip(n, "north", 100.0 + n, 10) for n in range(1, 6)]
     assert [c.number for c in to_drop(clips, 103.0, 1000)] == [1, 2]
     assert [c.number for c in to_drop(clips, 0.0, 25)] == [1, 2, 3]
     assert [c.number for c in to_drop(clips, 0.0, 5)] == [1, 2, 3, 4], "one clip that is larger than the limit stays"
-    assert to_drop([KeptClip(1, "north", 50.0, 0)], 100.0, 0)[0].number == 1, "records without a file go by age"
+    assert to_drop([StoredClip(1, "north", 50.0, 0)], 100.0, 0)[0].number == 1, "records without a file go by age"

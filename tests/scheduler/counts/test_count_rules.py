@@ -89,10 +89,10 @@ def test_each_hour_is_looked_at_once_after_it_is_over(steps: list[float]) -> Non
 
 
 def test_objects_in_zones() -> None:
-    def thing(number: int, name: str, *zones: str) -> TrackedObject:
+    def tracked(number: int, name: str, *zones: str) -> TrackedObject:
         return TrackedObject(number, "gate", name, 0.8, (0.1, 0.1, 0.2, 0.2), 0.0, 0.0, 0.0, 3, zones)
 
-    there = [thing(1, "car", "yard"), thing(2, "truck", "yard", "gate"), thing(3, "car")]
+    there = [tracked(1, "car", "yard"), tracked(2, "truck", "yard", "gate"), tracked(3, "car")]
     assert in_zones(there, ("yard", "gate", "door"), ()) == {"yard": 2, "gate": 1, "door": 0}
     assert in_zones(there, ("yard",), ("car",)) == {"yard": 1}
     assert in_zones(there, (), ("car",)) == {"": 2}

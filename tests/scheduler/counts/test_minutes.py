@@ -1,4 +1,4 @@
-"""Minutes that are told: each once, none before it is settled, and what is told of one."""
+"""Minutes that are sent: each once, none before it is settled, and the content of one."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ START = 1_790_000_040
 
 
 @given(st.lists(st.floats(-200.0, 400.0), min_size=1, max_size=40))
-def test_each_minute_is_told_once_in_order_and_none_before_it_is_settled(steps: list[float]) -> None:
-    told: list[int] = []
+def test_each_minute_is_reported_once_in_order_and_none_before_it_is_settled(steps: list[float]) -> None:
+    sent: list[int] = []
     until, now = None, 1_790_000_000.0
     for step in steps:
         now += step
         due = due_minutes(until, now)
         assert all(start + MINUTE_S + SETTLED_S <= now for start in due)
-        told += due
+        sent += due
         until = due[-1] + MINUTE_S if due else until
-    assert told == sorted(set(told))
-    assert all(start % MINUTE_S == 0 for start in told)
-    if told and max(steps) <= LATEST_S:
-        assert told == list(range(told[0], told[-1] + 1, MINUTE_S)), "none is left out"
+    assert sent == sorted(set(sent))
+    assert all(start % MINUTE_S == 0 for start in sent)
+    if sent and max(steps) <= LATEST_S:
+        assert sent == list(range(sent[0], sent[-1] + 1, MINUTE_S)), "none is left out"
 
 
-def test_after_a_long_time_only_the_last_hour_is_told() -> None:
+def test_after_a_long_time_only_the_last_hour_is_reported() -> None:
     assert len(due_minutes(START - 86_400, START + 15.0)) == 60
     assert list(due_minutes(None, START + 15.0)) == [START - 60]
     # A clock that was ahead by a day and is right again.
@@ -54,9 +54,9 @@ def test_a_minute_has_every_place_and_all_classes_of_it() -> None:
     assert forward.corrected.low < 4.8 < forward.corrected.high
     assert backward.corrected is not None
     assert backward.corrected.value == 0.0 < backward.corrected.high
-    told = made.to_json()
-    assert [(row["class"], row["objects"]) for row in told["counts"]] == [("car", 3), ("truck", 1)]
-    assert told["counts"][0]["corrected"]["value"] > 3
+    document = made.to_json()
+    assert [(row["class"], row["objects"]) for row in document["counts"]] == [("car", 3), ("truck", 1)]
+    assert document["counts"][0]["corrected"]["value"] > 3
 
 
 def test_places_of_a_camera() -> None:

@@ -22,7 +22,7 @@ def test_an_object_is_in_the_zones_of_its_class_that_it_stands_in() -> None:
     assert places_at(at(0.5, 0.7, "person"), [Zone("yard", YARD.polygon, ("car",))]) == ()
 
 
-def test_misses_false_objects_and_other_classes_are_told_apart() -> None:
+def test_misses_false_objects_and_other_classes_are_distinguished() -> None:
     followed = [at(0.3, 0.7), at(0.5, 0.7), at(0.7, 0.7, "bus")]
     labels = [at(0.31, 0.7), at(0.7, 0.7, "truck"), at(0.6, 0.75)]
     found = checked(followed, labels, [YARD], 61.0).found

@@ -20,7 +20,7 @@ LEFT = Zone("left", ((0.0, 0.0), (0.3, 0.0), (0.3, 1.0), (0.0, 1.0)))
 RIGHT = Zone("right", ((0.7, 0.0), (1.0, 0.0), (1.0, 1.0), (0.7, 1.0)))
 
 
-def thing(number: int, foot: Point, name: str = "car", zones: Sequence[Zone] = ()) -> TrackedObject:
+def tracked(number: int, foot: Point, name: str = "car", zones: Sequence[Zone] = ()) -> TrackedObject:
     """An object of a tenth of the picture that stands at `foot`."""
     box = (foot[0] - 0.05, foot[1] - 0.1, foot[0] + 0.05, foot[1])
     there = zones_at(zones, box, name)
@@ -42,7 +42,7 @@ def places(found: Sequence[Counted]) -> list[tuple[str, str, str, int]]:
 
 
 def down(number: int, *ys: float, x: float = 0.5, name: str = "car") -> list[list[TrackedObject]]:
-    return [[thing(number, (x, y), name)] for y in ys]
+    return [[tracked(number, (x, y), name)] for y in ys]
 
 
 def test_who_crosses_to_the_right_of_the_line_goes_forward() -> None:
@@ -63,12 +63,12 @@ def test_an_object_counts_once_in_each_direction() -> None:
 
 
 def test_who_walks_around_the_end_of_a_line_does_not_cross_it() -> None:
-    around = [[thing(1, p)] for p in ((0.9, 0.4), (0.95, 0.5), (0.9, 0.6), (0.5, 0.7))]
+    around = [[tracked(1, p)] for p in ((0.9, 0.4), (0.95, 0.5), (0.9, 0.6), (0.5, 0.7))]
     assert walk(around, ACROSS) == []
 
 
 def test_an_object_that_crossed_before_it_was_sure_to_be_one_counts() -> None:
-    late = replace(thing(1, (0.5, 0.6)), began_box=thing(1, (0.5, 0.4)).box)
+    late = replace(tracked(1, (0.5, 0.6)), began_box=tracked(1, (0.5, 0.4)).box)
     assert places(walk([[late]], ACROSS)) == [("line", "gate", "forward", 1)]
     assert walk([[replace(late, began_box=None)]], ACROSS) == []
 
@@ -81,17 +81,17 @@ def test_only_the_classes_of_a_line_count_at_it() -> None:
 
 def test_a_movement_is_from_the_first_zone_to_the_last_and_counts_when_the_object_is_gone() -> None:
     zones = (LEFT, RIGHT)
-    way = [[thing(1, (x, 0.5), zones=zones)] for x in (0.1, 0.2, 0.5, 0.8, 0.9)]
+    way = [[tracked(1, (x, 0.5), zones=zones)] for x in (0.1, 0.2, 0.5, 0.8, 0.9)]
     assert places(walk(way)) == [("zone", "left", "", 1), ("zone", "right", "", 1)]
     assert places(walk([*way, []]))[-1] == ("movement", "left", "right", 1)
     assert len(walk([*way, [], [], []])) == 3, "once"
-    back = [*way, [thing(1, (0.1, 0.5), zones=zones)], []]
+    back = [*way, [tracked(1, (0.1, 0.5), zones=zones)], []]
     assert [p for p in places(walk(back)) if p[0] == "movement"] == [], "it came back to where it came from"
 
 
 def test_an_object_that_is_lost_on_its_way_and_one_that_is_found_beyond_are_one_crossing() -> None:
-    lost = replace(thing(1, (0.5, 0.42)), velocity=(0.0, 0.4))
-    found = replace(thing(2, (0.5, 0.62)), velocity=(0.0, 0.4))
+    lost = replace(tracked(1, (0.5, 0.42)), velocity=(0.0, 0.4))
+    found = replace(tracked(2, (0.5, 0.62)), velocity=(0.0, 0.4))
 
     def counted(*answers: tuple[float, TrackedObject | None]) -> list[tuple[str, str, str, int]]:
         state, out = CountingState(), []
@@ -113,7 +113,7 @@ def test_an_object_that_is_lost_on_its_way_and_one_that_is_found_beyond_are_one_
 
 
 def test_what_is_gone_is_forgotten() -> None:
-    state, _ = step(CountingState(), [replace(thing(1, (0.5, 0.4)), seen_utc_s=0.0)], [ACROSS], 0.0)
+    state, _ = step(CountingState(), [replace(tracked(1, (0.5, 0.4)), seen_utc_s=0.0)], [ACROSS], 0.0)
     state, _ = step(state, [], [ACROSS], FORGET_S)
     assert 1 in state.objects
     state, _ = step(state, [], [ACROSS], FORGET_S + 0.1)
@@ -128,7 +128,7 @@ lines = st.tuples(points, points).filter(lambda ends: math.dist(*ends) > 0.05).m
 def test_no_way_counts_more_than_once_in_a_direction_and_directions_take_turns(
     line: CountLine, way: list[Point]
 ) -> None:
-    found = walk([[thing(1, p)] for p in way], line)
+    found = walk([[tracked(1, p)] for p in way], line)
     assert len({c.place for c in found}) == len(found) <= 2
 
 
@@ -137,13 +137,13 @@ def test_the_other_way_round_counts_the_other_direction(line: CountLine, way: li
     """A line drawn from its other end has its directions exchanged."""
     turned = CountLine("l", line.end, line.start)
     other = {"forward": "backward", "backward": "forward"}
-    mine = [c.place.way for c in walk([[thing(1, p)] for p in way], line)]
-    assert [other[c.place.way] for c in walk([[thing(1, p)] for p in way], turned)] == mine
+    mine = [c.place.way for c in walk([[tracked(1, p)] for p in way], line)]
+    assert [other[c.place.way] for c in walk([[tracked(1, p)] for p in way], turned)] == mine
 
 
 @given(lines, st.lists(st.lists(points, min_size=3, max_size=3), min_size=2, max_size=6), st.randoms())
 def test_the_order_of_objects_does_not_matter(line: CountLine, ways: list[list[Point]], rng: object) -> None:
-    answers = [[thing(n, p) for n, p in enumerate(row)] for row in ways]
+    answers = [[tracked(n, p) for n, p in enumerate(row)] for row in ways]
     shuffled = [sorted(row, key=lambda o: (o.id * 7 + len(ways)) % 3) for row in answers]
     assert walk(answers, line) == walk(shuffled, line)
 
@@ -168,7 +168,7 @@ def test_a_straight_way_far_from_its_ends_counts_exactly_where_it_cuts(line: Cou
         expected = False
     else:
         return
-    found = walk([[thing(1, a)], [thing(1, b)]], line)
+    found = walk([[tracked(1, a)], [tracked(1, b)]], line)
     assert bool(found) == expected
     if found:
         assert found[0].place == Place("line", "l", "forward" if side(b) > 0 else "backward")

@@ -81,10 +81,10 @@ labels = st.lists(st.builds(lambda f, c: NamedBox(box(*f), c), feet, st.sampled_
 
 @given(passers, st.lists(numbers, max_size=4, unique=True), labels)
 def test_no_more_are_the_same_than_there_are_of_either(
-    followed: list[Passer], counted: list[int], told: list[NamedBox]
+    followed: list[Passer], counted: list[int], labelled: list[NamedBox]
 ) -> None:
     by_number = {p.number: p for p in followed}
     at_gate = tuple(crossing(n, 100.0) for n in counted)
     instant = Instant(100.0, tuple(by_number.values()), at_gate, {n: frozenset({"gate"}) for n in counted})
-    for mine, theirs, same in recounted(instant, told, [GATE], ()).found.values():
+    for mine, theirs, same in recounted(instant, labelled, [GATE], ()).found.values():
         assert 0 <= same <= min(mine, theirs)

@@ -13,7 +13,7 @@ GATE = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
 MINUTE = 1_790_000_040 // 60 * 60
 
 
-def thing(number: int, y: float, still: bool = False) -> TrackedObject:
+def tracked(number: int, y: float, still: bool = False) -> TrackedObject:
     box = (0.45, y - 0.1, 0.55, y)
     return TrackedObject(
         number, "north", "car", 0.9, box, 0.0, 0.0, 0.0, 3, zones=("yard",), still=still, began_box=box
@@ -23,7 +23,7 @@ def thing(number: int, y: float, still: bool = False) -> TrackedObject:
 def test_a_minute_has_what_was_counted_and_how_long_it_was_watched() -> None:
     tally = MinuteTally("north")
     for at, y in ((0.0, 0.4), (1.0, 0.45), (2.0, 0.6), (58.0, 0.7), (59.0, 0.7), (61.0, 0.7)):
-        tally, _ = answered(tally, [thing(1, y, still=at > 50)], [GATE], MINUTE + at)
+        tally, _ = answered(tally, [tracked(1, y, still=at > 50)], [GATE], MINUTE + at)
     tally, counts, watched = taken(tally, MINUTE + 61.0)
     assert watched == (WatchedTime("north", MINUTE, 3.0, 5),), "not the 56 s without an answer"
     by_place = {c.place: c for c in counts}
@@ -57,8 +57,8 @@ def test_taking_minutes_as_they_end_gives_the_same_as_taking_all_at_the_end(
     taken_counts: list[Count] = []
     taken_watched: list[WatchedTime] = []
     for at, y in zip(times, ys, strict=False):
-        at_once, _ = answered(at_once, [thing(1, y)], [GATE], MINUTE + at)
-        bit_by_bit, _ = answered(bit_by_bit, [thing(1, y)], [GATE], MINUTE + at)
+        at_once, _ = answered(at_once, [tracked(1, y)], [GATE], MINUTE + at)
+        bit_by_bit, _ = answered(bit_by_bit, [tracked(1, y)], [GATE], MINUTE + at)
         bit_by_bit, counts, watched = taken(bit_by_bit, MINUTE + at)
         taken_counts += counts
         taken_watched += watched

@@ -88,7 +88,7 @@ def test_a_gift_needs_a_taker_and_a_wish_a_giver() -> None:
     assert found == pytest.approx({"a": 0.4, "b": 0.6})
 
 
-def test_a_floor_is_reached_at_once_and_told() -> None:
+def test_a_floor_is_reached_at_once_and_reported() -> None:
     limits = [BudgetLimits("a", 0.5, 0.0, 0.9), BudgetLimits("b", 0.5, 0.4, 0.1)]
     found = budgets(limits, {}, 1.0, SharingRules(largest_step=0.01))
     assert found.shares["b"] == pytest.approx(0.4)

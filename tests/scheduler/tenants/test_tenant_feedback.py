@@ -66,7 +66,7 @@ def test_a_bad_problem_names_its_field(value: Any, path: str) -> None:
     assert caught.value.path == path
 
 
-def told(**fields: Any) -> dict[str, Any]:
+def message(**fields: Any) -> dict[str, Any]:
     return {"type": "feedback", "round": 0, "elapsed_s": 10.0, "tenants": {}, **fields}
 
 
@@ -78,13 +78,13 @@ def state_at(round_: int, elapsed_s: float) -> SharingState:
     ("value", "path"),
     [
         (None, "feedback"),
-        (told(type="gossip"), "type"),
-        (told(round=2), "round"),
-        (told(round=3.5), "round"),
-        (told(round=None), "round"),
-        (told(round=3, elapsed_s=5.0), "elapsed_s"),
-        (told(round=3, elapsed_s=40.0, tenants=[]), "tenants"),
-        (told(round=3, elapsed_s=40.0, tenants={"a": []}), "tenants.a"),
+        (message(type="gossip"), "type"),
+        (message(round=2), "round"),
+        (message(round=3.5), "round"),
+        (message(round=None), "round"),
+        (message(round=3, elapsed_s=5.0), "elapsed_s"),
+        (message(round=3, elapsed_s=40.0, tenants=[]), "tenants"),
+        (message(round=3, elapsed_s=40.0, tenants={"a": []}), "tenants.a"),
     ],
 )
 def test_feedback_that_is_late_doubled_or_no_feedback_is_refused(value: Any, path: str) -> None:
@@ -94,7 +94,7 @@ def test_feedback_that_is_late_doubled_or_no_feedback_is_refused(value: Any, pat
 
 
 def test_a_round_that_was_left_out_is_accepted() -> None:
-    assert feedback_from(two(), state_at(3, 30.0), told(round=5, elapsed_s=60.0)).round == 5
+    assert feedback_from(two(), state_at(3, 30.0), message(round=5, elapsed_s=60.0)).round == 5
 
 
 GOOD = {"load": 3.0, "performance": 0.5, "allocation": 50.0, "seconds": 5.0}
@@ -114,14 +114,14 @@ GOOD = {"load": 3.0, "performance": 0.5, "allocation": 50.0, "seconds": 5.0}
     ],
 )
 def test_reports_that_teach_nothing_are_dropped_and_counted(bad: Any) -> None:
-    value = told(tenants={"a": {"reports": [bad, GOOD]}, "stranger": {"reports": [GOOD]}})
+    value = message(tenants={"a": {"reports": [bad, GOOD]}, "stranger": {"reports": [GOOD]}})
     feedback = feedback_from(two(), state_at(0, 0.0), value)
     assert [r.performance for r in feedback.reports["a"]] == [0.5]
     assert dict(feedback.dropped) == {"a": 1, "stranger": 1}
 
 
 def test_reports_of_a_tenant_without_feedback_are_not_used() -> None:
-    value = told(tenants={"a": {"reports": [GOOD]}})
+    value = message(tenants={"a": {"reports": [GOOD]}})
     feedback = feedback_from(two(feedback=False, declared_demand=3.0), state_at(0, 0.0), value)
     assert feedback.reports["a"] == ()
 
@@ -131,7 +131,7 @@ def test_reports_of_services_need_every_service() -> None:
     good = {"load": 5.0, "performance": 80.0, "allocation": {"find": 5, "read": 5}}
     bad = [{**good, "allocation": {"find": 5}}, {**good, "performance": 0.0}, {**good, "load": -1}, 3]
     bad.append({**good, "allocation": {"find": 5, "read": float("nan")}})
-    feedback = feedback_from(problem, state_at(0, 0.0), told(reports=[good, *bad]))
+    feedback = feedback_from(problem, state_at(0, 0.0), message(reports=[good, *bad]))
     assert feedback.services == ({"find": 5.0, "read": 5.0},)
     assert dict(feedback.dropped) == {"": 5}
 

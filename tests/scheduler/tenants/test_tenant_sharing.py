@@ -255,7 +255,7 @@ def test_floors_above_what_others_leave_that_hold_are_kept_by_the_limits(policy:
     assert found.shares["gate"].held == pytest.approx(0.7)
 
 
-def test_a_floor_that_is_kept_in_part_is_told_as_far_as_it_is_kept() -> None:
+def test_a_floor_that_is_kept_in_part_is_reported_as_far_as_it_is_kept() -> None:
     known = {"gate": LearnedTenant(held=0.6), "stats": LearnedTenant(held=0.3)}
     found = decide(known, asked(10.0, TenantNow(GATE, 0.4, need=0.4), TenantNow(STATS, 0.8, need=0.8)))
     assert found.lacking == pytest.approx(0.3)

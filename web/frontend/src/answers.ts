@@ -573,7 +573,7 @@ export type CocoInfo = {
 /** The answers that a COCO file was made from, so that they can be imported as they were. */
 export type CocoOrigin = {
   camera: string;
-  answers: KeptAnswer[];
+  answers: StoredAnswer[];
 };
 
 /** A picture in a COCO file; sizes in pixels. */
@@ -1228,7 +1228,7 @@ export type FrontAnswer = {
 /** The value that was sent for a field, of any kind. */
 export type GivenValue = unknown;
 
-/** A GPU as its driver tells it. `sms` null: not probed. */
+/** A GPU as its driver reports it. `sms` null: not probed. */
 export type GpuAnswer = {
   id: string;
   name: string;
@@ -1418,36 +1418,6 @@ export type JudgedObject = {
   class: string;
   score: number;
   verdict: "right" | "extra" | "missed" | "class" | "unjudged";
-};
-
-/** A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
- * picture in pixels (0: not known). */
-export type KeptAnswer = {
-  id: number;
-  camera: string;
-  window: number;
-  frame: number;
-  kind: "box" | "missed";
-  candidate: number | null;
-  verdict: "yes" | "no" | "student" | "teacher" | "counted" | "unsure";
-  missed: number | null;
-  marked: MarkedObject[];
-  class: string | null;
-  student_box: [number, number, number, number] | null;
-  teacher_box: [number, number, number, number] | null;
-  width: number;
-  height: number;
-  by: string;
-  utc_s: number;
-  source: "page" | "import";
-};
-
-/** Shares kept for Magpie's own work. */
-export type KeptShares = {
-  control: number;
-  golden: number;
-  evaluation: number;
-  front: number;
 };
 
 /** One shipped teacher or student. `models`: names in the catalogue; `here`: every file is; `licences` of them,
@@ -1729,7 +1699,7 @@ export type ModelReasonAnswer = {
   message: string;
 };
 
-/** Statistics of one served version, as the Open Inference Protocol's front told them. */
+/** Statistics of one served version, as the Open Inference Protocol's front reported them. */
 export type ModelStatistics = Record<string, unknown>;
 
 /** Of a "movement" alarm: the object's class, and the zones that it came from and went to. */
@@ -1843,8 +1813,8 @@ export type OptionAnswer = {
   verdict: string;
 };
 
-/** A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one was
- * told. */
+/** A time in which the camera was not watched; `to_utc_s` null: it goes on. `fault` of its stream, where one is
+ * known. */
 export type OutageAnswer = {
   from_utc_s: number;
   to_utc_s: number | null;
@@ -2064,12 +2034,6 @@ export type ProfileAnswer = {
 /** The answer of a program of the fleet: each program has its own (docs/fleet.md). */
 export type ProgramAnswer = unknown;
 
-/** Accuracy of a window as its plan predicted it, and as it was. */
-export type PromiseKept = {
-  predicted: number;
-  realised: number;
-};
-
 /** A question about one candidate ("box") or the whole picture ("missed"). `others`: boxes of other candidates. */
 export type QuestionAnswer = {
   window: number;
@@ -2190,6 +2154,14 @@ export type RequestTotals = {
   rejected: number;
   failed: number;
   cancelled: number;
+};
+
+/** Shares that are reserved for Magpie's own work. */
+export type ReservedShares = {
+  control: number;
+  golden: number;
+  evaluation: number;
+  front: number;
 };
 
 /** Records that retention deleted since the start, by kind; bytes kept, and over the limits (null before it ran). */
@@ -2319,7 +2291,7 @@ export type RowDetails = {
   class_counts: Record<string, number> | null;
   download: MeasuredAccuracy | null;
   download_whole: MeasuredAccuracy | null;
-  promise: PromiseKept | null;
+  promise: WindowPrediction | null;
   current_fresh: MeasuredAccuracy | null;
 };
 
@@ -2691,6 +2663,28 @@ export type StateOfCamera = {
   losses: Record<string, number>;
 };
 
+/** A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
+ * picture in pixels (0: not known). */
+export type StoredAnswer = {
+  id: number;
+  camera: string;
+  window: number;
+  frame: number;
+  kind: "box" | "missed";
+  candidate: number | null;
+  verdict: "yes" | "no" | "student" | "teacher" | "counted" | "unsure";
+  missed: number | null;
+  marked: MarkedObject[];
+  class: string | null;
+  student_box: [number, number, number, number] | null;
+  teacher_box: [number, number, number, number] | null;
+  width: number;
+  height: number;
+  by: string;
+  utc_s: number;
+  source: "page" | "import";
+};
+
 /** A stretch of constant shares, in seconds after the window's start. */
 export type StretchAnswer = {
   start_s: number;
@@ -2787,7 +2781,7 @@ export type SystemShares = {
   evidence: string;
   promise: string;
   limits: string[];
-  kept: KeptShares;
+  kept: ReservedShares;
 };
 
 /** A worker with shares asked, granted and used in this window (or null) and its memory. `camera`: the one that it
@@ -3270,6 +3264,12 @@ export type WindowPlanFile = {
   faults?: string[];
   reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>;
   fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[];
+};
+
+/** Accuracy of a window as its plan predicted it, and as it was. */
+export type WindowPrediction = {
+  predicted: number;
+  realised: number;
 };
 
 /** Everything a window policy may look at. `num_gpus` devices (may be a fraction: the rest that serving leaves),

@@ -225,12 +225,12 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
     );
   }
   const reasons = health?.reasons ?? [];
-  const told = (r: Reason): string => `${r.camera ?? ""} ${r.message}`;
-  const known = new Set(reasons.map(told));
+  const sentence = (r: Reason): string => `${r.camera ?? ""} ${r.message}`;
+  const known = new Set(reasons.map(sentence));
   const named = (id: string): string => overview?.cameras.find((c) => c.id === id)?.name ?? id;
   const recent = 2 * (overview?.window.length_s ?? 300);
   const complaints = (overview?.complaints ?? [])
-    .filter((c) => !known.has(told(c)) && now_s - (c.utc_s ?? now_s) < recent)
+    .filter((c) => !known.has(sentence(c)) && now_s - (c.utc_s ?? now_s) < recent)
     .reverse();
   const listed = newest([...reasons, ...complaints]);
   if (listed.length === 0 && !liveLost) return null;
@@ -243,7 +243,7 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
         <ul>
           {liveLost && <li>Live pictures are interrupted; connecting again…</li>}
           {(all ? listed : listed.slice(0, SHOWN)).map((c) => (
-            <li key={`${c.code} ${told(c)}`}>
+            <li key={`${c.code} ${sentence(c)}`}>
               {c.camera !== null && <b>{named(c.camera)}: </b>}
               {c.message}
               {c.before > 0 && <span class="quiet"> (and {c.before} before it)</span>}

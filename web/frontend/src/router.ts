@@ -16,7 +16,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // not an address of ours; the page says that there is no such thing
+    return part; // not an address of ours; the page says that it does not exist
   }
 }
 

@@ -45,10 +45,10 @@ export function useSession(): [Session, SessionActions] {
   const refresh = useCallback(async (): Promise<void> => {
     try {
       // Asked first because it is open to all: a 401 that is no surprise has no place in the browser's console.
-      const door = await ask<SetupAnswer>("/setup");
-      if (!door.logged_in) {
+      const setup = await ask<SetupAnswer>("/setup");
+      if (!setup.logged_in) {
         api.setCsrf(null);
-        setSession({ state: "out", me: null, setup: door.open });
+        setSession({ state: "out", me: null, setup: setup.open });
         return;
       }
       const me = await ask<Me>("/me");

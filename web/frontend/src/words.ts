@@ -8,7 +8,7 @@ import { FORGOTTEN } from "./parts/tenants";
 
 export type Tone = "good" | "bad" | "plain";
 
-export interface Told {
+export interface EntryText {
   text: string;
   tone: Tone;
 }
@@ -55,7 +55,7 @@ function by(data: Data): string {
   return who ? ` by ${who}` : "";
 }
 
-function bad(words: string): Told {
+function bad(words: string): EntryText {
   return { text: words, tone: "bad" };
 }
 
@@ -106,7 +106,7 @@ function scores(data: Data): string {
   return `: ${percent(found["held_out"])} instead of ${percent(found["parent_held_out"])} on held-out frames`;
 }
 
-const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
+const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | EntryText> = {
   "appliance.started": (d) => `The appliance started (version ${text(d["version"])})`,
   "golden.ready": () => "The golden model is ready to label",
   "camera.added": () => "was added",
@@ -251,7 +251,7 @@ const DELETED: Record<string, [one: string, several: string]> = {
 };
 
 /** What a report of retention counts: "3 windows, 2 model files (1.2 MB)". */
-function deleted(data: Data): Told {
+function deleted(data: Data): EntryText {
   const parts = Object.entries(DELETED).flatMap(([key, [one, several]]) => {
     const n = number(data[key]) ?? 0;
     if (n === 0) return [];
@@ -264,13 +264,13 @@ function deleted(data: Data): Told {
 }
 
 /** One entry in words, without its camera's name. `named` says what people call a camera that the words speak of. */
-export function tell(entry: JournalEntry, named: (camera: string) => string = (id) => id): Told {
+export function entryText(entry: JournalEntry, named: (camera: string) => string = (id) => id): EntryText {
   const known = KNOWN[entry.kind];
   if (known) {
     const about = text(entry.data["cause_camera"]);
     const data = about ? { ...entry.data, cause: `${named(about)}: ${text(entry.data["cause"])}` } : entry.data;
-    const told = known(data, entry);
-    return typeof told === "string" ? { text: told, tone: "plain" } : told;
+    const found = known(data, entry);
+    return typeof found === "string" ? { text: found, tone: "plain" } : found;
   }
   return { text: `${entry.kind}${because(entry.data)}`, tone: "plain" };
 }

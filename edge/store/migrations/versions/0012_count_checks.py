@@ -1,4 +1,4 @@
-"""Checks of counts by direction. Those that were kept compared other things: they are dropped."""
+"""Checks of counts by direction. Those that were kept compared other counts: they are dropped."""
 
 from __future__ import annotations
 

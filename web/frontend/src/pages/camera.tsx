@@ -15,7 +15,7 @@ import { LivePicture, stateOf } from "../parts/live_picture";
 import { Empty } from "../parts/states";
 import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
-import { lookWords, lossWords, tell } from "../words";
+import { entryText, lookWords, lossWords } from "../words";
 import "../styles/camera.css";
 import "../styles/truth.css";
 import { AccuracyTab } from "./camera_accuracy";
@@ -184,11 +184,11 @@ function Lately({ events }: { events: JournalEntry[] }) {
       <h2>Lately</h2>
       <ol class="events">
         {events.map((entry, n) => {
-          const told = tell(entry);
+          const line = entryText(entry);
           return (
-            <li key={`${entry.id ?? "lost"}-${n}`} class={told.tone}>
+            <li key={`${entry.id ?? "lost"}-${n}`} class={line.tone}>
               <time>{entry.utc_s === null ? "" : clock(entry.utc_s)}</time>
-              <span>{told.text}</span>
+              <span>{line.text}</span>
             </li>
           );
         })}

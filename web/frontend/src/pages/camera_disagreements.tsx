@@ -182,10 +182,10 @@ function namePlace(side: string, [left, top, right, bottom]: JudgedObject["box"]
 }
 
 function Overlay({ found, student, teacher, agreed, names = false }: OverlayProps) {
-  const told = (o: JudgedObject): boolean => agreed || !["right", "unjudged"].includes(o.verdict);
+  const shown = (o: JudgedObject): boolean => agreed || !["right", "unjudged"].includes(o.verdict);
   const sides = [
-    { side: "teacher", objects: teacher ? found.teacher.filter(told) : [] },
-    { side: "student", objects: student ? found.student.filter(told) : [] },
+    { side: "teacher", objects: teacher ? found.teacher.filter(shown) : [] },
+    { side: "student", objects: student ? found.student.filter(shown) : [] },
   ];
   return (
     <>

@@ -35,11 +35,11 @@ export function cameraTitle(camera: CameraRecord): string {
 
 /** The shipped students with their cost on this box, in words. */
 function studentWords(known: KnownDescription[]): string {
-  const told = known.map((k) => {
+  const models = known.map((k) => {
     const cost = k.answer_ms === null ? "not measured yet" : `${k.answer_ms.toFixed(0)} ms an answer on this box`;
     return `${k.name} (${k.here ? cost : "not here: magpie models pull " + k.name})`;
   });
-  return `A published detector; empty: the site's. ${told.join(", ")}`;
+  return `A published detector; empty: the site's. ${models.join(", ")}`;
 }
 
 function groups(isNew: boolean, admin: boolean, secrets: string[], password: Group["fields"], known: KnownDescription[]): Group[] {

@@ -154,7 +154,7 @@ function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: numbe
           <ErrorBox what="The objects could not be loaded" error={found.error} onRetry={found.again} />
         )
       ) : found.rows.length === 0 ? (
-        <Empty title="No object yet">Each thing that stays in the picture for a moment is followed and listed once.</Empty>
+        <Empty title="No object yet">Each object that stays in the picture for a moment is followed and listed once.</Empty>
       ) : (
         <ul class="happenings">
           {found.rows.map((seen) => (

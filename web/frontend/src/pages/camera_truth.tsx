@@ -77,7 +77,7 @@ export function TruthTab({ camera, me, latest }: Props) {
             {truth.asking !== null && `${truth.answers_needed} answers are needed for a first estimate.`}
           </p>
         ) : (
-          <Told truth={truth} estimate={truth.estimate} />
+          <TruthSummary truth={truth} estimate={truth.estimate} />
         )}
       </div>
       {truth.findings.map((f) => (
@@ -98,11 +98,11 @@ export function TruthTab({ camera, me, latest }: Props) {
   );
 }
 
-function Told({ truth, estimate }: { truth: TruthOfCamera; estimate: TruthEstimate }) {
+function TruthSummary({ truth, estimate }: { truth: TruthOfCamera; estimate: TruthEstimate }) {
   const older = truth.history.filter((h) => h.window !== truth.window);
   return (
     <>
-      <p class="truth-told">
+      <p class="truth-summary">
         <strong>
           {said("Student", estimate.student)}, {said("teacher", estimate.teacher)}.
         </strong>{" "}
@@ -147,7 +147,7 @@ function Range({ name, of, side }: { name: string; of: TruthInterval; side: stri
 /** A COCO file from disk. */
 function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
   const field = useRef<HTMLInputElement>(null);
-  const [told, setTold] = useState("");
+  const [outcome, setOutcome] = useState("");
   const read = async (): Promise<void> => {
     const file = field.current?.files?.[0];
     if (file === undefined) return;
@@ -155,10 +155,10 @@ function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
       const document = JSON.parse(await file.text()) as unknown;
       const done = await ask<ImportedLabels>(`${path}/import`, "POST", { format: "coco", document });
       const left = done.incomplete + done.unknown;
-      setTold(`${done.answers} answers were added${left > 0 ? `; ${left} of ${done.pictures} pictures were left out` : ""}.`);
+      setOutcome(`${done.answers} answers were added${left > 0 ? `; ${left} of ${done.pictures} pictures were left out` : ""}.`);
       onDone();
     } catch (error) {
-      setTold(`The file was not imported: ${words(error)}`);
+      setOutcome(`The file was not imported: ${words(error)}`);
     }
     if (field.current !== null) field.current.value = "";
   };
@@ -168,7 +168,7 @@ function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
         <span>Import COCO</span>
         <input ref={field} type="file" accept=".json,application/json" onChange={() => void read()} />
       </label>
-      <span role="status">{told}</span>
+      <span role="status">{outcome}</span>
     </>
   );
 }

@@ -23,7 +23,7 @@ import { SEVERITIES } from "../parts/severity";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
 import { Table } from "../parts/table";
-import { tell } from "../words";
+import { entryText } from "../words";
 
 type What = "alarms" | "objects" | "events";
 const WHAT: Record<What, string> = { alarms: "Alarms", objects: "Objects", events: "Journal" };
@@ -76,7 +76,7 @@ const EVENTS: Column<FleetEventAnswer>[] = [
   { key: "when", title: "When", cell: (r) => (r.entry.utc_s === null ? "" : time(r.entry.utc_s)) },
   { key: "box", title: "Box", cell: (r) => r.box },
   { key: "camera", title: "Camera", cell: (r) => r.entry.camera ?? <span class="quiet">–</span> },
-  { key: "what", title: "What", cell: (r) => tell(r.entry, (id) => id).text },
+  { key: "what", title: "What", cell: (r) => entryText(r.entry, (id) => id).text },
 ];
 
 const CHANGES: Column<FleetChangeAnswer>[] = [

@@ -180,7 +180,7 @@ export function SetupPage({ route, entered }: Props) {
   useEffect(() => {
     ask<SetupAnswer>("/setup").then(
       (answer) => setOpen(answer.open),
-      () => undefined, // the form itself will tell
+      () => undefined, // the form itself shows the error
     );
   }, []);
 

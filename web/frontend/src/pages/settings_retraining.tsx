@@ -74,7 +74,7 @@ const GROUPS: Group[] = [
 ];
 const FIELDS = GROUPS.flatMap((g) => g.fields);
 
-function told(value: unknown): string {
+function shown(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.join(", ");
   if (typeof value === "boolean") return value ? "on" : "off";
   return value === null || value === undefined || value === "" ? "none" : String(value);
@@ -126,7 +126,7 @@ function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps &
             <ul>
               {waiting.map((f) => (
                 <li key={f.path}>
-                  {f.label ?? humanised(f.path)}: {told(valueAt(retraining.current, f.path))} → {told(valueAt(retraining.next, f.path))}
+                  {f.label ?? humanised(f.path)}: {shown(valueAt(retraining.current, f.path))} → {shown(valueAt(retraining.next, f.path))}
                 </li>
               ))}
             </ul>

@@ -7,7 +7,7 @@ import { moment } from "../format";
 import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
 import { Empty, ErrorBox, Loading } from "../parts/states";
-import { tell } from "../words";
+import { entryText } from "../words";
 
 const PAGE = 100;
 const EVERY_S = 5;
@@ -89,15 +89,15 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
       {found.rows !== null && found.rows.length > 0 && (
         <ol class="journal" aria-label="Journal, newest first">
           {found.rows.map((entry) => {
-            const told = tell(entry, (id) => cameras.find((c) => c.id === id)?.name ?? id);
+            const line = entryText(entry, (id) => cameras.find((c) => c.id === id)?.name ?? id);
             const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
             return (
-              <li key={entry.id} class={told.tone}>
+              <li key={entry.id} class={line.tone}>
                 <time>{entry.utc_s === null ? "" : moment(entry.utc_s)}</time>
                 <details>
                   <summary>
                     {name !== null && <b>{name}: </b>}
-                    {told.text}
+                    {line.text}
                   </summary>
                   <dl class="pairs">
                     <div>

@@ -2,7 +2,7 @@
 
 import type { Camera, JournalEntry } from "../api";
 import { clock } from "../format";
-import { tell } from "../words";
+import { entryText } from "../words";
 
 /** Null `cameras`: all are of one camera, which need not be named. */
 export function Events({ events, cameras }: { events: JournalEntry[]; cameras: Camera[] | null }) {
@@ -14,14 +14,14 @@ export function Events({ events, cameras }: { events: JournalEntry[]; cameras: C
       ) : (
         <ol class="events" tabIndex={0} aria-label="Latest events, newest first">
           {events.map((entry, n) => {
-            const told = tell(entry, (id) => cameras?.find((c) => c.id === id)?.name ?? id);
+            const line = entryText(entry, (id) => cameras?.find((c) => c.id === id)?.name ?? id);
             const name = cameras === null ? null : (cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera);
             return (
-              <li key={`${entry.id ?? "lost"}-${entry.utc_s ?? n}`} class={told.tone}>
+              <li key={`${entry.id ?? "lost"}-${entry.utc_s ?? n}`} class={line.tone}>
                 <time>{entry.utc_s === null ? "" : clock(entry.utc_s)}</time>
                 <span>
                   {name !== null && <b>{name}: </b>}
-                  {told.text}
+                  {line.text}
                 </span>
               </li>
             );

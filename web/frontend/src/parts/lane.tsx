@@ -23,7 +23,7 @@ interface Props {
   to_s: number;
   now_s: number;
   tall?: boolean;
-  /** Told of the item that is pointed at. */
+  /** Gets the item that is pointed at. */
   onPoint: (words: string) => void;
 }
 

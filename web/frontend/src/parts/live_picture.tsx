@@ -61,11 +61,11 @@ export function LivePicture({ camera, boxes, fps = 5, zones = [] }: Props) {
 
   useEffect(() => {
     if (live === null || !inView) return undefined;
-    let told = 0;
+    let reported_ms = 0;
     const show = (picture: Picture): void => {
       if (canvas.current !== null) draw(canvas.current, picture, wanted.current);
-      if (Date.now() - told > 1000) {
-        told = Date.now();
+      if (Date.now() - reported_ms > 1000) {
+        reported_ms = Date.now();
         setSeen(picture.header);
       }
     };

@@ -1,4 +1,4 @@
-/** Setting a password: the fields, the rule that they tell, and what is wrong with what was typed. */
+/** Setting a password: the fields, the rule that they show, and what is wrong with what was typed. */
 
 import type { Problem } from "../api";
 import { TextField } from "./form";

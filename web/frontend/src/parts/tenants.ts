@@ -97,11 +97,11 @@ function spareOf(tenants: readonly Tenant[], id: string): number | null {
 function moreWords(tenants: readonly Tenant[], moved: number, others: readonly string[]): string {
   const named = (id: string): string => tenantName(tenants, id);
   if (others.length === 0) return `${part(moved)} more.`;
-  const told = others.flatMap((id) => {
+  const spares = others.flatMap((id) => {
     const spare = spareOf(tenants, id);
     return spare === null ? [] : [`${others.length === 1 ? "its goal" : `the goal of ${named(id)}`} ${spareWords(spare)}`];
   });
-  return `${part(moved)} from ${joined(others.map(named))}${told.length > 0 ? `: ${joined(told)}` : ""}.`;
+  return `${part(moved)} from ${joined(others.map(named))}${spares.length > 0 ? `: ${joined(spares)}` : ""}.`;
 }
 
 /** Why a tenant has its share, from the code and its numbers (edge/core/tenants.py). */

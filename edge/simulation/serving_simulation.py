@@ -120,7 +120,7 @@ class ServingResult:
         return out | {"complaints": list(self.complaints)}
 
 
-class ServingWorld:
+class ServingSimulation:
     """The served models of a box; made inside of a virtual loop. `reserve(share)` hears what belongs to serving. Has
     the parts of `edge.runtime.serving.ServingRuntime` that tenants' shares are decided by."""
 
@@ -172,7 +172,7 @@ class ServingWorld:
     # -- life
 
     async def run(self) -> ServingResult:
-        """Play all intervals; `self.shares` must have been told what serving may take."""
+        """Play all intervals; `self.shares` must know the share that serving may take."""
         self.models.changed()
         background = [self._loop.create_task(w) for w in (self.planner.run(self._do), self._report_for_ever())]
         await asyncio.gather(*(self._client(m) for m in self.trace.models))
@@ -309,9 +309,9 @@ def simulate_serving(
     """The served models alone on `capacity` of the device (0-1). Raises InvalidValue for a trace without a table."""
 
     async def work() -> ServingResult:
-        world = ServingWorld(trace, planning or ServingPlanning(), seed)
-        world.shares.allow(capacity, capacity, world.planning)
-        return await world.run()
+        simulation = ServingSimulation(trace, planning or ServingPlanning(), seed)
+        simulation.shares.allow(capacity, capacity, simulation.planning)
+        return await simulation.run()
 
     found = run_virtual(work())
     assert isinstance(found, ServingResult)

@@ -1,5 +1,5 @@
-"""Values in files by which the appliance and the fleet's agent beside it tell each other things. A file is written
-whole under another name and renamed. Everything here blocks."""
+"""Files of one value each, by which the appliance and the fleet's agent beside it exchange their states. A file is
+written whole under another name and renamed. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.files import store_whole
 
 V = TypeVar("V")
 
-#: Older values that are told again and again are of an appliance, or an agent, that does not run.
+#: The writer renews its value again and again; an older one is of an appliance, or an agent, that does not run.
 FRESH_S: Final = 10.0
 
 
@@ -25,7 +25,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def read_fresh(path: Path, kind: type[V], fresh_s: float = FRESH_S) -> V | None:
-    """A value that was told lately; None: there is none, or it cannot be read."""
+    """A value that was written lately; None: there is none, or it cannot be read."""
     try:
         age_s = time.time() - path.stat().st_mtime
     except OSError:
