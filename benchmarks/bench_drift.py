@@ -98,7 +98,7 @@ def promised(cameras: Sequence[RecordedCamera]) -> dict[str, float]:
 def dearest(cameras: Sequence[RecordedCamera]) -> str:
     """The configuration whose retrainings cost most."""
     outcomes = [o for c in cameras for w in c.windows.values() for o in w.outcomes.items()]
-    return max(outcomes, key=lambda o: o[1].gpu_seconds)[0]
+    return max(outcomes, key=lambda o: o[1].device_seconds)[0]
 
 
 def main() -> None:

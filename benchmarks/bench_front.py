@@ -238,7 +238,7 @@ async def _serve_transports() -> None:
 def _serve_front(cores: tuple[int, int], folder: Path) -> None:
     """The front process on one core and an executor on the other, as the appliance starts them."""
     from edge.commands.front_process import front_process
-    from edge.core.layout import (
+    from edge.core.front_messages import (
         ExecutorConnected,
         ExpectExecutor,
         FrontListening,

@@ -97,7 +97,7 @@ def one_window(
                 for name in answers:
                     p = said[name][config.id]
                     row[name] = p.end_accuracy.to_json()
-                    row[f"{name}_gpu_seconds"] = p.gpu_seconds.value
+                    row[f"{name}_gpu_seconds"] = p.device_seconds.value
                 rows.append(row)
                 if achieved > best[0]:
                     best = (achieved, student)
@@ -151,7 +151,7 @@ def reprofiled(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             new["last_trial_point"] = next(t.points[-1][1] for t in trials if t.config.layers == row["layers"])
             for name, answer in answers.items():
                 said = next(p for p in answer.profiles if p.config.id == row["config"])
-                new |= {name: said.end_accuracy.to_json(), f"{name}_gpu_seconds": said.gpu_seconds.value}
+                new |= {name: said.end_accuracy.to_json(), f"{name}_gpu_seconds": said.device_seconds.value}
             rows.append(new)
         ran = max(rows, key=worth_running)
         history[key] = answers["learnt"].history.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
@@ -241,13 +241,13 @@ def from_trace(path: Path) -> dict[str, Any]:
                 if outcome is not None:
                     rows.append({
                         "config": p.config.id, "achieved": outcome.accuracy, "start": p.start_accuracy,
-                        "cpu_seconds": outcome.gpu_seconds, "learnt": p.end_accuracy.to_json(),
-                        "learnt_gpu_seconds": p.gpu_seconds.value,
+                        "cpu_seconds": outcome.device_seconds, "learnt": p.end_accuracy.to_json(),
+                        "learnt_gpu_seconds": p.device_seconds.value,
                     })  # fmt: skip
             if rows:
                 costs = {
-                    "profiling": window.profiling_gpu_s, "train_frames": window.train_frames,
-                    "all": sum(o.gpu_seconds for o in window.outcomes.values()),
+                    "profiling": window.profiling_device_s, "train_frames": window.train_frames,
+                    "all": sum(o.device_seconds for o in window.outcomes.values()),
                 }  # fmt: skip
                 runs.append({"camera": camera.id, "window": number, "rows": rows, "costs": costs})
     return {"summary": summary(runs, ("learnt",)), "runs": runs}

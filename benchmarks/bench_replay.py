@@ -38,7 +38,7 @@ def held_out_front(cameras: Sequence[RecordedCamera]) -> list[tuple[float, str]]
     for camera in cameras:
         for window in camera.windows.values():
             for name, outcome in window.outcomes.items():
-                seen.setdefault(name, []).append((outcome.gpu_seconds, outcome.accuracy - window.start_accuracy))
+                seen.setdefault(name, []).append((outcome.device_seconds, outcome.accuracy - window.start_accuracy))
     most = max(len(v) for v in seen.values())
     mean = statistics.fmean
     return cost_front([

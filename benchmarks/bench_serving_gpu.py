@@ -26,7 +26,7 @@ from benchmarks.gpu_device import open_gpu, result_path, tried
 from benchmarks.make_models import paper, write_repository
 from edge.commands.profile import table_text
 from edge.core.clock import SystemClock
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable
 from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler, resize_seconds
 from edge.runtime.supervisor import Supervisor

@@ -71,7 +71,7 @@ def retraining_costs(recorded: Trace) -> Redone:
     ratio, same = [], []
     for camera in recorded.cameras:
         for window in camera.windows.values():
-            points = [(o.gpu_seconds, o.accuracy) for o in window.outcomes.values()]
+            points = [(o.device_seconds, o.accuracy) for o in window.outcomes.values()]
             if len(points) < 4:
                 continue
             ratio.append(max(c for c, _ in points) / min(c for c, _ in points))
@@ -178,8 +178,8 @@ def estimate_errors(recorded: Trace) -> Redone:
     trial, full = 0.0, 0.0
     for camera in recorded.cameras:
         for window in camera.windows.values():
-            trial += window.profiling_gpu_s
-            full += sum(o.gpu_seconds for o in window.outcomes.values())
+            trial += window.profiling_device_s
+            full += sum(o.device_seconds for o in window.outcomes.values())
             for profile in window.profiles:
                 outcome = window.outcomes.get(profile.config.id)
                 if outcome is not None:

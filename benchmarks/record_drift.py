@@ -138,12 +138,12 @@ class DriftRecorder:
             if made.accuracy > best_accuracy:
                 best, best_accuracy = made.student, made.accuracy
         top = max(outcomes, key=lambda i: outcomes[i].accuracy)
-        history = profile.history.learned(top, outcomes[top].accuracy, outcomes[top].gpu_seconds)
+        history = profile.history.learned(top, outcomes[top].accuracy, outcomes[top].device_seconds)
         window_now = RecordedWindow(
             start.value,
             profile.profiles,
             outcomes,
-            profiling_gpu_s=profile.device_seconds,
+            profiling_device_s=profile.device_seconds,
             train_frames=size.train_frames,
             held_out_frames=size.held_out_frames,
             start_live=start_live,

@@ -110,7 +110,7 @@ def record_camera(
         )
         later = {v: data[v] for v in range(w, min(w + 2, args.windows + 1))}
         trained = all_outcomes(parent, now, space, later, args.seed + w)
-        outcomes = {i: RecordedOutcome(o.accuracy, o.gpu_seconds / args.cores, o.live) for i, (o, _) in trained.items()}
+        outcomes = {i: replace(o, device_seconds=o.device_seconds / args.cores) for i, (o, _) in trained.items()}
         start = profile.start_accuracy if profile.start_accuracy is not None else 0.0
         windows[w] = RecordedWindow(
             start, profile.profiles, outcomes, LABELS_LEFT * TEACHER_S / args.cores, profile.device_seconds,
@@ -118,7 +118,7 @@ def record_camera(
         )  # fmt: skip
         best = max(outcomes, key=lambda i: outcomes[i].accuracy)
         trials += [t.to_json() | {"camera": name, "window": w} for t in profile.trials]
-        history = profile.history.learned(best, outcomes[best].accuracy, outcomes[best].gpu_seconds)
+        history = profile.history.learned(best, outcomes[best].accuracy, outcomes[best].device_seconds)
         errors = [abs(p.end_accuracy.value - outcomes[p.config.id].accuracy) for p in profile.profiles]
         if outcomes[best].accuracy > start:
             parent = trained[best][1]
@@ -157,10 +157,10 @@ def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
             space = [p.config for p in old.profiles]
             profile = micro_profile(size, space, RecordedTrials(ran), ProfilerSettings(), history)
             windows[w] = replace(
-                old, profiles=profile.profiles, profiling_gpu_s=profile.device_seconds, start_live=start_live
+                old, profiles=profile.profiles, profiling_device_s=profile.device_seconds, start_live=start_live
             )
             best = max(old.outcomes, key=lambda i: old.outcomes[i].accuracy)
-            history = profile.history.learned(best, old.outcomes[best].accuracy, old.outcomes[best].gpu_seconds)
+            history = profile.history.learned(best, old.outcomes[best].accuracy, old.outcomes[best].device_seconds)
             if old.outcomes[best].accuracy > old.start_accuracy:
                 in_force = old.outcomes[best]
         cameras.append(replace(camera, windows=windows))
@@ -169,6 +169,7 @@ def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
 
 def recorded_trial(value: dict[str, Any]) -> TrialResult:
     """A trial as it was written, cut to the epochs that a trial has now."""
+    value = {key.replace("gpu_seconds", "device_seconds"): found for key, found in value.items()}  # older records
     config = RetrainingConfig(**{f.name: value["config"][f.name] for f in fields(RetrainingConfig)})
     points = tuple((int(epoch), float(y)) for epoch, y in value["points"][:TRIAL_EPOCHS])
     kept = {f.name: value[f.name] for f in fields(TrialResult) if f.name not in ("config", "points")}

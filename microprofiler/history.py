@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
@@ -24,6 +25,8 @@ MOST_BIAS = 0.1
 #: recorded retrainings (benchmarks/bench_microprofiler.py) the fitted intervals were too narrow by `_TOO_NARROW`.
 _TOO_NARROW = 1.3
 _PRIOR_RATIOS = tuple(_TOO_NARROW * q for q in (0.098, 0.198, 0.301, 0.409, 0.526, 0.657, 0.809, 1.0, 1.283))
+#: Keys of the JSON, on disk and between boxes, where they differ from the fields.
+_KEYS: Final = MappingProxyType({"device_seconds": "gpu_seconds", "predicted_device_seconds": "predicted_gpu_seconds"})
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,17 @@ class Prediction:
     family: str
     raw: float
     half_width: float
-    gpu_seconds: float
+    device_seconds: float
     by_exponent: tuple[float, ...]
     start: float = 0.0
     frames: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return {k: getattr(self, k) for k in self.__dataclass_fields__} | {"by_exponent": list(self.by_exponent)}
+        return _document(self) | {"by_exponent": list(self.by_exponent)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Prediction:
-        return Prediction(**(dict(value) | {"by_exponent": tuple(value["by_exponent"])}))
+        return Prediction(**(_fields(value) | {"by_exponent": tuple(value["by_exponent"])}))
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class ProfileOutcome:
     predicted: float
     half_width: float
     achieved: float
-    predicted_gpu_seconds: float
-    gpu_seconds: float
+    predicted_device_seconds: float
+    device_seconds: float
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class ProfilerHistory:
         known = dict(self.known)
         for p in profiles:
             gain = part_gained(p.start_accuracy, p.end_accuracy.value)
-            cost = p.gpu_seconds.value / max(1, train_frames)
+            cost = p.device_seconds.value / max(1, train_frames)
             known[p.config.id] = seen(known.get(p.config.id), gain, cost, self.pruning.windows, FROM_PROFILE)
         return replace(self, known=known)
 
@@ -85,7 +88,7 @@ class ProfilerHistory:
         """After these profiles were made without a trial: their results are learned from all the same."""
         pending = {
             p.config.id: Prediction(
-                "", p.end_accuracy.value, 0.0, p.gpu_seconds.value, (), p.start_accuracy, train_frames
+                "", p.end_accuracy.value, 0.0, p.device_seconds.value, (), p.start_accuracy, train_frames
             )
             for p in profiles
         }
@@ -107,7 +110,7 @@ class ProfilerHistory:
         pending = {k: v for k, v in self.pending.items() if k != config_id}
         if not p.by_exponent:
             return replace(self, pending=pending, known=known)
-        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, device_seconds)
+        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.device_seconds, device_seconds)
         return replace(
             self,
             exponents=self.exponents.learned(p.by_exponent, achieved),
@@ -135,9 +138,9 @@ class ProfilerHistory:
     def cost_factor(self, family: str) -> float:
         """Factor on a computed cost: geometric mean of measured over computed, shrunken like `accuracy_bias`."""
         logs = [
-            (o.family, math.log(o.gpu_seconds) - math.log(o.predicted_gpu_seconds))
+            (o.family, math.log(o.device_seconds) - math.log(o.predicted_device_seconds))
             for o in self.outcomes
-            if o.gpu_seconds > 0 and o.predicted_gpu_seconds > 0
+            if o.device_seconds > 0 and o.predicted_device_seconds > 0
         ]
         overall = _shrunken([v for _, v in logs])
         own = _shrunken([v - overall for f, v in logs if f == family])
@@ -155,7 +158,7 @@ class ProfilerHistory:
         return {
             "pruning": self.pruning.to_json(),
             "exponents": list(self.exponents.weights),
-            "outcomes": [{k: getattr(o, k) for k in o.__dataclass_fields__} for o in self.outcomes],
+            "outcomes": [_document(o) for o in self.outcomes],
             "pending": {k: p.to_json() for k, p in self.pending.items()},
             "trial_seconds": dict(self.trial_seconds),
             "known": {k: v.to_json() for k, v in self.known.items()},
@@ -173,11 +176,20 @@ class ProfilerHistory:
         return ProfilerHistory(
             PruningState.from_json(value["pruning"]),
             ExponentWeights(tuple(value["exponents"])),
-            tuple(ProfileOutcome(**o) for o in value["outcomes"]),
+            tuple(ProfileOutcome(**_fields(o)) for o in value["outcomes"]),
             {k: Prediction.from_json(p) for k, p in value["pending"].items()},
             dict(value["trial_seconds"]),
             {k: ConfigGain(**v) for k, v in value.get("known", {}).items()},
         )
+
+
+def _document(value: Prediction | ProfileOutcome) -> dict[str, Any]:
+    return {_KEYS.get(name, name): getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
+    names = {key: name for name, key in _KEYS.items()}
+    return {names.get(key, key): value for key, value in document.items()}
 
 
 def _shrunken(values: list[float]) -> float:

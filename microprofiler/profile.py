@@ -111,7 +111,7 @@ class MicroProfile:
             "window": self.window,
             "profiles": [p.to_json() for p in self.profiles],
             "untried": [p.to_json() for p in self.untried],
-            "gpu_seconds": self.device_seconds,
+            "device_seconds": self.device_seconds,
             "trials": [t.to_json() for t in self.trials],
             "pruned": dict(self.pruned),
             "start_accuracy": self.start_accuracy,
@@ -259,7 +259,7 @@ def _remembered(
     """The history after a window in which these trials ran; one in which none ran teaches nothing of the front."""
     if not trials:
         return replace(history, pending={})
-    points = {p.config.id: (p.gpu_seconds.value, p.end_accuracy.value) for p in profiles}
+    points = {p.config.id: (p.device_seconds.value, p.end_accuracy.value) for p in profiles}
     costs = {f.id: t.device_seconds / t.frames for f, t in trials.items()}
     return replace(
         history,

@@ -94,7 +94,7 @@ def retraining_cost(
 ) -> Estimate:
     """device seconds at full share of `config` on `train_frames` available frames, from its family's `trial`."""
     frames = frames_of(config, train_frames)
-    epochs = config.epochs * trial.gpu_seconds_per_epoch * frames / trial.frames
+    epochs = config.epochs * trial.device_seconds_per_epoch * frames / trial.frames
     total = trial.setup_seconds + prefix_seconds_per_frame * frames + epochs
     return Estimate(total, total / (1.0 + COST_SPREAD), total * (1.0 + COST_SPREAD))
 

@@ -267,7 +267,7 @@ def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> 
         ordered = sorted(window.streams, key=lambda s: (s.start_accuracy, s.id))
         like = ordered[(len(ordered) - 1) // 2].id
     checks.one_of("like", like, known)
-    return CameraCandidate(replace(known[like], id=camera, running=None, work_done=0.0))
+    return CameraCandidate(replace(known[like], id=camera, running=None, device_seconds_done=0.0))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def fixed_configuration(problem: WindowProblem, weight: Weight) -> str | None:
     ends: dict[str, list[float]] = {}
     for stream in problem.streams:
         for option in stream.options:
-            costs.setdefault(option.id, []).append(option.gpu_seconds)
+            costs.setdefault(option.id, []).append(option.device_seconds)
             ends.setdefault(option.id, []).append(option.end_accuracy)
     if not costs:
         return None
@@ -51,13 +51,13 @@ def fixed_configuration(problem: WindowProblem, weight: Weight) -> str | None:
 
 def fixed_options(problem: WindowProblem, name: str | None) -> dict[str, tuple[RetrainingOption, ...]]:
     """Per stream the option called `name`; where it is absent, the one of the nearest cost."""
-    costs = [o.gpu_seconds for s in problem.streams for o in s.options if o.id == name]
+    costs = [o.device_seconds for s in problem.streams for o in s.options if o.id == name]
     if not costs:
         return {s.id: () for s in problem.streams}
     usual = sum(costs) / len(costs)
     out: dict[str, tuple[RetrainingOption, ...]] = {}
     for stream in problem.streams:
-        ranked = sorted(stream.options, key=lambda o: (o.id != name, abs(o.gpu_seconds - usual)))
+        ranked = sorted(stream.options, key=lambda o: (o.id != name, abs(o.device_seconds - usual)))
         out[stream.id] = tuple(ranked[:1])
     return out
 

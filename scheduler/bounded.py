@@ -101,7 +101,7 @@ class BoundedPolicy:
             if limits.cautious and option.end_accuracy_low is not None:
                 option = replace(option, end_accuracy=option.end_accuracy_low)
             enough = option.end_accuracy - stream.start_accuracy >= limits.min_gain
-            affordable = limits.max_device_seconds is None or option.gpu_seconds <= limits.max_device_seconds
+            affordable = limits.max_device_seconds is None or option.device_seconds <= limits.max_device_seconds
             if option.id == stream.running or (enough and affordable):
                 offered.append(option)
         return tuple(offered)

@@ -44,7 +44,7 @@ def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
     return RetrainingOption(
         id=profile.config.id,
         end_accuracy=profile.end_accuracy.value,
-        gpu_seconds=profile.gpu_seconds.value,
+        device_seconds=profile.device_seconds.value,
         curve=profile.curve,
         throughput=profile.throughput if len(profile.throughput) > 1 else (),
         end_accuracy_low=profile.end_accuracy.low,
@@ -314,13 +314,13 @@ class WindowController:
         expected = job.option.speed(job.share) * (event.at_s - job.since_s)
         done = job.device_seconds - job.work_at_since
         enough = (
-            expected > 0.1 * job.option.gpu_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
+            expected > 0.1 * job.option.device_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
         )
         rested = s.planning.asked is None and event.at_s - s.planning.last_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
         if 0.05 < event.fraction < 1.0:
             total = job.device_seconds / event.fraction
-            if abs(total - job.option.gpu_seconds) > PROGRESS_TOLERANCE * job.option.gpu_seconds:
+            if abs(total - job.option.device_seconds) > PROGRESS_TOLERANCE * job.option.device_seconds:
                 job = self._corrected(job, total)
                 if rested:
                     return self._replan(event.at_s, PlanCause("work_corrected", event.camera, total))
@@ -380,7 +380,7 @@ class WindowController:
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
                 # The plan thought that this retraining would be over by now: a tenth of it is left, as far as we know.
-                longer = max(job.option.gpu_seconds, job.device_seconds) + LATE_PART * job.option.gpu_seconds
+                longer = max(job.option.device_seconds, job.device_seconds) + LATE_PART * job.option.device_seconds
                 self._corrected(job, longer)
                 return self._replan(event.at_s, PlanCause("retraining_late", camera))
         return self._apply(s.planning.next_segment, event.at_s)
@@ -395,7 +395,7 @@ class WindowController:
     def _corrected(self, job: Job, device_seconds: float) -> Job:
         """The job and its option with another total of work."""
         s = self.state
-        job = replace(job, option=replace(job.option, gpu_seconds=device_seconds))
+        job = replace(job, option=replace(job.option, device_seconds=device_seconds))
         s.options[job.camera] = tuple(job.option if o.id == job.option.id else o for o in s.options.get(job.camera, ()))
         s.jobs[job.camera] = job
         return job

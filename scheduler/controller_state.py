@@ -142,7 +142,7 @@ class ControllerState:
                     inference_profile=view.inference,
                     options=options,
                     running=None if job is None else job.option.id,
-                    work_done=0.0 if job is None else job.device_seconds,
+                    device_seconds_done=0.0 if job is None else job.device_seconds,
                 )
             )
         elapsed = min(max(0.0, at_s - self.window_start_s), 0.999 * window_s)

@@ -43,7 +43,7 @@ def grant(problem: WindowProblem, plan: WindowPlan, caps: ShareCaps) -> WindowPl
     options = {s.id: {o.id: o for o in s.options} for s in problem.streams}
     state: dict[str, _Progress] = {}
     for stream in problem.streams:
-        work = {} if stream.running is None else {stream.running: stream.work_done}
+        work = {} if stream.running is None else {stream.running: stream.device_seconds_done}
         state[stream.id] = _Progress(stream.start_accuracy, work, set())
     ended = evaluate(problem, plan.segments).completed
     now = plan.segments[0].start_s
@@ -80,7 +80,7 @@ def _seconds_left(option: RetrainingOption, progress: _Progress, share: float) -
     speed = option.speed(share)
     if speed <= 0:
         return None
-    return max(0.0, option.gpu_seconds - progress.work.get(option.id, 0.0)) / speed
+    return max(0.0, option.device_seconds - progress.work.get(option.id, 0.0)) / speed
 
 
 def _advance(progress: _Progress, option: RetrainingOption | None, share: float, length: float) -> None:
@@ -89,7 +89,7 @@ def _advance(progress: _Progress, option: RetrainingOption | None, share: float,
         return
     done = progress.work.get(option.id, 0.0) + option.speed(share) * length
     progress.work[option.id] = done
-    if share > EPSILON and done >= option.gpu_seconds - EPSILON:
+    if share > EPSILON and done >= option.device_seconds - EPSILON:
         progress.over.add(option.id)
         progress.accuracy = option.end_accuracy
 

@@ -122,7 +122,7 @@ def group_work(members: int) -> float:
 
 def taught_parts(options: Sequence[RetrainingOption]) -> dict[str, float]:
     """By option: the part (0-1) of what a group's members gain by the one of `options` that teaches most."""
-    taught = {o.id: o.teaches * o.gpu_seconds**WORK_EXPONENT for o in options}
+    taught = {o.id: o.teaches * o.device_seconds**WORK_EXPONENT for o in options}
     most = max(taught.values(), default=0.0)
     return {name: value / most if most > 0 else 1.0 for name, value in taught.items()}
 
@@ -276,7 +276,7 @@ def _without(problem: WindowProblem, cameras: frozenset[str]) -> WindowProblem:
 def with_group_work(options: Sequence[RetrainingOption], group: Group) -> tuple[RetrainingOption, ...]:
     """A leader's options as they cost when the retraining is the group's."""
     work = group_work(group.others)
-    return tuple(replace(o, gpu_seconds=o.gpu_seconds * work) for o in options)
+    return tuple(replace(o, device_seconds=o.device_seconds * work) for o in options)
 
 
 def _gain(stream: StreamProblem) -> float:

@@ -263,16 +263,16 @@ def play(
             break
         for s, stream in streams.items():
             if s not in ends:
-                streams[s] = replace(stream, running=None, work_done=0.0)
+                streams[s] = replace(stream, running=None, device_seconds_done=0.0)
                 continue
             seconds, option = ends[s]
             if now + seconds <= over + SAME_INSTANT_S:
-                streams[s] = replace(stream, start_accuracy=option.end_accuracy, running=None, work_done=0.0)
+                streams[s] = replace(stream, start_accuracy=option.end_accuracy, running=None, device_seconds_done=0.0)
                 open_options[s] = ()
             else:
-                before = stream.work_done if stream.running == option.id else 0.0
+                before = stream.device_seconds_done if stream.running == option.id else 0.0
                 done = before + option.speed(allocations[s].retraining_share) * (over - now)
-                streams[s] = replace(stream, running=option.id, work_done=done)
+                streams[s] = replace(stream, running=option.id, device_seconds_done=done)
         now = over
     return make_plan(policy, problem, without_empty(segments), table.floors.faults)
 

@@ -2,7 +2,7 @@
 
 The rule is that of "retrain-infer-window/1" (docs/formats.md): mean over streams of the time average over the window
 of accuracy(t) x factor(inference share(t)). Work on a configuration adds up over segments at the option's speed at
-its share (equal to the share where no throughput was measured); when it reaches `gpu_seconds` the accuracy becomes
+its share (equal to the share where no throughput was measured); when it reaches `device_seconds` the accuracy becomes
 `end_accuracy` at that instant. Extensions: measured throughput curves, and work that was done before (`running`).
 """
 
@@ -56,8 +56,8 @@ class Outcome:
 
 def remaining_work(stream: StreamProblem, option: RetrainingOption) -> float:
     """device seconds at full share that `option` still needs; only the running one has anything done."""
-    done = stream.work_done if stream.running == option.id else 0.0
-    return max(0.0, option.gpu_seconds - done)
+    done = stream.device_seconds_done if stream.running == option.id else 0.0
+    return max(0.0, option.device_seconds - done)
 
 
 def evaluate(problem: WindowProblem, segments: Sequence[Segment]) -> Outcome:
@@ -113,7 +113,7 @@ def _play(stream: StreamProblem, spans: Sequence[_Span]) -> tuple[list[Step], fl
     options = {o.id: o for o in stream.options}
     work: dict[str, float] = {}
     if stream.running is not None:
-        work[stream.running] = stream.work_done
+        work[stream.running] = stream.device_seconds_done
     accuracy, lowest = stream.start_accuracy, 1.0
     done: list[tuple[str, float]] = []
     finished: set[str] = set()
@@ -130,7 +130,7 @@ def _play(stream: StreamProblem, spans: Sequence[_Span]) -> tuple[list[Step], fl
                 raise InvalidValue(f"segments[{n}].streams.{stream.id}.retrain_config", name, "an id of the stream")
             if name not in finished:
                 speed = options[name].speed(share)
-                left = options[name].gpu_seconds - work.get(name, 0.0)
+                left = options[name].device_seconds - work.get(name, 0.0)
                 if share > EPSILON and speed > 0 and left <= speed * (end - start) + EPSILON:
                     completion = start + max(0.0, left) / speed
                 work[name] = work.get(name, 0.0) + speed * (end - start)

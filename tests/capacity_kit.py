@@ -49,7 +49,7 @@ def _detail(
         jobs.append(
             {
                 "camera": camera, "state": "completed", "accuracy_after": 0.74, "config": CONFIG.id,
-                "gpu_seconds": work_s, "model_version": f"{camera}-{number}",
+                "device_seconds": work_s, "model_version": f"{camera}-{number}",
             }
         )  # fmt: skip
     window = {

@@ -32,7 +32,7 @@ def streams(draw: st.DrawFn, number: int, running: bool) -> StreamProblem:
         draw(st.sampled_from([LINEAR, SUBSAMPLED, InferenceProfile("linear", 1.0)])),
         own,
         running=None if going is None else going.id,
-        work_done=0.0 if going is None else round(going.gpu_seconds * draw(st.floats(0.0, 0.95)), 2),
+        device_seconds_done=0.0 if going is None else round(going.device_seconds * draw(st.floats(0.0, 0.95)), 2),
     )
 
 

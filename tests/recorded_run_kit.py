@@ -31,11 +31,13 @@ def keep_a_run(folder: Path) -> list[dict]:
                     for c, end, cost in ((CONFIG, 0.75, 8.0), (OTHER, 0.8, 30.0))
                 ]
                 store.add_profiles(window, "gate", said)
-                store.add_cost(window, "profiling", camera="gate", gpu_seconds=1.5)
+                store.add_cost(window, "profiling", camera="gate", device_seconds=1.5)
                 store.start_job("j", window, "gate", CONFIG.id, 0.7)
-                store.end_job("j", "completed", gpu_seconds=9.0, accuracy_after=0.72, promoted=True, model_version="v2")
+                store.end_job(
+                    "j", "completed", device_seconds=9.0, accuracy_after=0.72, promoted=True, model_version="v2"
+                )
                 store.start_job("k", window, "gate", OTHER.id, 0.7)
-                store.end_job("k", "stopped", gpu_seconds=2.0)
+                store.end_job("k", "stopped", device_seconds=2.0)
             store.put_camera_window(
                 window, "gate", model_version="v2" if n else "v1", frozen=Accuracy(frozen, 30, 90), frames_labelled=30,
                 labelling_delay_s=3.0, details={"current_fresh": Accuracy(0.7, 30, 90).to_json()},

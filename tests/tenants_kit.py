@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from edge.core.clock import ManualClock
-from edge.core.layout import ModelTraffic, ServedVersion, TrafficReport
+from edge.core.front_messages import ModelTraffic, ServedVersion, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable
 from edge.core.shares import ShareCaps, Usage

@@ -19,8 +19,8 @@ from edge.core.access import Requester
 from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
+from edge.core.front_messages import RepositoryCommand
 from edge.core.journal_kinds import JournalNote
-from edge.core.layout import RepositoryCommand
 from edge.runtime.camera import assumed_profile
 from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime

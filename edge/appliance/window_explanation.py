@@ -303,7 +303,7 @@ def _options(camera: str, detail: WindowDetail, own: Sequence[_LivePlan], names:
         if record.camera != camera:
             continue
         profile = RetrainingProfile.from_json(record.profile)
-        gain, work = profile.end_accuracy.value - profile.start_accuracy, profile.gpu_seconds.value
+        gain, work = profile.end_accuracy.value - profile.start_accuracy, profile.device_seconds.value
         chosen = record.config in trained or record.config in scheduled
         out.append(
             {
@@ -311,8 +311,8 @@ def _options(camera: str, detail: WindowDetail, own: Sequence[_LivePlan], names:
                 "words": names.get(record.config, record.config),
                 "start_accuracy": profile.start_accuracy,
                 "end_accuracy": profile.end_accuracy.to_json(),
-                "gpu_seconds": profile.gpu_seconds.to_json(),
-                "gain_per_gpu_second": None if work <= 0 else round(gain / work, 6),
+                "device_seconds": profile.device_seconds.to_json(),
+                "gain_per_device_second": None if work <= 0 else round(gain / work, 6),
                 "chosen": chosen,
                 "verdict": _verdict(profile, record.config in trained, chosen, choosing),
             }
@@ -332,7 +332,7 @@ def _verdict(profile: RetrainingProfile, trained: bool, chosen: bool, choosing: 
         option = None if stream is None else next(o for o in stream.options if o.id == profile.config.id)
         speed = 0.0 if option is None else option.speed(min(1.0, choosing.problem.num_gpus))
         left = choosing.problem.window_s - choosing.start_s
-        if option is not None and (speed <= 0 or option.gpu_seconds / speed > left):
+        if option is not None and (speed <= 0 or option.device_seconds / speed > left):
             return "would not be done before the window ends"
     return "worth less to the site than the option chosen"
 
@@ -351,7 +351,7 @@ def _job(job: JobRecord, detail: WindowDetail, names: Mapping[str, str]) -> Json
         "started_s": round(job.started_utc_s - detail.window.start_utc_s, 3),
         "ended_s": None if job.ended_utc_s is None else round(job.ended_utc_s - detail.window.start_utc_s, 3),
         "expected_accuracy": None if expected is None else expected["end_accuracy"],
-        "expected_gpu_seconds": None if expected is None else expected["gpu_seconds"],
+        "expected_device_seconds": None if expected is None else expected["gpu_seconds"],
     }
 
 

@@ -209,7 +209,7 @@ _LINES = {
     ),
     "model.promoted": lambda e: (
         f"{e.camera}: promoted, held-out {100 * e.data['scores']['parent_held_out']:.0f} -> "
-        f"{100 * e.data['scores']['held_out']:.0f} % ({e.data['gpu_s']:.1f} device-s)"
+        f"{100 * e.data['scores']['held_out']:.0f} % ({e.data['device_seconds']:.1f} device-s)"
     ),
     "model.rejected": lambda e: f"{e.camera}: not promoted: {e.data['reason']}",
     "model.rolled_back": lambda e: f"{e.camera}: rolled back: {e.data['reason']}",

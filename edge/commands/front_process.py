@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from edge.access.front_keys import FrontKeys
 from edge.core.application_sources import ExpectCamera
 from edge.core.clock import SystemClock
-from edge.core.layout import (
+from edge.core.front_messages import (
     ExpectExecutor,
     ForgetExecutor,
     FrontListening,

@@ -18,7 +18,7 @@ from typing import Any
 
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound, StoreError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable
 
 HELP = "measure what served models cost on this device"

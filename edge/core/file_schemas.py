@@ -33,6 +33,8 @@ _FORMAT_OF: Final[Mapping[type, str]] = MappingProxyType(dict(FILE_FORMATS.value
 _FILE_NAMES: Final[Mapping[tuple[type, str], str]] = MappingProxyType(
     {
         (StreamProblem, "options"): "retrain_configs",
+        (StreamProblem, "device_seconds_done"): "work_done",
+        (RetrainingOption, "device_seconds"): "gpu_seconds",
         (InferenceProfile, "factors"): "factor",
         (ModelBatch, "model"): "name",
     }

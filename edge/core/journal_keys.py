@@ -43,7 +43,7 @@ _OBJECT: Final = _keys(
 )  # fmt: skip
 _STREAM: Final = _keys("fault", "message")
 _GATE: Final = _keys(
-    "version", "config", "scores", "reason", "expected_accuracy", "gpu_s", "trained_on", "boxes",
+    "version", "config", "scores", "reason", "expected_accuracy", "device_seconds", "trained_on", "boxes",
     hidden=("began_with", "taught_with", "leader"),
 )  # fmt: skip
 _BY: Final = _keys("by")
@@ -112,7 +112,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "output.up": _of_the_box("destination"),
     "outputs.settings": _of_the_box("by", "output", "fields", "added", "removed"),
     "plan": _of_the_box("policy", "cause", "cause_camera", "objective", "decision_s", "reasons"),
-    "profiled": _keys("configs", "trials", "handed_in", "pruned", "gpu_s", "note", "measured_on"),
+    "profiled": _keys("configs", "trials", "handed_in", "pruned", "device_seconds", "note", "measured_on"),
     "region.changed": _keys("region"),
     "retention": _of_the_box(
         "events", "windows", "picture_sets", "versions", "blobs", "bytes_freed", "bytes_kept", "bytes_over", "failures"
@@ -128,7 +128,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
         "retraining",
         "share",
         "expected_accuracy",
-        "expected_gpu_s",
+        "expected_device_seconds",
         "profiled",
         "lender",
         "boxes",

@@ -37,7 +37,7 @@ class ModelVersion:
     reason: str = ""
     pinned: bool = False
     frames: int = 0  # labelled frames it was trained on
-    gpu_seconds: float = 0.0
+    device_seconds: float = 0.0
     blob_kept: bool = True  # False: retention deleted the blob, only the record is left
 
     @property

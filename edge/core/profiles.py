@@ -39,8 +39,8 @@ class Estimate:
 class RetrainingProfile:
     """Estimate of one retraining configuration on one camera's window (thesis section 2.4.4).
 
-    `end_accuracy` is held-out accuracy [0, 1] after all epochs; `gpu_seconds` the work at 100 % of one device,
-    set-up included; `curve` are (gpu_seconds, accuracy) points of the fitted accuracy curve, the first at 0 work.
+    `end_accuracy` is held-out accuracy [0, 1] after all epochs; `device_seconds` the work at 100 % of one device,
+    set-up included; `curve` are (device_seconds, accuracy) points of the fitted accuracy curve, the first at 0 work.
     `throughput` are (share, speed) points: speed relative to the full device at that share (measured, not linear).
     `profiled` is False where no trial ran in this window: the numbers are what past windows taught.
     """
@@ -48,7 +48,7 @@ class RetrainingProfile:
     config: RetrainingConfig
     start_accuracy: float
     end_accuracy: Estimate
-    gpu_seconds: Estimate
+    device_seconds: Estimate
     curve: tuple[tuple[float, float], ...] = ()
     throughput: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
     profiled: bool = True
@@ -56,14 +56,15 @@ class RetrainingProfile:
     def __post_init__(self) -> None:
         checks.in_range("retraining_profile.start_accuracy", self.start_accuracy, 0.0, 1.0)
         checks.in_range("retraining_profile.end_accuracy", self.end_accuracy.value, 0.0, 1.0)
-        checks.in_range("retraining_profile.gpu_seconds", self.gpu_seconds.value, 0.0, 1e9)
+        checks.in_range("retraining_profile.gpu_seconds", self.device_seconds.value, 0.0, 1e9)
 
     def to_json(self) -> dict[str, Any]:
+        """Records, traces and boxes of earlier versions say "gpu_seconds"."""
         return {
             "config": self.config.to_json(),
             "start_accuracy": self.start_accuracy,
             "end_accuracy": self.end_accuracy.to_json(),
-            "gpu_seconds": self.gpu_seconds.to_json(),
+            "gpu_seconds": self.device_seconds.to_json(),
             "curve": [list(p) for p in self.curve],
             "throughput": [list(p) for p in self.throughput],
             "profiled": self.profiled,

@@ -19,7 +19,7 @@ class TrialResult:
 
     `points` are (epoch, held-out accuracy [0, 1]) after each epoch tried, epochs increasing from 1;
     `start_accuracy` is that of the student before it, on the same held-out data of `held_out_objects` objects.
-    All costs are device seconds at 100 % of one device: `gpu_seconds_per_epoch` one pass over `frames` frames;
+    All costs are device seconds at 100 % of one device: `device_seconds_per_epoch` one pass over `frames` frames;
     `setup_seconds` the part that does not grow with epochs or frames; `prefix_seconds` the frozen prefix' activations
     that this trial computed for `prefix_frames` training frames (0 when an earlier trial had computed them);
     `evaluation_seconds` all held-out evaluations of this trial together.
@@ -28,7 +28,7 @@ class TrialResult:
     config: RetrainingConfig
     points: tuple[tuple[int, float], ...]
     start_accuracy: float
-    gpu_seconds_per_epoch: float
+    device_seconds_per_epoch: float
     setup_seconds: float
     frames: int
     held_out_objects: int = 0
@@ -46,13 +46,13 @@ class TrialResult:
             last = epoch
         checks.in_range("trial.start_accuracy", self.start_accuracy, 0.0, 1.0)
         checks.in_range("trial.frames", self.frames, 1, 1e9)
-        for name in ("gpu_seconds_per_epoch", "setup_seconds", "prefix_seconds", "evaluation_seconds"):
+        for name in ("device_seconds_per_epoch", "setup_seconds", "prefix_seconds", "evaluation_seconds"):
             checks.in_range(f"trial.{name}", getattr(self, name), 0.0, 1e9)
 
     @property
     def device_seconds(self) -> float:
         """All that this trial cost."""
-        training = self.points[-1][0] * self.gpu_seconds_per_epoch
+        training = self.points[-1][0] * self.device_seconds_per_epoch
         return self.setup_seconds + self.prefix_seconds + training + self.evaluation_seconds
 
     def to_json(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class RetrainingOption:
 
     id: str
     end_accuracy: float
-    gpu_seconds: float
+    device_seconds: float
     curve: tuple[tuple[float, float], ...] = ()
     throughput: tuple[tuple[float, float], ...] = ()
     end_accuracy_low: float | None = None
@@ -57,7 +57,7 @@ class RetrainingOption:
     def __post_init__(self) -> None:
         checks.in_range(f"retrain_configs[{self.id}].members", self.members, 0, 1000)
         checks.in_range(f"retrain_configs[{self.id}].end_accuracy", self.end_accuracy, 0.0, 1.0 + self.members)
-        checks.in_range(f"retrain_configs[{self.id}].gpu_seconds", self.gpu_seconds, 0.0, 1e9)
+        checks.in_range(f"retrain_configs[{self.id}].gpu_seconds", self.device_seconds, 0.0, 1e9)
         if self.end_accuracy_low is not None:
             checks.in_range(f"retrain_configs[{self.id}].end_accuracy_low", self.end_accuracy_low, 0.0, 1.0)
         checks.in_range(f"retrain_configs[{self.id}].teaches", self.teaches, 0.0, 1.0)
@@ -104,7 +104,7 @@ class StreamProblem:
     options: tuple[RetrainingOption, ...] = ()
     model: str = ""
     running: str | None = None  # option already being trained (replanning inside a window)
-    work_done: float = 0.0  # device seconds already done on `running`
+    device_seconds_done: float = 0.0  # on `running`
     promise: Promise | None = None
     arrival: Arrival | None = None
 
@@ -112,7 +112,7 @@ class StreamProblem:
         most = 1.0 + max((o.members for o in self.options), default=0)  # a planner goes on from a group's end
         checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, most)
         checks.unique(f"streams[{self.id}].retrain_configs", [o.id for o in self.options])
-        checks.in_range(f"streams[{self.id}].work_done", self.work_done, 0.0, 1e9)
+        checks.in_range(f"streams[{self.id}].work_done", self.device_seconds_done, 0.0, 1e9)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class WindowProblem:
                 c: dict[str, Any] = dict(o.details) | {
                     "id": o.id,
                     "end_accuracy": o.end_accuracy,
-                    "gpu_seconds": o.gpu_seconds,
+                    "gpu_seconds": o.device_seconds,
                     "curve": [list(p) for p in o.curve],
                 }
                 if o.throughput:
@@ -177,7 +177,7 @@ class WindowProblem:
                 "retrain_configs": configs,
             }
             if s.running is not None:
-                stream["running"], stream["work_done"] = s.running, s.work_done
+                stream["running"], stream["work_done"] = s.running, s.device_seconds_done
             if s.promise is not None:
                 stream["promise"] = s.promise.to_json()
             if s.arrival is not None:
@@ -251,7 +251,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
             RetrainingOption(
                 id=str(required(c, "id", where)),
                 end_accuracy=number(c, "end_accuracy", where),
-                gpu_seconds=number(c, "gpu_seconds", where),
+                device_seconds=number(c, "gpu_seconds", where),
                 curve=points(c, "curve", where),
                 throughput=_throughput(c, where),
                 end_accuracy_low=c.get("end_accuracy_low"),
@@ -270,7 +270,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         options=tuple(options),
         model=str(value.get("model") or ""),
         running=value.get("running"),
-        work_done=number(value, "work_done", path, 0.0),
+        device_seconds_done=number(value, "work_done", path, 0.0),
         promise=None if value.get("promise") is None else Promise.from_json(value["promise"], f"{path}.promise"),
         arrival=None if value.get("arrival") is None else _arrival_from_json(value["arrival"], f"{path}.arrival"),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from edge.core.application_sources import SourceFault
 from edge.core.applications import Alternative, Application, Stage
-from edge.core.layout import StageTraffic, TrafficReport
+from edge.core.front_messages import StageTraffic, TrafficReport
 from edge.core.serving import QueueId
 from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_status import View

@@ -341,7 +341,7 @@ class BoxGroups:
             r.learning.not_promised(camera.id, r.controller.state.window)
         self.counts.taken += judged.learned and judged.promoted
         self.counts.refused += not (judged.learned and judged.promoted)
-        data = judged.facts(config) | {"gpu_s": 0.0}
+        data = judged.facts(config) | {"device_seconds": 0.0}
         self._note(judged.kind, camera=camera.id, window=r.controller.state.window, data=data)
         r.fact(judged.fact(camera.id, 0.0))
         r.dispatch(judged.completed(r.clock.monotonic(), camera.id, done.job))

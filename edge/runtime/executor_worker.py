@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge.core.errors import MagpieError, Unavailable, WeightsError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.runtime.device import WorkerShare, open_bucket, torch_device
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.executor_link import ExecutorLink

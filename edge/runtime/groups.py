@@ -176,7 +176,7 @@ class Groups:
             judged.kind,
             camera=camera.id,
             window=r.controller.state.window,
-            data=judged.facts(job.config) | {"leader": job.camera, "gpu_s": 0.0},
+            data=judged.facts(job.config) | {"leader": job.camera, "device_seconds": 0.0},
         )
         r.fact(judged.fact(camera.id, 0.0))
         r.dispatch(judged.completed(r.clock.monotonic(), camera.id, job.job))

@@ -123,7 +123,7 @@ class Gate:
             config=config if path == done.path else DOWNLOAD,
             scores=scores,
             frames=done.train_frames,
-            gpu_seconds=done.device_seconds,
+            device_seconds=done.device_seconds,
         )
         try:
             candidate = await self._ask(self._store.add_model, candidate, path)

@@ -148,7 +148,7 @@ class Preparation:
             frames = len(data.train) + len(data.exemplars)
             camera.history = dataclasses.replace(history, pending={}).offered(profiles, frames).to_json()
             self._write(r.store.add_profiles, r.controller.state.window, data.camera, profiles)
-        facts = {"configs": len(profiles), "pruned": {}, "gpu_s": 0.0, "note": "no trial: from past windows"}
+        facts = {"configs": len(profiles), "pruned": {}, "device_seconds": 0.0, "note": "no trial: from past windows"}
         self._note("profiled", camera=data.camera, window=r.controller.state.window, data=facts)
         r.dispatch(ev.Profiled(r.clock.monotonic(), data.camera, data.window, profiles))
 
@@ -169,13 +169,13 @@ class Preparation:
         self._keep_history(camera)
         self._write(r.store.add_profiles, window, done.camera, done.profiles)
         here_s = 0.0 if done.box else done.device_seconds
-        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=here_s)
+        self._write(r.store.add_cost, window, "profiling", camera=done.camera, device_seconds=here_s)
         facts = {
             "configs": len(done.profiles),
             "trials": done.trials,
             "handed_in": done.handed_in,
             "pruned": done.pruned,
-            "gpu_s": done.device_seconds,
+            "device_seconds": done.device_seconds,
             "note": done.note,
             "measured_on": done.box,
         }

@@ -108,13 +108,13 @@ class Retrainings:
             order.share,
             r.clock.utc(),
             profile.end_accuracy.value,
-            profile.gpu_seconds.value * _work(job),
+            profile.device_seconds.value * _work(job),
             plan=order.plan,
             box=order.lender,
         )
         self._record_start(order, camera, profile, job)
         if order.lender:
-            r.students.borrowing.ask(order, job, profile.gpu_seconds.value)
+            r.students.borrowing.ask(order, job, profile.device_seconds.value)
             return
         r.supervisor.start(
             Worker.trainer_of(camera.id),
@@ -234,7 +234,7 @@ class Retrainings:
                 "retraining": profile.config.to_json(),
                 "share": order.share,
                 "expected_accuracy": profile.end_accuracy.to_json(),
-                "expected_gpu_s": profile.gpu_seconds.times(_work(job)).to_json(),
+                "expected_device_seconds": profile.device_seconds.times(_work(job)).to_json(),
                 "profiled": profile.profiled,
                 "members": [one.camera for one in job.members],
                 "lender": order.lender,
@@ -257,7 +257,9 @@ class Retrainings:
             self.running[camera] = dataclasses.replace(
                 job, fraction=message.fraction, held_out=message.held_out, device_seconds=message.device_seconds
             )
-            r.records.write(r.store.update_job, job.job, fraction=message.fraction, gpu_seconds=message.device_seconds)
+            r.records.write(
+                r.store.update_job, job.job, fraction=message.fraction, device_seconds=message.device_seconds
+            )
             r.dispatch(
                 ev.RetrainingProgressed(
                     r.clock.monotonic(), camera, job.job, message.device_seconds, message.fraction, message.held_out
@@ -301,7 +303,9 @@ class Retrainings:
     def _end(self, camera: str, name: str, state: JobState, reason: str) -> None:
         job = self._ended(camera, name)
         if job is not None:
-            self._r.records.write(self._r.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
+            self._r.records.write(
+                self._r.store.end_job, job.job, state, device_seconds=job.device_seconds, reason=reason
+            )
 
     async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
         try:
@@ -341,12 +345,12 @@ class Retrainings:
 
     def _record_end(self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int) -> None:
         r = self._r
-        r.records.write(r.store.add_cost, window, "retraining", camera=job.camera, gpu_seconds=done.device_seconds)
+        r.records.write(r.store.add_cost, window, "retraining", camera=job.camera, device_seconds=done.device_seconds)
         r.records.write(
             r.store.end_job,
             job.job,
             "completed",
-            gpu_seconds=done.device_seconds,
+            device_seconds=done.device_seconds,
             accuracy_after=judged.accuracy,
             promoted=judged.promoted,
             reason=judged.reason,
@@ -356,7 +360,8 @@ class Retrainings:
             judged.kind,
             camera=job.camera,
             window=window,
-            data=judged.facts(job.config) | {"expected_accuracy": job.predicted_accuracy, "gpu_s": done.device_seconds},
+            data=judged.facts(job.config)
+            | {"expected_accuracy": job.predicted_accuracy, "device_seconds": done.device_seconds},
         )
         r.fact(judged.fact(job.camera, done.device_seconds))
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, NotFound
+from edge.core.front_messages import RepositoryCommand
 from edge.core.journal_kinds import JournalNote
-from edge.core.layout import RepositoryCommand
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edge.core.clock import Clock
-from edge.core.layout import TrafficReport
+from edge.core.front_messages import TrafficReport
 from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_demand import Offer
 from edge.settings import ServingPlanning

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge.core.errors import InvalidValue, WeightsError, WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.shares import LaunchSpec
 from edge.runtime.one_off import first_message
 from edge.runtime.process import Channel, WorkerError

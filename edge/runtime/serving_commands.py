@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
-from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand
+from edge.core.front_messages import Layout, RepositoryAnswer, RepositoryCommand
 from edge.core.oip import RepositoryEntry
 from edge.runtime.serving_loading import ModelLoader
 from edge.runtime.serving_models import OfferedModels

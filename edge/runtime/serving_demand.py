@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edge.core.applications import Application
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.model_reasons import ModelReason
 from edge.core.serving import MOST_RATE
 from edge.core.serving_reasons import ServingReason

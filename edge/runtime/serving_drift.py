@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from edge.core.front_messages import Layout, TrafficReport
 from edge.core.journal_kinds import JournalNote
-from edge.core.layout import Layout, TrafficReport
 from edge.runtime.serving_measuring import Measuring
 from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View

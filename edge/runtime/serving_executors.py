@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from edge.core.clock import Clock
+from edge.core.front_messages import ExpectExecutor, ForgetExecutor
 from edge.core.journal_kinds import JournalNote
-from edge.core.layout import ExpectExecutor, ForgetExecutor
 from edge.core.workers import FRONT, Worker
 from edge.runtime.executor_worker import ExecutorSpec, VersionsLoaded, executor_worker
 from edge.runtime.supervisor import Supervisor

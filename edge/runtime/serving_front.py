@@ -10,8 +10,7 @@ from typing import Any
 from edge.core.application_sources import ExpectCamera, ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import Unavailable
-from edge.core.journal_kinds import JournalNote
-from edge.core.layout import (
+from edge.core.front_messages import (
     ExecutorConnected,
     ExecutorDrained,
     ExecutorGone,
@@ -22,6 +21,7 @@ from edge.core.layout import (
     RepositoryCommand,
     TrafficReport,
 )
+from edge.core.journal_kinds import JournalNote
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT
 from edge.runtime.application_status import StageTotals

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from edge.core.application_sources import ApplicationSource
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable, WorkerFailed
-from edge.core.layout import Layout, ServedVersion
+from edge.core.front_messages import Layout, ServedVersion
 from edge.core.model_reasons import ModelReason
 from edge.runtime.serving_check import check_version
 from edge.runtime.serving_demand import Offer

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from edge.core.errors import MagpieError
+from edge.core.front_messages import ServedVersion
 from edge.core.journal_kinds import JournalNote
-from edge.core.layout import ServedVersion
 from edge.core.model_reasons import ModelReason
 from edge.core.serving import DeviceTable
 from edge.runtime.serving_cameras import CamerasNow

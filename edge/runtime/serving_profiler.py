@@ -15,7 +15,7 @@ from typing import Any
 from edge.core import checks
 from edge.core.clock import Clock
 from edge.core.errors import WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable, Utilisation
 from edge.core.shares import ShareCaps
 from edge.runtime.measured_table import MeasuredModel, Measurement, measured_table

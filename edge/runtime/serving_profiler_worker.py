@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from edge.core.errors import MagpieError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.runtime.device import open_bucket
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.profiling import Effort, Runs, repeat

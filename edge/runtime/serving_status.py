@@ -10,7 +10,7 @@ from typing import Literal
 
 from edge.core.application_sources import SourceFault
 from edge.core.applications import Application
-from edge.core.layout import Layout, ModelTraffic, Route, TrafficReport
+from edge.core.front_messages import Layout, ModelTraffic, Route, TrafficReport
 from edge.core.model_reasons import ModelReason
 from edge.core.oip import RepositoryEntry
 from edge.core.serving import DeviceTable, QueueId, ServingPlan, ServingProblem

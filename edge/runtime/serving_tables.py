@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, StoreError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable
 from edge.core.shares import ShareCaps
 from scheduler.gpulets.drift import ScaleTable, scaled, unscaled

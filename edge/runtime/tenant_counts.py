@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edge.core.layout import ModelTraffic, TrafficReport
+from edge.core.front_messages import ModelTraffic, TrafficReport
 from scheduler.tenants.known import SharingReport
 from scheduler.tenants.sharing import Silence
 

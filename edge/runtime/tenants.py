@@ -18,8 +18,8 @@ from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
 from edge.core.clock import Clock
 from edge.core.events import CameraBudgetsMoved
 from edge.core.facts import RuntimeFact
+from edge.core.front_messages import TrafficReport
 from edge.core.journal_kinds import JournalNote
-from edge.core.layout import TrafficReport
 from edge.core.plan_basis import CameraBudget
 from edge.core.tenants import SharingRules, Tenant
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts

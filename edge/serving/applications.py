@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from edge.core.application_sources import SOURCE_FAULTS
 from edge.core.applications import COUNT, PLATFORM, Application, Normalise, Stage
 from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, NotFound, Overloaded, Unavailable
-from edge.core.layout import ModelTraffic, StageTraffic
+from edge.core.front_messages import ModelTraffic, StageTraffic
 from edge.core.oip import (
     DATATYPES,
     InferenceService,

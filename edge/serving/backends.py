@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from edge.core import checks
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable, WeightsError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import DATATYPES, TensorSpec
 from edge.serving.architectures import Detector, build_architecture, is_detector, load_weights
 from edge.serving.repository import files_digest

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from edge.core.batching import Batching, Lane
 from edge.core.errors import InvalidValue, MagpieError, Overloaded, Unavailable
-from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, Layout
+from edge.core.front_messages import ExecutorConnected, ExecutorDrained, ExecutorGone, Layout
 from edge.core.oip import InferResponse, Tensor
 from edge.serving.arena import ArenaFull
 from edge.serving.batch_times import BatchTimes

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from edge.core.errors import MagpieError, NotFound, WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import Tensor
 from edge.serving.arena import ArenaFull
 from edge.serving.backends import DeviceFailed, Model, ModelFailed, OutOfMemory, load

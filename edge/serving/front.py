@@ -13,7 +13,7 @@ from typing import Any
 
 from edge.core.batching import Batching
 from edge.core.errors import Overloaded, Unavailable, reported_error
-from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, TrafficReport
+from edge.core.front_messages import Layout, RepositoryAnswer, RepositoryCommand, TrafficReport
 from edge.core.oip import InferRequest, InferResponse, ModelMetadata, RepositoryEntry, TensorSpec
 from edge.serving.dispatch import Dispatcher, Event
 from edge.serving.front_link import FrontLink

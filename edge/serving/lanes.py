@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 from edge.core.batching import Lane, Turn, TurnQueue
-from edge.core.layout import Route, ServedVersion
+from edge.core.front_messages import Route, ServedVersion
 from edge.serving.batch_times import BatchTimes
 from edge.serving.front_link import FrontLink
 from edge.serving.outputs import OutputSizes

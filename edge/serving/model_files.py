@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from edge.core.errors import InvalidValue, InvalidValues
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import DATATYPES, TensorSpec
 
 #: A model's name is a folder's name and a part of URLs.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.errors import Unavailable
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import Tensor, TensorSpec
 from edge.serving.arena import aligned, tensor_bytes
 

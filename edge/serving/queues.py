@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import InferResponse, Tensor
 from edge.serving.outputs import JoinedOutputs
 from edge.serving.requests import CheckedRequest

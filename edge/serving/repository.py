@@ -25,7 +25,7 @@ import yaml
 
 from edge.core.applications import Application
 from edge.core.errors import Conflict, DiskFull, InvalidValue, MagpieError, NotFound, StoreError, Unavailable
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.serving.model_files import (
     FILE_NAME,
     MODEL_NAME,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from edge.core.errors import InvalidValue
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import DATATYPES, InferRequest, Tensor, TensorSpec
 
 #: The protocol's priority is an unsigned number.

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from edge.core.errors import NotFound, Unavailable
-from edge.core.layout import Layout, Route, ServedVersion, TrafficReport
+from edge.core.front_messages import Layout, Route, ServedVersion, TrafficReport
 from edge.core.serving import QueueId
 from edge.serving.batch_times import BatchTimes
 from edge.serving.lanes import ExecutorSeat, SeatLane, Served, TurnGroup

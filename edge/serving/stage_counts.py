@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edge.core.applications import Application, Stage
-from edge.core.layout import StageTraffic
+from edge.core.front_messages import StageTraffic
 
 _RECENT = 4096
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from edge.core.layout import BatchTraffic, ExecutorTraffic, ModelTraffic
+from edge.core.front_messages import BatchTraffic, ExecutorTraffic, ModelTraffic
 
 Outcome = Literal["answered", "dropped", "rejected", "failed", "cancelled"]
 

@@ -67,9 +67,9 @@ def on_device(trace: Trace, factor: float) -> Trace:
 
     def window(record: RecordedWindow) -> RecordedWindow:
         profiles = tuple(_slower(p, 1.0 / factor) for p in record.profiles)
-        outcomes = {i: replace(o, gpu_seconds=o.gpu_seconds / factor) for i, o in record.outcomes.items()}
-        work = record.profiling_gpu_s / factor
-        return replace(record, profiles=profiles, outcomes=outcomes, profiling_gpu_s=work)
+        outcomes = {i: replace(o, device_seconds=o.device_seconds / factor) for i, o in record.outcomes.items()}
+        work = record.profiling_device_s / factor
+        return replace(record, profiles=profiles, outcomes=outcomes, profiling_device_s=work)
 
     def camera(c: RecordedCamera) -> RecordedCamera:
         return replace(
@@ -111,14 +111,14 @@ def _learned_window(record: RecordedWindow, effect: LearningEffect) -> RecordedW
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
         accuracy = gained(record.start_accuracy, o.accuracy)
         live = {w: min(1.0, max(0.0, a + accuracy - o.accuracy)) for w, a in o.live.items()}
-        return RecordedOutcome(accuracy, o.gpu_seconds * effect.work, live)
+        return RecordedOutcome(accuracy, o.device_seconds * effect.work, live)
 
     return replace(
         record,
         profiles=tuple(map(profile, record.profiles)),
         outcomes={i: outcome(o) for i, o in record.outcomes.items()},
         labelling_s=record.labelling_s * effect.labelling,
-        profiling_gpu_s=record.profiling_gpu_s * effect.profiling,
+        profiling_device_s=record.profiling_device_s * effect.profiling,
     )
 
 
@@ -158,14 +158,14 @@ def _halved_window(record: RecordedWindow, whole: int, half: int) -> RecordedWin
 
 def load_of(camera: RecordedCamera, window_s: float) -> float:
     """Devices that a camera needs at its best: its inference, and the cheapest retraining of each window."""
-    work = [min(p.gpu_seconds.value for p in r.profiles) for r in camera.windows.values() if r.profiles]
+    work = [min(p.device_seconds.value for p in r.profiles) for r in camera.windows.values() if r.profiles]
     return min(1.0, camera.inference_profile.max_gpu) + sum(work) / max(1, len(work)) / window_s
 
 
 def _with_work(profile: RetrainingProfile, factor: float) -> RetrainingProfile:
-    g = profile.gpu_seconds
+    g = profile.device_seconds
     work = Estimate(*(factor * v for v in (g.value, g.low, g.high)))
-    return replace(profile, gpu_seconds=work, curve=tuple((x * factor, y) for x, y in profile.curve))
+    return replace(profile, device_seconds=work, curve=tuple((x * factor, y) for x, y in profile.curve))
 
 
 def _with_inference(camera: RecordedCamera, change: Callable[[InferenceProfile], InferenceProfile]) -> RecordedCamera:

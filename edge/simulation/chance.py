@@ -32,7 +32,7 @@ def _window(camera: str, number: int, window: RecordedWindow, seed: int) -> Reco
         more, dearer = chance.gauss(0.0, ACCURACY_SD), chance.lognormvariate(0.0, COST_SD)
         outcomes[config] = RecordedOutcome(
             _clip(outcome.accuracy + more),
-            outcome.gpu_seconds * dearer,
+            outcome.device_seconds * dearer,
             {w: _clip(a + more) for w, a in outcome.live.items()},
             {w: _clip(a + more) for w, a in outcome.people.items()},
         )

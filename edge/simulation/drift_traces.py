@@ -157,7 +157,7 @@ def drift_trace(
     seed: int = 0,
     estimate_error: float = 0.0,
     labelling_s: float = 4.0,
-    profiling_gpu_s: float = 0.44,
+    profiling_device_s: float = 0.44,
     delta: float = 0.1,
 ) -> Trace:
     """The every-configuration trace of `cameras` on `num_gpus` devices.
@@ -170,7 +170,7 @@ def drift_trace(
     checks.not_empty("cameras", cameras)
     first = cameras[0]
     recorded = tuple(
-        _recorded(c, np.random.default_rng([seed, n, 7]), estimate_error, labelling_s, profiling_gpu_s)
+        _recorded(c, np.random.default_rng([seed, n, 7]), estimate_error, labelling_s, profiling_device_s)
         for n, c in enumerate(cameras)
     )
     return Trace(
@@ -193,14 +193,14 @@ def ended_or_nothing(trace: Trace) -> Trace:
 
 
 def _late(profile: RetrainingProfile) -> RetrainingProfile:
-    work, start, end = profile.gpu_seconds.value, profile.start_accuracy, profile.end_accuracy.value
+    work, start, end = profile.device_seconds.value, profile.start_accuracy, profile.end_accuracy.value
     if abs(end - start) < 1e-3:  # no gain shows no curve
         end = start + 1e-3
     return replace(profile, curve=((0.0, start), (0.999 * work, start), (work, end)))
 
 
 def _recorded(
-    camera: DriftCamera, rng: np.random.Generator, error: float, labelling_s: float, profiling_gpu_s: float
+    camera: DriftCamera, rng: np.random.Generator, error: float, labelling_s: float, profiling_device_s: float
 ) -> RecordedCamera:
     """One camera's record."""
     goals, last = camera.goals, camera.windows
@@ -218,7 +218,7 @@ def _recorded(
             work = round(camera.device_seconds(number), 3)
             end = _rounded(becomes[data])
             outcomes[config.id] = RecordedOutcome(
-                accuracy=end, gpu_seconds=work, live={v: _rounded(becomes[v]) for v in range(window, last + 1)}
+                accuracy=end, device_seconds=work, live={v: _rounded(becomes[v]) for v in range(window, last + 1)}
             )
             guess = _rounded(end + error * rng.normal())
             margin = 1.28 * error
@@ -227,7 +227,7 @@ def _recorded(
             best = max(best, (float(becomes[data]), becomes), key=lambda b: b[0])
         windows[window] = RecordedWindow(
             start_accuracy=start, profiles=tuple(profiles), outcomes=outcomes, labelling_s=labelling_s,
-            profiling_gpu_s=profiling_gpu_s, train_frames=100, held_out_frames=50, start_live=start,
+            profiling_device_s=profiling_device_s, train_frames=100, held_out_frames=50, start_live=start,
         )  # fmt: skip
         held = best[1]
     frozen = {v: _rounded(goals[0][v]) for v in range(1, last + 1)}

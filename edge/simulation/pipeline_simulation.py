@@ -21,7 +21,7 @@ import numpy as np
 from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage
 from edge.core.batching import Batching
 from edge.core.errors import MagpieError
-from edge.core.layout import Layout, Route, ServedVersion
+from edge.core.front_messages import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, QueueId, ServingPlan
 from edge.serving.front import Front

@@ -55,7 +55,7 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
         inference = inference or profile_now
         if row is not None and row["frozen"] is not None:
             frozen[number] = row["frozen"]["value"]
-        profiles = tuple(RetrainingProfile.from_json(p["profile"]) for p in detail["profiles"] if p["camera"] == name)
+        profiles = tuple(_profile(p["profile"]) for p in detail["profiles"] if p["camera"] == name)
         if profiles:
             costs = [c for c in detail["costs"] if c["camera"] == name and c["kind"] == "profiling"]
             windows[number] = RecordedWindow(
@@ -64,7 +64,7 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
                 tuple({p.config.id: p for p in profiles}.values()),
                 _outcomes(name, number, details),
                 _delay(name, details, number),
-                sum(c["gpu_seconds"] for c in costs),
+                sum(_device_seconds(c) for c in costs),
                 # The store keeps the sum only; the simulator asks no more than whether there were some.
                 max(1, labelled - labelled // 3),
                 max(1, labelled // 3),
@@ -74,6 +74,15 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
     if not frozen or inference is None:
         return None
     return RecordedCamera(name, inference, frozen, windows)
+
+
+def _profile(document: Mapping[str, Any]) -> RetrainingProfile:
+    return RetrainingProfile.from_json(dict(document) | {"gpu_seconds": _device_seconds(document)})
+
+
+def _device_seconds(document: Mapping[str, Any]) -> Any:
+    """Profiles in the store, and all documents of earlier versions, say "gpu_seconds"."""
+    return document["device_seconds" if "device_seconds" in document else "gpu_seconds"]
 
 
 def _outcomes(name: str, number: int, details: Sequence[Mapping[str, Any]]) -> dict[str, RecordedOutcome]:
@@ -90,7 +99,7 @@ def _outcomes(name: str, number: int, details: Sequence[Mapping[str, Any]]) -> d
             fresh = None if row is None else row["details"].get("current_fresh")
             if fresh is not None and job["model_version"] is not None:
                 live[later] = fresh["value"]
-        out[job["config"]] = RecordedOutcome(job["accuracy_after"], job["gpu_seconds"], live)
+        out[job["config"]] = RecordedOutcome(job["accuracy_after"], _device_seconds(job), live)
     return out
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from edge.core.errors import InvalidValue, MagpieError
-from edge.core.layout import ExecutorConnected, ExecutorDrained, Layout, ServedVersion, TrafficReport
+from edge.core.front_messages import ExecutorConnected, ExecutorDrained, Layout, ServedVersion, TrafficReport
 from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import DeviceTable
 from edge.core.shares import ShareCaps, ideal_caps

@@ -93,7 +93,7 @@ class _Model:
 
 @dataclass
 class _SimulatedJob:
-    """A running retraining in the simulation; `work` of `outcome.gpu_seconds` is done at time `at_s`."""
+    """A running retraining in the simulation; `work` of `outcome.device_seconds` is done at time `at_s`."""
 
     id: str
     config: str
@@ -367,7 +367,7 @@ class Simulator:
         record = state.record.windows.get(order.window + 1)
         start = self._held_out(state, state.model, record)
         profiles = () if record is None else tuple(self._shifted(p, record, start) for p in record.profiles)
-        work = 0.0 if record is None else record.profiling_gpu_s
+        work = 0.0 if record is None else record.profiling_device_s
         begin = max(self._now, self._profiler_free_s)
         self._profiler_free_s = begin + work / max(order.share, 1e-6)
         event = ev.Profiled(0.0, order.camera, order.window, profiles, start, work)
@@ -381,13 +381,13 @@ class Simulator:
         outcome = record.outcomes.get(order.config)
         if outcome is None:
             self._estimates["outcome"] += 1
-            outcome = RecordedOutcome(profile.end_accuracy.value, profile.gpu_seconds.value)
+            outcome = RecordedOutcome(profile.end_accuracy.value, profile.device_seconds.value)
         shift = self._shift(record, start, outcome.accuracy)
         if shift:
             self._estimates["start"] += 1
         moved = RecordedOutcome(
             _clip(outcome.accuracy + shift),
-            outcome.gpu_seconds,
+            outcome.device_seconds,
             {w: _clip(a + shift) for w, a in outcome.live.items()},
             {w: _clip(a + shift) for w, a in outcome.people.items()},
         )
@@ -402,7 +402,7 @@ class Simulator:
         rate = job.rate()
         if rate <= 0:
             return
-        total = job.outcome.gpu_seconds
+        total = job.outcome.device_seconds
         goal = min(total, (job.reported + 1) * REPORT_PART * total)
         turn = job.turn
         self._at(self._now + max(0.0, goal - job.work) / rate, lambda: self._job_due(camera, turn))
@@ -412,7 +412,7 @@ class Simulator:
         job = state.job
         if job is None or job.turn != turn:
             return
-        total = job.outcome.gpu_seconds
+        total = job.outcome.device_seconds
         if job.work >= total * (1 - 1e-9):
             state.job = None
             accuracy, promoted, name = self._gate(state, job, 1.0)
@@ -426,9 +426,9 @@ class Simulator:
     def _stop(self, order: ev.StopRetraining) -> None:
         state = self._cameras[order.camera]
         job, state.job = state.job, None
-        if job is None or not order.keep or job.outcome.gpu_seconds <= 0:
+        if job is None or not order.keep or job.outcome.device_seconds <= 0:
             return
-        part = min(1.0, job.work / job.outcome.gpu_seconds)
+        part = min(1.0, job.work / job.outcome.device_seconds)
         accuracy, promoted, name = self._gate(state, job, part)
         camera = order.camera
         event = ev.RetrainingCompleted(0.0, camera, job.id, promoted, accuracy, name, "stopped early")
@@ -508,7 +508,7 @@ class Simulator:
         e = profile.end_accuracy
         shift = self._shift(record, start, e.value)
         end = Estimate(_clip(e.value + shift), _clip(e.low + shift), _clip(e.high + shift))
-        total = max(profile.gpu_seconds.value, 1e-9)
+        total = max(profile.device_seconds.value, 1e-9)
         curve = tuple((x, _clip(y + full + (shift - full) * min(1.0, x / total))) for x, y in profile.curve)
         return replace(profile, start_accuracy=_clip(start), end_accuracy=end, curve=curve)
 

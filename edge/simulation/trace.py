@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
@@ -23,29 +24,31 @@ TRACE_FORMAT = "magpie-trace/1"
 BOX_FORMAT = "magpie-trace/2"
 #: Parts of the box in a file of BOX_FORMAT beside the windows.
 BOX_PARTS = ("capacity", "serving", "sharing")
+#: Keys of files where they differ from the fields of the types.
+_FILE_KEYS: Final = MappingProxyType({"device_seconds": "gpu_seconds", "profiling_device_s": "profiling_gpu_s"})
 
 
 @dataclass(frozen=True)
 class RecordedOutcome:
-    """One retraining's outcome: `accuracy` on the held-out data it was gated with, `gpu_seconds` of work, and `live`,
-    its accuracy on the data of the window it was made in and of later ones, by window number, where measured. `people`
-    is the same against people's labels, where there are any."""
+    """One retraining's outcome: `accuracy` on the held-out data it was gated with, `device_seconds` of work, and
+    `live`, its accuracy on the data of the window it was made in and of later ones, by window number, where measured.
+    `people` is the same against people's labels, where there are any."""
 
     accuracy: float
-    gpu_seconds: float
+    device_seconds: float
     live: Mapping[int, float] = field(default_factory=dict)
     people: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.in_range("outcome.accuracy", self.accuracy, 0.0, 1.0)
-        checks.in_range("outcome.gpu_seconds", self.gpu_seconds, 0.0, 1e9)
+        checks.in_range("outcome.gpu_seconds", self.device_seconds, 0.0, 1e9)
         for window, accuracy in self.live.items():
             checks.in_range(f"outcome.live[{window}]", accuracy, 0.0, 1.0)
         for window, accuracy in self.people.items():
             checks.in_range(f"outcome.people[{window}]", accuracy, 0.0, 1.0)
 
     def to_json(self) -> dict[str, Any]:
-        out = {"accuracy": self.accuracy, "gpu_seconds": self.gpu_seconds, "live": _windows(self.live)}
+        out = {"accuracy": self.accuracy, "gpu_seconds": self.device_seconds, "live": _windows(self.live)}
         return out | ({"people": _windows(self.people)} if self.people else {})
 
 
@@ -56,14 +59,14 @@ class RecordedWindow:
     `start_accuracy` is that of the recorded run's model at the boundary, on the same held-out data as the profiles and
     outcomes; `start_live`, where known, is the same model's on all data of the window before, as `live` is for
     outcomes. `outcomes` are by configuration id; a profile without one is taken at its word. `labelling_s` is time
-    from the boundary; `profiling_gpu_s` is work.
+    from the boundary; `profiling_device_s` is work.
     """
 
     start_accuracy: float
     profiles: tuple[RetrainingProfile, ...] = ()
     outcomes: Mapping[str, RecordedOutcome] = field(default_factory=dict)
     labelling_s: float = 0.0
-    profiling_gpu_s: float = 0.0
+    profiling_device_s: float = 0.0
     train_frames: int = 0
     held_out_frames: int = 0
     inference_profile: InferenceProfile | None = None
@@ -74,7 +77,7 @@ class RecordedWindow:
         if self.start_live is not None:
             checks.in_range("recorded_window.start_live", self.start_live, 0.0, 1.0)
         checks.in_range("recorded_window.labelling_s", self.labelling_s, 0.0, 1e7)
-        checks.in_range("recorded_window.profiling_gpu_s", self.profiling_gpu_s, 0.0, 1e9)
+        checks.in_range("recorded_window.profiling_gpu_s", self.profiling_device_s, 0.0, 1e9)
         checks.in_range("recorded_window.train_frames", self.train_frames, 0, 1e9)
         checks.in_range("recorded_window.held_out_frames", self.held_out_frames, 0, 1e9)
         checks.unique("recorded_window.profiles", [p.config.id for p in self.profiles])
@@ -85,7 +88,7 @@ class RecordedWindow:
             "profiles": [p.to_json() for p in self.profiles],
             "outcomes": {i: o.to_json() for i, o in self.outcomes.items()},
             "labelling_s": self.labelling_s,
-            "profiling_gpu_s": self.profiling_gpu_s,
+            "profiling_gpu_s": self.profiling_device_s,
             "train_frames": self.train_frames,
             "held_out_frames": self.held_out_frames,
             "inference_profile": None if self.inference_profile is None else self.inference_profile.to_json(),
@@ -221,7 +224,7 @@ def _camera(value: Any, path: str) -> RecordedCamera:
 
 def _window(value: Any, path: str) -> RecordedWindow:
     value = _object(value, path)
-    _keys(path, value, set(RecordedWindow.__dataclass_fields__), {"start_accuracy"})
+    _keys(path, value, _file_keys(RecordedWindow), {"start_accuracy"})
     profiles = value.get("profiles") or []
     if not isinstance(profiles, list):
         raise InvalidValue(f"{path}.profiles", profiles, "a list")
@@ -248,12 +251,16 @@ def _window(value: Any, path: str) -> RecordedWindow:
 
 def _profile(value: Any, path: str) -> RetrainingProfile:
     value = _object(value, path)
-    fields = set(RetrainingProfile.__dataclass_fields__)
+    fields = _file_keys(RetrainingProfile)
     _keys(path, value, fields, fields - {"profiled"})  # which older traces do not have
     try:
         return RetrainingProfile.from_json(value)
     except (TypeError, KeyError, IndexError) as error:
         raise InvalidValue(path, str(error), "a retraining profile as `magpie` writes it") from None
+
+
+def _file_keys(kind: type[RecordedWindow | RetrainingProfile]) -> set[str]:
+    return {_FILE_KEYS.get(name, name) for name in kind.__dataclass_fields__}
 
 
 def _object(value: Any, path: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from edge.store import tables as t
 from edge.store.alarms import ObjectRecord, read_alarm, read_object
 from edge.store.clips import ClipRecord, read_clip
 from edge.store.database import insert_missing, retried
-from edge.store.parts import Part, page, text
+from edge.store.parts import Part, by_field, page, text
 from edge.store.values import EventRecord, JobRecord
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ class FindingPart(Part):
         query = sa.select(t.jobs).where(_j.camera == camera, *_within(_j.started_utc_s, near), went_on)
         with self.database.read() as c:
             ordered = query.order_by(_j.started_utc_s.desc(), _j.id).limit(MOST_OF_DAY + 1)
-            found = [JobRecord(**row) for row in c.execute(ordered).mappings()]
+            found = [JobRecord(**by_field(t.jobs, row)) for row in c.execute(ordered).mappings()]
         return OfDay(tuple(found[:MOST_OF_DAY]), len(found) > MOST_OF_DAY)
 
     @retried

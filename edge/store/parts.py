@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import sqlalchemy as sa
+
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue
 from edge.store.database import Database
@@ -18,6 +20,11 @@ class Part:
 
     database: Database
     _clock: Clock
+
+
+def by_field(table: sa.Table, row: sa.RowMapping) -> dict[str, Any]:
+    """A whole row of `table` by the fields of its record, which some columns are not named after."""
+    return {column.key: row[column] for column in table.c}
 
 
 def document(path: str, value: Mapping[str, Any]) -> dict[str, Any]:

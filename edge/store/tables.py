@@ -1,7 +1,8 @@
 """The database's tables (SQLAlchemy Core). The migrations build the same; a test compares the two.
 
 Times are UTC epoch seconds. `window` columns hold the window's number. Rows of a window go when the window goes.
-JSON documents are stored as text that is never searched inside, so that both databases treat them alike.
+JSON documents are stored as text that is never searched inside, so that both databases treat them alike. Columns of
+device seconds keep their first name, `gpu_seconds`.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ jobs = sa.Table(
     sa.Column("started_utc_s", sa.Double, nullable=False),
     sa.Column("ended_utc_s", sa.Double),
     sa.Column("fraction", sa.Double, nullable=False),
-    sa.Column("gpu_seconds", sa.Double, nullable=False),
+    sa.Column("gpu_seconds", sa.Double, nullable=False, key="device_seconds"),
     sa.Column("accuracy_before", sa.Double),
     sa.Column("accuracy_after", sa.Double),
     sa.Column("promoted", sa.Boolean, nullable=False),
@@ -259,7 +260,7 @@ costs = sa.Table(
     _of_window(),
     sa.Column("camera", sa.Text),
     sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("gpu_seconds", sa.Double, nullable=False),
+    sa.Column("gpu_seconds", sa.Double, nullable=False, key="device_seconds"),
     sa.Column("wall_s", sa.Double, nullable=False),
     sa.Index("ix_costs_window_id", "window", "id"),
     sqlite_autoincrement=True,
@@ -282,7 +283,7 @@ versions = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("pinned", sa.Boolean, nullable=False),
     sa.Column("frames", sa.BigInteger, nullable=False),
-    sa.Column("gpu_seconds", sa.Double, nullable=False),
+    sa.Column("gpu_seconds", sa.Double, nullable=False, key="device_seconds"),
     sa.Column("blob_kept", sa.Boolean, nullable=False),
     sa.CheckConstraint("state IN ('candidate', 'promoted', 'rejected', 'retired', 'rolled_back')", name="state_known"),
     sa.Index("ix_versions_camera_created_utc_s", "camera", "created_utc_s"),

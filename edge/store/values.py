@@ -138,7 +138,7 @@ class JobRecord(_Record):
     started_utc_s: float
     ended_utc_s: float | None
     fraction: float
-    gpu_seconds: float
+    device_seconds: float
     accuracy_before: float | None
     accuracy_after: float | None
     promoted: bool
@@ -171,7 +171,7 @@ class RecordedCost(_Record):
     window: int
     camera: str | None
     kind: CostKind
-    gpu_seconds: float
+    device_seconds: float
     wall_s: float
 
 

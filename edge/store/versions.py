@@ -19,7 +19,7 @@ from edge.core.models import ModelVersion
 from edge.store import tables as t
 from edge.store.blobs import BlobStore
 from edge.store.database import retried
-from edge.store.parts import Part, document, page, text, words
+from edge.store.parts import Part, by_field, document, page, text, words
 from edge.store.unreadable import made
 from edge.store.values import DecisionRecord
 
@@ -52,7 +52,7 @@ class VersionsPart(Part):
                     raise Conflict(f"camera {version.camera} already runs model version {other.id}")
             c.execute(sa.insert(t.versions).values(**row))
             _decided(c, version, self._clock.utc(), version.state, version.decided_by, version.reason)
-        return _version(row)
+        return ModelVersion.from_json(row)
 
     @retried
     def promote(self, version: str, by: str, reason: str, *, scores: Mapping[str, float] | None = None) -> ModelVersion:
@@ -225,12 +225,12 @@ def checked_version(version: ModelVersion) -> dict[str, Any]:
     }
 
 
-def _version(row: Mapping[str, Any] | sa.RowMapping) -> ModelVersion:
+def _version(row: sa.RowMapping) -> ModelVersion:
     return made("model version", row["id"], lambda: _read_version(row))
 
 
-def _read_version(row: Mapping[str, Any] | sa.RowMapping) -> ModelVersion:
-    return ModelVersion.from_json(dict(row))
+def _read_version(row: sa.RowMapping) -> ModelVersion:
+    return ModelVersion.from_json(by_field(t.versions, row))
 
 
 def _id(row: Mapping[str, Any] | sa.RowMapping) -> str:

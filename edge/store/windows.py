@@ -19,7 +19,7 @@ from edge.core.window import WindowPlan, WindowProblem
 from edge.core.workers import Activity
 from edge.store import tables as t
 from edge.store.database import retried, upsert
-from edge.store.parts import Part, document, page, text, words
+from edge.store.parts import Part, by_field, document, page, text, words
 from edge.store.values import (
     COST_KINDS,
     JOB_ENDS,
@@ -293,7 +293,7 @@ class WindowsPart(Part):
             "started_utc_s": self._clock.utc(),
             "ended_utc_s": None,
             "fraction": 0.0,
-            "gpu_seconds": 0.0,
+            "device_seconds": 0.0,
             "accuracy_before": accuracy_before,
             "accuracy_after": None,
             "promoted": False,
@@ -315,10 +315,15 @@ class WindowsPart(Part):
 
     @retried
     def update_job(
-        self, job: str, *, fraction: float | None = None, gpu_seconds: float | None = None, share: float | None = None
+        self,
+        job: str,
+        *,
+        fraction: float | None = None,
+        device_seconds: float | None = None,
+        share: float | None = None,
     ) -> None:
         """Record the progress of a running job; one that has ended is left alone. Raises NotFound."""
-        given = {"fraction": fraction, "gpu_seconds": gpu_seconds, "share": share}
+        given = {"fraction": fraction, "device_seconds": device_seconds, "share": share}
         changes = {k: v for k, v in given.items() if v is not None}
         with self.database.write() as c:
             _need_job(c, job)
@@ -332,7 +337,7 @@ class WindowsPart(Part):
         job: str,
         state: JobState,
         *,
-        gpu_seconds: float | None = None,
+        device_seconds: float | None = None,
         accuracy_after: float | None = None,
         promoted: bool = False,
         reason: str = "",
@@ -346,7 +351,7 @@ class WindowsPart(Part):
             "promoted": promoted,
             "reason": words(reason),
         }
-        late = {"gpu_seconds": gpu_seconds, "accuracy_after": accuracy_after, "model_version": model_version}
+        late = {"device_seconds": device_seconds, "accuracy_after": accuracy_after, "model_version": model_version}
         changes |= {k: v for k, v in late.items() if v is not None}
         if state == "completed":
             changes["fraction"] = 1.0
@@ -365,7 +370,7 @@ class WindowsPart(Part):
             if value is not None:
                 query = query.where(column == value)
         with self.database.read() as c:
-            return tuple(JobRecord(**row) for row in c.execute(query).mappings())
+            return tuple(JobRecord(**by_field(t.jobs, row)) for row in c.execute(query).mappings())
 
     @retried
     def add_usage(
@@ -396,13 +401,19 @@ class WindowsPart(Part):
 
     @retried
     def add_cost(
-        self, window: int, kind: CostKind, *, camera: str | None = None, gpu_seconds: float = 0.0, wall_s: float = 0.0
+        self,
+        window: int,
+        kind: CostKind,
+        *,
+        camera: str | None = None,
+        device_seconds: float = 0.0,
+        wall_s: float = 0.0,
     ) -> None:
         """Add to the costs of a window. Raises NotFound, InvalidValue."""
         checks.one_of("cost.kind", kind, COST_KINDS)
-        checks.in_range("cost.gpu_seconds", gpu_seconds, 0.0, 1e12)
+        checks.in_range("cost.device_seconds", device_seconds, 0.0, 1e12)
         checks.in_range("cost.wall_s", wall_s, 0.0, 1e12)
-        row = {"window": window, "camera": camera, "kind": kind, "gpu_seconds": gpu_seconds, "wall_s": wall_s}
+        row = {"window": window, "camera": camera, "kind": kind, "device_seconds": device_seconds, "wall_s": wall_s}
         with self.database.write() as c:
             _need_window(c, window)
             c.execute(sa.insert(t.costs).values(**row))
@@ -440,14 +451,14 @@ def _rows(c: Connection, table: sa.Table, window: int) -> Sequence[sa.RowMapping
 
 def _jobs(c: Connection, where: sa.ColumnElement[bool]) -> tuple[JobRecord, ...]:
     query = sa.select(t.jobs).where(where).order_by(t.jobs.c.started_utc_s, t.jobs.c.id)
-    return tuple(JobRecord(**row) for row in c.execute(query).mappings())
+    return tuple(JobRecord(**by_field(t.jobs, row)) for row in c.execute(query).mappings())
 
 
 def _costs(c: Connection, window: int) -> tuple[RecordedCost, ...]:
     own = t.costs.c
     query = (
         sa.select(
-            own.camera, own.kind, sa.func.sum(own.gpu_seconds).label("gpu"), sa.func.sum(own.wall_s).label("wall")
+            own.camera, own.kind, sa.func.sum(own.device_seconds).label("gpu"), sa.func.sum(own.wall_s).label("wall")
         )
         .where(own.window == window)
         .group_by(own.camera, own.kind)

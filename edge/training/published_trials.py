@@ -96,7 +96,7 @@ class PublishedTrials:
             config=config,
             points=tuple(points),
             start_accuracy=start,
-            gpu_seconds_per_epoch=training / points[-1][0] / self.cores,
+            device_seconds_per_epoch=training / points[-1][0] / self.cores,
             setup_seconds=setup / self.cores,
             frames=count,
             held_out_objects=objects,

@@ -102,7 +102,7 @@ class Trials:
             config=config,
             points=tuple(points),
             start_accuracy=start,
-            gpu_seconds_per_epoch=training / len(points) / self.cores,
+            device_seconds_per_epoch=training / len(points) / self.cores,
             setup_seconds=setup / self.cores,
             frames=count,
             held_out_objects=objects,

@@ -180,13 +180,13 @@ def _lent(
     faster = offer.units / borrower.units
     share, _ = _useful(option, offer.share * faster)
     begins_in_s = max(borrower.sizes[stream.id] / offer.rate, offer.busy_s) + START_S
-    ends_in_s = offer.ends_in(begins_in_s, lambda s: _useful(option, s * faster)[1], option.gpu_seconds)
+    ends_in_s = offer.ends_in(begins_in_s, lambda s: _useful(option, s * faster)[1], option.device_seconds)
     if ends_in_s is None:
         return None
     ends_s = problem.label_delay_s + ends_in_s
     return LentRetraining(
         stream.id, option, offer.box, min(offer.share, share / faster), ends_s + borrower.gate_s, option.end_accuracy,
-        option.gpu_seconds / faster, ends_s,
+        option.device_seconds / faster, ends_s,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from edge.core import checks
-from edge.core.layout import ServedVersion, TrafficReport
+from edge.core.front_messages import ServedVersion, TrafficReport
 from edge.core.serving import MOST_RATE, ServedModel
 from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.applications import for_groups

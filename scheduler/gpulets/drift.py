@@ -16,7 +16,7 @@ from typing import Any
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
-from edge.core.layout import BatchTraffic, Layout, TrafficReport
+from edge.core.front_messages import BatchTraffic, Layout, TrafficReport
 from edge.core.serving import DeviceTable
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import Gpulet
 from scheduler.gpulets.reorganiser_events import Instruction, ResizeExecutor, StartExecutor, StopExecutor, TrimExecutor
 from scheduler.gpulets.reorganiser_settings import ShareKindLimits

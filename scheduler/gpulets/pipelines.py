@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from edge.core.applications import Application, Stage
-from edge.core.layout import StageTraffic, TrafficReport
+from edge.core.front_messages import StageTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.applications import even_budgets, for_groups, groups

@@ -15,7 +15,7 @@ from functools import singledispatchmethod
 from typing import Literal
 
 from edge.core.applications import Application
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable, QueueId, ServedModel, ServingPlan, ServingProblem
 from edge.core.serving_reasons import Refusal, ServingReason
 from scheduler.gpulets.choices import linked, other_models, other_queues, taken_over, with_choice

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edge.core.applications import Application
-from edge.core.layout import Layout, ServedVersion, TrafficReport
+from edge.core.front_messages import Layout, ServedVersion, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.core.serving_reasons import Refusal, ServingReason
 from scheduler.gpulets.demand import Demand

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from edge.core.applications import Application
-from edge.core.layout import Layout, Route
+from edge.core.front_messages import Layout, Route
 from edge.core.serving import DeviceTable, Gpulet, QueueId
 from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.demand import ModelView

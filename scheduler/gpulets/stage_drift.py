@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from edge.core import checks
-from edge.core.layout import StageTraffic
+from edge.core.front_messages import StageTraffic
 from edge.core.serving import DeviceTable
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.drift import ScaleTable, scaled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 
 #: Fields of a version that are not loaded: they are in force at once.
 _LIMITS = ("slo_ms", "priority", "depth", "max_batch", "rate")

@@ -66,7 +66,7 @@ PROFILES = (profile(GOOD, 0.8, 8.0), profile(CHEAP, 0.6, 2.0), profile(SLOW, 0.9
 
 
 def option(p: RetrainingProfile) -> RetrainingOption:
-    return RetrainingOption(p.config.id, p.end_accuracy.value, p.gpu_seconds.value, details=p.config.to_json())
+    return RetrainingOption(p.config.id, p.end_accuracy.value, p.device_seconds.value, details=p.config.to_json())
 
 
 def problem(delay_s: float, cameras: tuple[str, ...] = ("gate", "yard"), capacity: float = 0.6) -> WindowProblem:

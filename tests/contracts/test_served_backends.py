@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
 from edge.core.errors import InvalidValue, MagpieError, WeightsError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import TensorSpec
 from edge.serving import backends
 from edge.serving.backends import Model, ModelFailed, build_architecture, example_inputs, load

@@ -151,12 +151,12 @@ def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> N
     store.add_plan(window, problem("second"), plan("second", 0.7), DONE, basis=basis)
     store.add_profiles(window, "gate", [retraining_profile()])
     store.start_job("w0-gate", window, "gate", "head-e5", 0.5, accuracy_before=0.5)
-    store.update_job("w0-gate", fraction=0.4, gpu_seconds=5.0)
-    store.end_job("w0-gate", "completed", gpu_seconds=12.0, accuracy_after=0.8, promoted=True, model_version="v1")
+    store.update_job("w0-gate", fraction=0.4, device_seconds=5.0)
+    store.end_job("w0-gate", "completed", device_seconds=12.0, accuracy_after=0.8, promoted=True, model_version="v1")
     usage = Usage("gate-inference", 0.5, 0.5, 0.48, 28.8, 60.0, 0.01)
     store.add_usage(window, [(usage, "inference", "gate")])
-    store.add_cost(window, "labelling", camera="gate", gpu_seconds=2.0, wall_s=3.0)
-    store.add_cost(window, "labelling", camera="gate", gpu_seconds=1.5)
+    store.add_cost(window, "labelling", camera="gate", device_seconds=2.0, wall_s=3.0)
+    store.add_cost(window, "labelling", camera="gate", device_seconds=1.5)
     store.add_cost(window, "planning", wall_s=0.1)
     store.put_camera_window(window, "gate", realised=Accuracy(0.7, 20, 55), losses={"replaced": 3})
     store.put_camera_window(window, "gate", frozen=Accuracy(0.5, 20, 55), frames_labelled=20)
@@ -175,9 +175,9 @@ def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> N
     assert [p.profile for p in detail.profiles] == [retraining_profile().to_json()]
     (job,) = detail.jobs
     assert (job.state, job.promoted, job.model_version, job.fraction) == ("completed", True, "v1", 1.0)
-    assert (job.gpu_seconds, job.accuracy_before, job.accuracy_after) == (12.0, 0.5, 0.8)
+    assert (job.device_seconds, job.accuracy_before, job.accuracy_after) == (12.0, 0.5, 0.8)
     assert [(u.worker, u.asked, u.granted, u.used) for u in detail.usage] == [("gate-inference", 0.5, 0.5, 0.48)]
-    assert [(c.camera, c.kind, c.gpu_seconds, c.wall_s) for c in detail.costs] == [
+    assert [(c.camera, c.kind, c.device_seconds, c.wall_s) for c in detail.costs] == [
         (None, "planning", 0.0, 0.1),
         ("gate", "labelling", 3.5, 3.0),
     ]
@@ -289,11 +289,11 @@ def test_a_job_that_ended_can_start_again_but_not_twice_at_once(store: Store) ->
 
 def test_promotion_retires_the_version_before(store: Store) -> None:
     chain(store, "v0", "v1")
-    add(store, "v2", parent="v1", window=3, config="head-e5", frames=40, gpu_seconds=12.5)
+    add(store, "v2", parent="v1", window=3, config="head-e5", frames=40, device_seconds=12.5)
     now = store.promote("v2", "gate", "0.8 against 0.7", scores={"after": 0.8})
     assert (now.state, now.decided_by, now.reason) == ("promoted", "gate", "0.8 against 0.7")
     assert now.scores == {"held_out": 0.5, "after": 0.8}
-    assert (now.window, now.config, now.frames, now.gpu_seconds) == (3, "head-e5", 40, 12.5)
+    assert (now.window, now.config, now.frames, now.device_seconds) == (3, "head-e5", 40, 12.5)
     assert {v.id: v.state for v in store.versions("gate")} == {"v0": "retired", "v1": "retired", "v2": "promoted"}
     assert store.promoted("gate") == now
     assert store.promote("v2", "gate", "again") == now  # a repeated order changes nothing
@@ -474,7 +474,7 @@ def test_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
                 store.append("note", data={"of": name, "n": n})
                 store.put_settings("shared", {"by": name, "n": n}, name)
                 store.put_camera_window(window, name, frames_labelled=n)
-                store.add_cost(window, "inference", camera=name, gpu_seconds=1.0)
+                store.add_cost(window, "inference", camera=name, device_seconds=1.0)
             store.promote(name, name, "mine is better")
 
         return run
@@ -487,7 +487,7 @@ def test_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
     assert [a.revision for a in store.audit("settings/shared")] == list(range(24, 0, -1))
     detail = store.window(window)
     assert [(c.camera, c.frames_labelled) for c in detail.window.cameras] == [(n, 5) for n in "abcd"]
-    assert [c.gpu_seconds for c in detail.costs] == [6.0] * 4
+    assert [c.device_seconds for c in detail.costs] == [6.0] * 4
     states = [v.state for v in store.versions("gate")]
     assert states.count("promoted") == 1
     assert states.count("retired") == 4

@@ -123,13 +123,15 @@ def test_a_camera_without_a_configuration_is_planned_beside_one_with(policy: Win
 
 
 def test_a_running_retraining_is_not_begun_anew_as_another(policy: WindowPolicy) -> None:
-    running = StreamProblem("a", 0.3, LINEAR, (BETTER,), running="better", work_done=6.0)
+    running = StreamProblem("a", 0.3, LINEAR, (BETTER,), running="better", device_seconds_done=6.0)
     problem = WindowProblem("w", 1.0, 100.0, (running,), label_delay_s=20.0)
     found = policy.plan(problem)
     check_rules(problem, found)
     assert {a.retrain_config for s in found.segments for a in s.streams.values()} <= {"better", None}
     done = evaluate(problem, found.segments).completed["a"]
-    alone = evaluate(replace(problem, streams=(replace(running, work_done=0.0),)), found.segments).completed["a"]
+    alone = evaluate(replace(problem, streams=(replace(running, device_seconds_done=0.0),)), found.segments).completed[
+        "a"
+    ]
     assert not done or not alone or done[0][1] < alone[0][1], "what is done counts"
 
 

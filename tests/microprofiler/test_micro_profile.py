@@ -74,7 +74,7 @@ def test_predictions_are_near_the_law() -> None:
     for profile in result.profiles:
         truth = runner.accuracy(profile.config, profile.config.epochs, round(200 * profile.config.data_fraction))
         errors.append(abs(profile.end_accuracy.value - truth))
-        assert profile.gpu_seconds.value == pytest.approx(runner.cost(profile.config), rel=0.02)
+        assert profile.device_seconds.value == pytest.approx(runner.cost(profile.config), rel=0.02)
     assert np.median(errors) < 0.03
     assert max(errors) < 0.1
 
@@ -85,10 +85,10 @@ def test_profiles_fit_the_planner() -> None:
         xs = [x for x, _ in p.curve]
         assert xs == sorted(xs)
         assert p.curve[0] == (0.0, 0.45)
-        assert p.curve[-1] == (p.gpu_seconds.value, p.end_accuracy.value)
+        assert p.curve[-1] == (p.device_seconds.value, p.end_accuracy.value)
         assert all(0.0 <= y <= 1.0 for _, y in p.curve)
         option = RetrainingOption(
-            p.config.id, p.end_accuracy.value, p.gpu_seconds.value, p.curve, p.throughput, p.end_accuracy.low
+            p.config.id, p.end_accuracy.value, p.device_seconds.value, p.curve, p.throughput, p.end_accuracy.low
         )
         assert option.speed(0.25) == pytest.approx(0.3)
     json.dumps(result.to_json())
@@ -173,7 +173,7 @@ def test_learns_a_constant_error_of_accuracy_and_cost() -> None:
         # The world is 6 points worse and 1.5 times dearer than the law says.
         achieved = runner.accuracy(profile.config, profile.config.epochs, 200) - 0.06
         cost = 1.5 * runner.cost(profile.config)
-        last = abs(profile.end_accuracy.value - achieved) + abs(profile.gpu_seconds.value / cost - 1)
+        last = abs(profile.end_accuracy.value - achieved) + abs(profile.device_seconds.value / cost - 1)
         first = first or last
         history = result.history.learned(profile.config.id, achieved, cost)
     assert last < 0.5 * first

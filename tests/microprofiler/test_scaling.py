@@ -28,7 +28,7 @@ from microprofiler.scaling import (
 def trial(**changes: object) -> TrialResult:
     base = {
         "config": RetrainingConfig(5), "points": ((1, 0.5), (2, 0.55)), "start_accuracy": 0.4,
-        "gpu_seconds_per_epoch": 2.0, "setup_seconds": 1.0, "frames": 20, "held_out_objects": 50,
+        "device_seconds_per_epoch": 2.0, "setup_seconds": 1.0, "frames": 20, "held_out_objects": 50,
         "prefix_seconds": 0.4, "prefix_frames": 20, "evaluation_seconds": 0.1,
     }  # fmt: skip
     return TrialResult(**(base | changes))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
-from edge.core.layout import Layout, Route, ServedVersion
+from edge.core.front_messages import Layout, Route, ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from edge.core.shares import ShareCaps

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from serving_parts import chained, version
 
-from edge.core.layout import StageTraffic, TrafficReport
+from edge.core.front_messages import StageTraffic, TrafficReport
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId, ServingPlan
 from edge.core.serving_reasons import ServingReason
 from edge.runtime.application_status import StageTotals, applications_status

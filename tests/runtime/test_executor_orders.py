@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from serving_parts import Written, version
 
 from edge.core.clock import ManualClock
-from edge.core.layout import ExpectExecutor, ForgetExecutor
+from edge.core.front_messages import ExpectExecutor, ForgetExecutor
 from edge.core.workers import FRONT, Worker
 from edge.runtime.executor_worker import NotLoaded, VersionsLoaded
 from edge.runtime.serving_executors import Executors

@@ -17,7 +17,7 @@ from serving_parts import Written, chained, layout, table, version
 from edge.core.applications import Application
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, MagpieError, NotFound, WeightsError, WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable
 from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_demand import Offer

@@ -14,7 +14,7 @@ from serving_kit import echo, lenet, served, table
 
 from edge.appliance.appliance import DEMO_TEACHER
 from edge.core.errors import MagpieError, MemoryLimitExceeded, Unavailable, WeightsError, WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
 from edge.runtime.one_off import first_message, run_once
 from edge.runtime.serving_check import check_version

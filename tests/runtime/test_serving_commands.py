@@ -9,7 +9,7 @@ import pytest
 from serving_parts import layout, version
 
 from edge.core.errors import InvalidValue, NotFound, Unavailable
-from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand
+from edge.core.front_messages import Layout, RepositoryAnswer, RepositoryCommand
 from edge.core.model_reasons import ModelReason
 from edge.core.oip import RepositoryEntry
 from edge.core.serving_reasons import Refusal

@@ -8,7 +8,7 @@ from pathlib import Path
 from serving_parts import chained
 
 import configs
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_demand import Offer, demands, fitting

@@ -8,7 +8,7 @@ from pathlib import Path
 from serving_parts import CAPS, Written, layout, table, version
 
 from edge.core.clock import ManualClock
-from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, StageTraffic, TrafficReport
+from edge.core.front_messages import BatchTraffic, ExecutorTraffic, Layout, StageTraffic, TrafficReport
 from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_drift import DriftWatch

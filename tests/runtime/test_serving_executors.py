@@ -7,7 +7,7 @@ from pathlib import Path
 from serving_parts import Supervised, Written, version
 
 from edge.core.clock import ManualClock
-from edge.core.layout import ExpectExecutor, ForgetExecutor
+from edge.core.front_messages import ExpectExecutor, ForgetExecutor
 from edge.core.workers import FRONT
 from edge.runtime.executor_worker import ExecutorSpec, NotLoaded, VersionsLoaded
 from edge.runtime.serving_executors import Executors

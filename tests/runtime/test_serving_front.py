@@ -10,7 +10,7 @@ import pytest
 from serving_parts import CAPS, Supervised, Written, layout, version
 
 from edge.core.clock import ManualClock
-from edge.core.layout import (
+from edge.core.front_messages import (
     ExecutorConnected,
     ExecutorDrained,
     ExecutorGone,

@@ -13,7 +13,7 @@ from serving_parts import CAPS, Written, layout, table
 
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable, WeightsError, WorkerFailed
-from edge.core.layout import Layout, ServedVersion
+from edge.core.front_messages import Layout, ServedVersion
 from edge.core.model_reasons import ModelReason
 from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_demand import Offer

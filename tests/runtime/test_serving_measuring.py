@@ -12,7 +12,7 @@ from serving_parts import CAPS, Written, table, version
 from edge.core.clock import ManualClock
 from edge.core.configs import InferenceConfig
 from edge.core.errors import WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.model_reasons import ModelReason
 from edge.core.profiles import InferencePoint
 from edge.core.serving import DeviceTable

@@ -12,7 +12,7 @@ from runtime_kit import Bench, Respawning
 
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Utilisation
 from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler, resize_seconds

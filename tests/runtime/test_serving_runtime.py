@@ -20,7 +20,7 @@ from serving_kit import Served, echo, lenet, served, table
 from tritonclient.utils import InferenceServerException
 
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
-from edge.core.layout import BatchTraffic, ExecutorTraffic, TrafficReport
+from edge.core.front_messages import BatchTraffic, ExecutorTraffic, TrafficReport
 from edge.core.serving import ServingPlan, ServingProblem
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_demand import Offer

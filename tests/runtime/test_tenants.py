@@ -14,7 +14,7 @@ from tenants_kit import PERCENTS, ServingBox, TenantsBox, tenant, version, wide_
 from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
 from edge.core.events import CameraBudgetsMoved
-from edge.core.layout import ModelTraffic, TrafficReport
+from edge.core.front_messages import ModelTraffic, TrafficReport
 from edge.core.serving_reasons import ServingReason
 from edge.core.shares import Usage
 from edge.core.tenants import SharingRules, Tenant, TenantObjective

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from edge.core.layout import Layout, ModelTraffic, ServedVersion, TrafficReport
+from edge.core.front_messages import Layout, ModelTraffic, ServedVersion, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServingPlan, ServingProblem
 from scheduler.gpulets import reorganiser_events as r

@@ -84,7 +84,9 @@ def test_the_kept_plan_is_valued_from_now_on() -> None:
     current = policy.replan(problem, None, 0.0).plan
     share = current.segments[0].streams["a"].retraining_share
     later = replace(
-        problem, label_delay_s=5.0, streams=(replace(problem.streams[0], running="good", work_done=5.0 * share),)
+        problem,
+        label_delay_s=5.0,
+        streams=(replace(problem.streams[0], running="good", device_seconds_done=5.0 * share),),
     )
     kept = policy.replan(later, current, 5.0)
     assert not kept.changed

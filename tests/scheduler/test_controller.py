@@ -71,7 +71,7 @@ class TestOneWindow:
         c.handle(ev.BoundaryReached(0.0))
         start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
         # Half of the steps took what the profile had for the whole: it costs twice as much.
-        cost = c.state.jobs["a"].option.gpu_seconds
+        cost = c.state.jobs["a"].option.device_seconds
         out = c.handle(ev.RetrainingProgressed(130.0, "a", start.job, cost, 0.5))
         record = of(ev.RecordPlan, out)[0]
         assert record.cause.camera == "a"
@@ -79,7 +79,7 @@ class TestOneWindow:
         assert "device seconds" in record.cause.words
         stream = record.problem.streams[0]
         assert stream.running == start.config
-        assert next(o for o in stream.options if o.id == start.config).gpu_seconds == pytest.approx(2 * cost)
+        assert next(o for o in stream.options if o.id == start.config).device_seconds == pytest.approx(2 * cost)
 
     @pytest.mark.parametrize("what", get_args(CameraChange))
     def test_a_changed_camera_did_not_join(self, what: CameraChange) -> None:
@@ -139,7 +139,7 @@ class TestOneWindow:
         job = c.state.jobs["a"]
         done = job.share * 10.0
         assert (
-            c.handle(ev.RetrainingProgressed(job.since_s + 10, "a", start.job, done, done / job.option.gpu_seconds))
+            c.handle(ev.RetrainingProgressed(job.since_s + 10, "a", start.job, done, done / job.option.device_seconds))
             == []
         )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from reorganiser_world import demand
 
-from edge.core.layout import ModelTraffic, TrafficReport
+from edge.core.front_messages import ModelTraffic, TrafficReport
 from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.demand import Demands
 from scheduler.gpulets.rates import planned_rate

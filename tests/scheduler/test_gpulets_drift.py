@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
-from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, Route, TrafficReport
+from edge.core.front_messages import BatchTraffic, ExecutorTraffic, Layout, Route, TrafficReport
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from scheduler.gpulets.drift import (
     DriftRule,

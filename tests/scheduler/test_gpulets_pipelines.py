@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reorganiser_world import by_load, one_each, table, version
 
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
-from edge.core.layout import ModelTraffic, StageTraffic, TrafficReport
+from edge.core.front_messages import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, ModelBatch, ServedModel
 from scheduler.gpulets import reorganiser_events as r

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reorganiser_world import World, by_load, demand, one_each, table, together, version, world
 
-from edge.core.layout import Route
+from edge.core.front_messages import Route
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
 from edge.core.serving_reasons import Refusal, in_words
 from scheduler.gpulets import reorganiser_events as r

@@ -12,7 +12,7 @@ from test_gpulets_pipelines import RATES, chain
 
 from edge.core.application_sources import ApplicationSource
 from edge.core.applications import Application
-from edge.core.layout import ModelTraffic, StageTraffic, TrafficReport
+from edge.core.front_messages import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.serving_reasons import ServingReason, in_words
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reorganiser_world import one_each, table, version, world
 
 from edge.core.errors import InvalidValue
-from edge.core.layout import StageTraffic
+from edge.core.front_messages import StageTraffic
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand

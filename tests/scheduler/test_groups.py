@@ -201,7 +201,7 @@ def test_a_camera_without_an_option_is_in_no_group() -> None:
 
 
 def test_a_camera_whose_retraining_runs_is_in_no_group() -> None:
-    running = replace(stream("a"), running="all", work_done=5.0)
+    running = replace(stream("a"), running="all", device_seconds_done=5.0)
     assert choose_group(problem(running, stream("b")), [("a", "b")], 1.0, relay) is None
 
 
@@ -253,7 +253,7 @@ def test_a_group_is_retrained_long_where_its_members_gain_by_that() -> None:
 def test_the_leader_pays_for_the_group_and_members_have_nothing_of_their_own() -> None:
     p = problem(*(stream(n) for n in "abc"))
     found = {s.id: s for s in grouped(p, Group("b", ("a",))).streams}
-    assert found["b"].options[0].gpu_seconds == pytest.approx(30.0 * group_work(1))
+    assert found["b"].options[0].device_seconds == pytest.approx(30.0 * group_work(1))
     assert found["a"].options == ()
     assert found["c"] == p.streams[2]
 

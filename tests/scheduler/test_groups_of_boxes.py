@@ -153,7 +153,7 @@ def test_a_windows_group_says_whose_pictures_teach_until_it_is_over() -> None:
     group = WindowGroup(possible=(("a", *sorted(GUESTS)),), kept=1.6, guests=GUESTS)
     options = {"a": stream("a", cost=10.0).options}
     group.choose(problem(stream("a", cost=10.0)), options, relay)
-    assert options["a"][0].gpu_seconds == pytest.approx(10.0 * group_work(2))
+    assert options["a"][0].device_seconds == pytest.approx(10.0 * group_work(2))
     assert (group.begun("a", "job"), group.guests_of("a"), group.guests_of("x")) == ((), ("b2/yard", "b3/gate"), ())
     assert not group.waits("b2/yard")
     assert group.over("a", "job")

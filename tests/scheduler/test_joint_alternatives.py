@@ -13,7 +13,7 @@ from reorganiser_world import World, one_each, table, version
 
 from edge.core.applications import Alternative, Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import InvalidValue
-from edge.core.layout import ModelTraffic, StageTraffic, TrafficReport
+from edge.core.front_messages import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import ServedModel
 from edge.core.serving_reasons import ServingReason

@@ -18,7 +18,7 @@ from benchmarks.bench_pipeline_box import archive, traffic
 from benchmarks.scripts import load_script
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import InvalidValue
-from edge.core.layout import Layout
+from edge.core.front_messages import Layout
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId, ServedModel, ServingPlan, ServingProblem
 from edge.core.serving_reasons import ServingReason, in_words

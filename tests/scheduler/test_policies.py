@@ -96,7 +96,7 @@ def test_exact_is_the_best_static_plan_by_enumeration(problem: WindowProblem) ->
             for total in quanta
             for r in quanta[1:]
             for o in s.options
-            if r <= total and o.gpu_seconds <= o.speed(r) * small.window_s
+            if r <= total and o.device_seconds <= o.speed(r) * small.window_s
         ]
         per_stream.append(choices)
     best = 0.0
@@ -206,7 +206,7 @@ def test_relay_runs_side_by_side_where_a_job_cannot_use_a_whole_device() -> None
 def test_relay_goes_on_with_a_running_retraining_that_is_nearly_done() -> None:
     problem = two_equal_jobs()
     first, second = problem.streams
-    going = replace(first, options=(RetrainingOption("o", 0.5, 40.0),), running="o", work_done=39.0)
+    going = replace(first, options=(RetrainingOption("o", 0.5, 40.0),), running="o", device_seconds_done=39.0)
     found = plan("relay", replace(problem, streams=(going, second)))
     assert found.segments[0].streams["c0"].retrain_config == "o"
     assert found.segments[1].start_s == pytest.approx(1.0, abs=0.05)

@@ -56,8 +56,8 @@ def test_measured_throughput_sets_the_speed() -> None:
     assert outcome.completed["a"] == (("o", pytest.approx(50.0)),)
 
 
-def test_work_done_before_counts_for_the_running_option_only() -> None:
-    problem = one(RetrainingOption("o", 0.8, 40.0), running="o", work_done=30.0)
+def test_device_seconds_done_before_count_for_the_running_option_only() -> None:
+    problem = one(RetrainingOption("o", 0.8, 40.0), running="o", device_seconds_done=30.0)
     assert evaluate(problem, [Segment(0.0, {"a": StreamAllocation(0.5, 0.5, "o")})]).completed["a"] == (("o", 20.0),)
     other = StreamProblem(
         "a", 0.4, LINEAR, (RetrainingOption("o", 0.8, 40.0), RetrainingOption("p", 0.8, 40.0)), "", "o", 30.0
@@ -85,7 +85,7 @@ def random_plans(draw: st.DrawFn) -> tuple[WindowProblem, list[Segment]]:
             s.id,
             s.start_accuracy,
             s.inference_profile,
-            tuple(RetrainingOption(o.id, o.end_accuracy, o.gpu_seconds) for o in s.options),
+            tuple(RetrainingOption(o.id, o.end_accuracy, o.device_seconds) for o in s.options),
         )
         for s in problem.streams
     )

@@ -32,7 +32,7 @@ def chosen() -> tuple[WindowGroup, dict[str, tuple[RetrainingOption, ...]]]:
 
 def test_its_leader_costs_more_and_its_members_wait() -> None:
     group, options = chosen()
-    assert options["a"][0].gpu_seconds == pytest.approx(20.0 * group_work(2))
+    assert options["a"][0].device_seconds == pytest.approx(20.0 * group_work(2))
     assert [group.waits(n) for n in "abc"] == [False, True, True]
 
 

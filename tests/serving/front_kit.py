@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import MagpieError
-from edge.core.layout import ExecutorConnected, Layout, RepositoryCommand, Route, ServedVersion
+from edge.core.front_messages import ExecutorConnected, Layout, RepositoryCommand, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import Gpulet, ModelBatch
 from edge.serving.arena import ArenaFull

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from edge.core.applications import Application
 from edge.core.errors import DeadlineMissed, MagpieError, Unavailable
-from edge.core.layout import ModelTraffic
+from edge.core.front_messages import ModelTraffic
 from edge.core.oip import Tensor
 from edge.serving.applications import ApplicationService
 from edge.serving.link_messages import Batch

@@ -13,7 +13,7 @@ from test_applications import Clock, Models, ask, values
 
 from benchmarks.make_applications import FINDER, MOST, repository, write_applications
 from benchmarks.make_models import STUDENT, write_repository
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.demo.scene import Scene, SceneSpec
 from edge.serving.applications import ApplicationService
 from edge.serving.backends import Model, load

@@ -23,7 +23,7 @@ from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, WeightsError
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import TensorSpec
 from edge.serving.backends import ModelFailed, OutOfMemory, build_architecture, example_inputs, load
 from edge.serving.repository import files_digest

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from edge.core.errors import WorkerFailed
-from edge.core.layout import ServedVersion
+from edge.core.front_messages import ServedVersion
 from edge.core.oip import Tensor, TensorSpec
 from edge.core.shares import LaunchSpec
 from edge.runtime.executor_worker import ExecutorSpec, SetVersions, VersionsLoaded, executor_worker

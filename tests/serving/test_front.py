@@ -14,7 +14,7 @@ from front_kit import Site, doubled, request, route, site, until, version
 
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, DeadlineMissed, InvalidValue, NotFound, Overloaded, Unavailable
-from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, ModelTraffic, RepositoryAnswer
+from edge.core.front_messages import ExecutorConnected, ExecutorDrained, ExecutorGone, ModelTraffic, RepositoryAnswer
 from edge.core.oip import InferRequest, RepositoryEntry, Tensor, TensorSpec
 from edge.core.serving_reasons import Refusal
 

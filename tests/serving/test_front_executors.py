@@ -15,7 +15,7 @@ import torch
 from front_kit import Site, request, route, site, until
 
 from edge.core.errors import Unavailable
-from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, ServedVersion
+from edge.core.front_messages import ExecutorConnected, ExecutorDrained, ExecutorGone, ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.shares import LaunchSpec
 from edge.runtime.executor_worker import ExecutorSpec, executor_worker

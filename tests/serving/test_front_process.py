@@ -27,7 +27,7 @@ from tritonclient.utils import InferenceServerException
 from edge.appliance.answers.serving import AddressAnswer, FrontAnswer
 from edge.appliance.metrics import front_statistics
 from edge.commands.front_process import front_process
-from edge.core.layout import (
+from edge.core.front_messages import (
     ExecutorConnected,
     ExecutorDrained,
     ExecutorGone,

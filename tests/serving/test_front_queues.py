@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.errors import DeadlineMissed, MagpieError, Overloaded
-from edge.core.layout import Layout
+from edge.core.front_messages import Layout
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from edge.serving.applications import ApplicationService
 from edge.serving.routing import RoutingTable

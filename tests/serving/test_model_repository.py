@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError, NotFound, Unavailable
-from edge.core.layout import Layout
+from edge.core.front_messages import Layout
 from edge.serving.front import Front
 from edge.serving.model_files import _PROTOCOL, ModelFile, from_protocol, parse_model, parse_override, rows_bytes
 from edge.serving.repository import Repository, StoredVersion, files_digest

@@ -8,7 +8,7 @@ import pytest
 from front_kit import pending, route, version
 
 from edge.core.errors import NotFound, Unavailable
-from edge.core.layout import Layout, Route, ServedVersion
+from edge.core.front_messages import Layout, Route, ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving_reasons import Refusal
 from edge.serving.routing import RoutingTable

@@ -150,7 +150,7 @@ def test_a_device_of_another_size_is_another_unit() -> None:
     small = on_device(trace, 0.5).cameras[0]
     assert small.inference_profile.max_gpu == pytest.approx(0.4)
     (profile,) = small.windows[2].profiles
-    assert profile.gpu_seconds.value == pytest.approx(24.0)
+    assert profile.device_seconds.value == pytest.approx(24.0)
     assert small.inference_profile.factor(0.4) == trace.cameras[0].inference_profile.factor(0.2)
 
 

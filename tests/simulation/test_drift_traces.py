@@ -70,7 +70,7 @@ def test_profiles_err_as_asked_and_the_trace_is_a_trace_file() -> None:
 
 def test_a_retraining_that_does_not_end_brings_nothing_as_published_and_its_part_in_the_appliance() -> None:
     trace = drift_trace(drift_cameras(0, 1, 3), 0.5)
-    dearest = max(CONFIGS, key=lambda c: trace.cameras[0].windows[2].outcomes[c.id].gpu_seconds).id
+    dearest = max(CONFIGS, key=lambda c: trace.cameras[0].windows[2].outcomes[c.id].device_seconds).id
     plan = alone(UniformParts(dearest, 0.5))
     published = simulate(ended_or_nothing(trace), "uniform", plan)
     kept = simulate(trace, "uniform", plan)

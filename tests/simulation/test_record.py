@@ -24,9 +24,9 @@ def test_what_was_recorded_is_in_the_trace(tmp_path: Path) -> None:
     window = camera.windows[2]
     assert [p.config for p in window.profiles] == [CONFIG, OTHER]
     assert set(window.outcomes) == {CONFIG.id}  # a stopped retraining is no outcome
-    assert window.outcomes[CONFIG.id].gpu_seconds == 9.0
+    assert window.outcomes[CONFIG.id].device_seconds == 9.0
     assert window.outcomes[CONFIG.id].live == {2: 0.7}
-    assert (window.labelling_s, window.profiling_gpu_s, window.start_accuracy) == (3.0, 1.5, 0.6)
+    assert (window.labelling_s, window.profiling_device_s, window.start_accuracy) == (3.0, 1.5, 0.6)
     assert window.train_frames + window.held_out_frames == 30
 
 
@@ -39,6 +39,19 @@ def test_a_model_is_known_in_each_window_that_it_was_in_force_at_the_end_of(tmp_
     row["model_version"] = "v3"
     (camera,) = trace_from_windows("run", details).cameras
     assert camera.windows[2].outcomes[CONFIG.id].live == {2: 0.7}
+
+
+def test_documents_of_rest_and_of_earlier_versions_say_the_same(tmp_path: Path) -> None:
+    details = keep_a_run(tmp_path)
+    wanted = trace_from_windows("run", details)
+    for detail in details:
+        for profile in detail["profiles"]:
+            profile["profile"]["device_seconds"] = profile["profile"].pop("gpu_seconds")
+    assert trace_from_windows("run", details) == wanted
+    for detail in details:
+        for one in (*(p["profile"] for p in detail["profiles"]), *detail["jobs"], *detail["costs"]):
+            one["gpu_seconds"] = one.pop("device_seconds")
+    assert trace_from_windows("run", details) == wanted
 
 
 def test_the_command_replays_a_data_folder_and_saves_the_trace(

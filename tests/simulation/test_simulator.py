@@ -43,7 +43,7 @@ def window(start: float, light: float, heavy: float, *, window: int, live_loss: 
             HEAVY.id: RecordedOutcome(heavy, 60.0, {window: heavy - live_loss}),
         },
         labelling_s=2.0,
-        profiling_gpu_s=1.0,
+        profiling_device_s=1.0,
         train_frames=60,
         held_out_frames=20,
     )
@@ -89,7 +89,7 @@ def test_one_camera_one_window_worked_out_by_hand() -> None:
     """Window 2 at one whole device, one light option: 10 GPU-s at the share that inference leaves."""
     base = small_trace(1, 2)
     camera = base.cameras[0]
-    only = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1], labelling_s=0.0, profiling_gpu_s=0.0)
+    only = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1], labelling_s=0.0, profiling_device_s=0.0)
     trace = replace(base, cameras=(replace(camera, windows={2: only}),))
     result = simulate(trace, "relay", plan)
     row = next(r for r in result.rows if r.window == 2)
@@ -104,7 +104,7 @@ def test_a_retraining_that_really_is_worse_is_not_promoted() -> None:
     base = small_trace(1, 2)
     camera = base.cameras[0]
     record = camera.windows[2]
-    bad = {i: RecordedOutcome(0.3, o.gpu_seconds) for i, o in record.outcomes.items()}
+    bad = {i: RecordedOutcome(0.3, o.device_seconds) for i, o in record.outcomes.items()}
     trace = replace(base, cameras=(replace(camera, windows={2: replace(record, outcomes=bad)}),))
     result = simulate(trace, "relay", plan)
     row = next(r for r in result.rows if r.window == 2)
@@ -136,7 +136,7 @@ def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
     base = small_trace(1, 2)
     camera = base.cameras[0]
     record = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1])
-    dear = {LIGHT.id: replace(record.outcomes[LIGHT.id], gpu_seconds=30.0)}
+    dear = {LIGHT.id: replace(record.outcomes[LIGHT.id], device_seconds=30.0)}
 
     def accuracy(outcomes: dict[str, RecordedOutcome]) -> float:
         made = replace(record, outcomes=outcomes)
@@ -152,7 +152,7 @@ def test_a_retraining_a_little_dearer_than_said_does_not_stall_the_clock(policy:
     base = small_trace(1, 2)
     camera = base.cameras[0]
     record = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1])
-    dearer = replace(record, outcomes={LIGHT.id: replace(record.outcomes[LIGHT.id], gpu_seconds=12.0)})
+    dearer = replace(record, outcomes={LIGHT.id: replace(record.outcomes[LIGHT.id], device_seconds=12.0)})
     trace = replace(base, cameras=(replace(camera, windows={2: dearer}),))
     result = simulate(trace, policy, plan)
     row = next(r for r in result.rows if r.window == 2)

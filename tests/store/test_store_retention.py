@@ -144,7 +144,7 @@ def test_windows_and_their_data_go_together(store: Store, clock: JumpClock, data
         folder = data_dir / f"window-{n}"
         folder.mkdir()
         store.put_camera_window(window, "gate", manifest=str(folder / "manifest.json"), picture_bytes=1000)
-        store.add_cost(window, "labelling", gpu_seconds=1.0)
+        store.add_cost(window, "labelling", device_seconds=1.0)
 
     def drop(data: CameraWindow) -> None:
         assert data.manifest is not None

@@ -372,7 +372,7 @@ def test_trials_measure_accuracy_and_cost(tmp_path: Path, layers: str) -> None:
     assert first.points == again.points
     assert (first.frames, first.held_out_objects) == (5, 9)
     assert first.start_accuracy == again.start_accuracy == trials.start_accuracy()
-    assert first.gpu_seconds_per_epoch > 0
+    assert first.device_seconds_per_epoch > 0
     assert first.evaluation_seconds > 0
     assert again.prefix_frames == 0
     assert first.prefix_frames == (5 if layers == "head" else 0)

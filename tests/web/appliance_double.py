@@ -145,7 +145,7 @@ class DictAppliance:
                 "pinned": False,
                 "created_utc_s": self.utc_s - 300 if parent is None else self.utc_s - 60,
                 "frames": 0 if parent is None else 31,
-                "gpu_seconds": 0.0 if parent is None else 21.5,
+                "device_seconds": 0.0 if parent is None else 21.5,
                 "blob_kept": True,
             }
         self.in_force[camera.id] = second

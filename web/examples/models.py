@@ -39,7 +39,7 @@ MODEL: Final[Example] = {
     "pinned": False,
     "created_utc_s": AT_UTC_S,
     "frames": 31,
-    "gpu_seconds": 24.2,
+    "device_seconds": 24.2,
     "blob_kept": True,
 }
 FIRST_MODEL: Final[Example] = MODEL | {

@@ -132,7 +132,7 @@ _JOB: Final[Example] = {
     "started_utc_s": AT_UTC_S + 12,
     "ended_utc_s": AT_UTC_S + 53,
     "fraction": 1.0,
-    "gpu_seconds": 24.2,
+    "device_seconds": 24.2,
     "accuracy_before": 0.55,
     "accuracy_after": 0.73,
     "promoted": True,
@@ -167,7 +167,7 @@ WINDOW_DETAIL: Final[Example] = {
                 "config": _CONFIG,
                 "start_accuracy": 0.55,
                 "end_accuracy": {"value": 0.73, "low": 0.68, "high": 0.78},
-                "gpu_seconds": {"value": 24.0, "low": 21.5, "high": 26.5},
+                "device_seconds": {"value": 24.0, "low": 21.5, "high": 26.5},
                 "curve": [[0.0, 0.55], [24.0, 0.73]],
                 "throughput": [[1.0, 1.0]],
                 "profiled": True,
@@ -191,7 +191,7 @@ WINDOW_DETAIL: Final[Example] = {
             "throttled_fraction": 0.01,
         }
     ],
-    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
+    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "device_seconds": 24.2, "wall_s": 41.0}],
 }
 _SHARES: Final = [
     {"kind": "inference", "camera": "junction-north", "config": None, "share": 0.15},
@@ -243,8 +243,8 @@ EXPLAINED: Final[Example] = {
                     "words": "all layers, 10 epochs, 100 % of the data",
                     "start_accuracy": 0.55,
                     "end_accuracy": {"value": 0.73, "low": 0.66, "high": 0.79},
-                    "gpu_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
-                    "gain_per_gpu_second": 0.0075,
+                    "device_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
+                    "gain_per_device_second": 0.0075,
                     "chosen": True,
                     "verdict": "chosen and trained",
                 }
@@ -257,7 +257,7 @@ EXPLAINED: Final[Example] = {
                     "started_s": 12.0,
                     "ended_s": 53.0,
                     "expected_accuracy": {"value": 0.73, "low": 0.66, "high": 0.79},
-                    "expected_gpu_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
+                    "expected_device_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
                 }
             ],
             "losses": {},
@@ -267,7 +267,7 @@ EXPLAINED: Final[Example] = {
     ],
     "configs": _WORDS,
     "usage": [],
-    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
+    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "device_seconds": 24.2, "wall_s": 41.0}],
     "policies": ["relay", "exact", "thief"],
 }
 _SIDE: Final[Example] = {

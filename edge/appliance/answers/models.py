@@ -108,5 +108,5 @@ class VersionAnswer:
     pinned: Shown[bool]
     created_utc_s: Shown[float]
     frames: Shown[int]
-    gpu_seconds: Shown[float]
+    device_seconds: Shown[float]
     blob_kept: Shown[bool]

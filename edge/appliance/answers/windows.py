@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field
 
 from edge.appliance.answers.documents import PlanBasisFile, WindowDetails, WindowPlanFile, WindowProblemFile
 from edge.appliance.answers.marks import (
@@ -181,7 +183,10 @@ class RetrainingProfileAnswer:
     config: Shown[RetrainingConfigAnswer]
     start_accuracy: Shown[float]
     end_accuracy: Shown[EstimateAnswer]
-    gpu_seconds: Shown[EstimateAnswer]
+    # The store's documents say "gpu_seconds".
+    device_seconds: Shown[
+        Annotated[EstimateAnswer, Field(validation_alias=AliasChoices("device_seconds", "gpu_seconds"))]
+    ]
     curve: Shown[tuple[tuple[float, float], ...]] = ()
     throughput: Shown[tuple[tuple[float, float], ...]] = ((1.0, 1.0),)
     profiled: Shown[bool] = True
@@ -213,7 +218,7 @@ class JobAnswer:
     started_utc_s: Shown[float]
     ended_utc_s: Shown[float | None]
     fraction: Shown[float]
-    gpu_seconds: Shown[float]
+    device_seconds: Shown[float]
     accuracy_before: Shown[float | None]
     accuracy_after: Shown[float | None]
     promoted: Shown[bool]
@@ -246,7 +251,7 @@ class CostAnswer:
     window: Shown[int]
     camera: OfCamera[str | None]
     kind: Shown[Literal["labelling", "profiling", "retraining", "inference", "planning"]]
-    gpu_seconds: Shown[float]
+    device_seconds: Shown[float]
     wall_s: Shown[float]
 
 
@@ -320,8 +325,8 @@ class OptionAnswer:
     words: Shown[str]
     start_accuracy: Shown[float]
     end_accuracy: Shown[EstimateAnswer]
-    gpu_seconds: Shown[EstimateAnswer]
-    gain_per_gpu_second: Shown[float | None]
+    device_seconds: Shown[EstimateAnswer]
+    gain_per_device_second: Shown[float | None]
     chosen: Shown[bool]
     verdict: Shown[str]
 
@@ -335,7 +340,7 @@ class JobStory(JobAnswer):
     started_s: Shown[float]
     ended_s: Shown[float | None]
     expected_accuracy: Shown[EstimateAnswer | None]
-    expected_gpu_seconds: Shown[EstimateAnswer | None]
+    expected_device_seconds: Shown[EstimateAnswer | None]
 
 
 @answer

@@ -27,7 +27,7 @@ SLOWER = 1.7
 def stream(camera: dict[str, Any]) -> StreamProblem:
     window, profile = camera["windows"]["2"], InferenceProfile.from_json(camera["inference_profile"])
     options = [option_from_profile(RetrainingProfile.from_json(p)) for p in window["profiles"]]
-    slower = tuple(replace(o, gpu_seconds=SLOWER * o.gpu_seconds, curve=()) for o in options)
+    slower = tuple(replace(o, device_seconds=SLOWER * o.device_seconds, curve=()) for o in options)
     return StreamProblem(
         camera["id"], window["start_accuracy"], replace(profile, max_gpu=SLOWER * profile.max_gpu), slower
     )

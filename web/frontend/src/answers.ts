@@ -689,7 +689,7 @@ export type CostAnswer = {
   window: number;
   camera: string | null;
   kind: "labelling" | "profiling" | "retraining" | "inference" | "planning";
-  gpu_seconds: number;
+  device_seconds: number;
   wall_s: number;
 };
 
@@ -1305,7 +1305,7 @@ export type JobAnswer = {
   started_utc_s: number;
   ended_utc_s: number | null;
   fraction: number;
-  gpu_seconds: number;
+  device_seconds: number;
   accuracy_before: number | null;
   accuracy_after: number | null;
   promoted: boolean;
@@ -1344,7 +1344,7 @@ export type JobStory = {
   started_utc_s: number;
   ended_utc_s: number | null;
   fraction: number;
-  gpu_seconds: number;
+  device_seconds: number;
   accuracy_before: number | null;
   accuracy_after: number | null;
   promoted: boolean;
@@ -1355,7 +1355,7 @@ export type JobStory = {
   started_s: number;
   ended_s: number | null;
   expected_accuracy: EstimateAnswer | null;
-  expected_gpu_seconds: EstimateAnswer | null;
+  expected_device_seconds: EstimateAnswer | null;
 };
 
 /** A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program
@@ -1807,8 +1807,8 @@ export type OptionAnswer = {
   words: string;
   start_accuracy: number;
   end_accuracy: EstimateAnswer;
-  gpu_seconds: EstimateAnswer;
-  gain_per_gpu_second: number | null;
+  device_seconds: EstimateAnswer;
+  gain_per_device_second: number | null;
   chosen: boolean;
   verdict: string;
 };
@@ -2225,7 +2225,7 @@ export type RetrainingProfileAnswer = {
   config: RetrainingConfigAnswer;
   start_accuracy: number;
   end_accuracy: EstimateAnswer;
-  gpu_seconds: EstimateAnswer;
+  device_seconds: EstimateAnswer;
   curve: [number, number][];
   throughput: [number, number][];
   profiled: boolean;
@@ -3173,7 +3173,7 @@ export type VersionAnswer = {
   pinned: boolean;
   created_utc_s: number;
   frames: number;
-  gpu_seconds: number;
+  device_seconds: number;
   blob_kept: boolean;
 };
 

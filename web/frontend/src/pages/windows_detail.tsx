@@ -195,7 +195,7 @@ function Jobs({ camera }: { camera: WindowCamera }) {
               </Badge>{" "}
               <span class="quiet">
                 {duration(job.started_s)} after the start
-                {job.ended_s !== null && `, took ${duration(job.ended_s - job.started_s)}`}, {job.gpu_seconds.toFixed(1)} device seconds
+                {job.ended_s !== null && `, took ${duration(job.ended_s - job.started_s)}`}, {job.device_seconds.toFixed(1)} device seconds
                 {job.attempt > 1 && `, attempt ${job.attempt}`}
               </span>
             </p>
@@ -339,12 +339,12 @@ function Considered({ explained, cameras }: { explained: Explained; cameras: Cam
           { key: "words", title: "What", cell: (o) => sentence(o.words) },
           { key: "verdict", title: "Decision", cell: (o) => (o.chosen ? <Badge tone="good">{sentence(o.verdict)}</Badge> : <span class="quiet">{sentence(o.verdict)}</span>) },
           { key: "bar", title: "Expected accuracy", cell: (o) => <Interval option={o} /> },
-          { key: "cost", title: "Device seconds", number: true, cell: (o) => range(o.gpu_seconds, (v) => v.toFixed(1)) },
+          { key: "cost", title: "Device seconds", number: true, cell: (o) => range(o.device_seconds, (v) => v.toFixed(1)) },
           {
             key: "rate",
             title: "Points per device second",
             number: true,
-            cell: (o) => (o.gain_per_gpu_second === null ? "–" : (100 * o.gain_per_gpu_second).toFixed(1).replace("-", "−")),
+            cell: (o) => (o.gain_per_device_second === null ? "–" : (100 * o.gain_per_device_second).toFixed(1).replace("-", "−")),
           },
         ]}
       />
@@ -434,7 +434,7 @@ function CostsAndLosses({ explained, cameras }: { explained: Explained; cameras:
   const kinds = [...new Set(explained.costs.map((c) => c.kind))];
   const cost = (camera: string | null, kind: string): string => {
     const found = explained.costs.find((c) => c.camera === camera && c.kind === kind);
-    return found === undefined ? "–" : found.gpu_seconds.toFixed(1);
+    return found === undefined ? "–" : found.device_seconds.toFixed(1);
   };
   const rows: (WindowCamera | null)[] = [...explained.cameras];
   if (explained.costs.some((c) => c.camera === null)) rows.push(null);
