@@ -185,7 +185,7 @@ class Appliance:
         site, store, clock = self.site, self.store, self.clock
         logging.getLogger().addHandler(self._ring)
         self._parts.callback(logging.getLogger().removeHandler, self._ring)
-        buffer = JournalBuffer(store, clock=clock)
+        buffer = JournalBuffer(store.journal, clock=clock)
         buffer.start()
         self._parts.push_async_callback(asyncio.to_thread, buffer.close)
         journal = Journal(buffer, store, clock)
@@ -353,7 +353,7 @@ class Appliance:
         site, runtime = self.site, self.runtime
 
         def keep(name: str, document: Json) -> None:
-            runtime.records.write(partial(self.store.put_settings, audited=False), name, document, "tenants")
+            runtime.records.write(partial(self.store.settings.put_settings, audited=False), name, document, "tenants")
 
         return TenantShares(
             [t.tenant() for t in site.tenants], site.sharing.rules(), runtime, self.clock, note, alarms.fact,
@@ -384,7 +384,7 @@ class Appliance:
             record = open_window.window
             inside = self.clock.utc() < record.start_utc_s + record.length_s - 1.0
         await self._restore_learning()
-        last = await asyncio.to_thread(self.store.next_window)
+        last = await asyncio.to_thread(self.store.windows.next_window)
         runtime.controller.resume_after(max(0, last - 1))
         runtime.open()
         if cameras:
@@ -432,11 +432,11 @@ class Appliance:
         """Take up the costs and promises; a document that cannot be read is begun anew."""
         runtime = self.runtime
         try:
-            runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
+            runtime.learning.restore(await asyncio.to_thread(self.store.settings.get_settings, LEARNED_DOCUMENT))
         except MagpieError as error:
             runtime.complaints.add(error.code, f"learning of costs begins anew: {error}")
         try:
-            runtime.students.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
+            runtime.students.groups.restore(await asyncio.to_thread(self.store.settings.get_settings, GROUPS_DOCUMENT))
         except MagpieError as error:
             runtime.complaints.add(error.code, f"learning of groups begins anew: {error}")
 

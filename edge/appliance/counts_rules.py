@@ -54,7 +54,7 @@ class CountFacts:
         return [self._hour(camera, start_s) for start_s in starts]
 
     def _hour(self, camera: str, start_s: int) -> CountedHour:
-        watched = self._store.watched(camera, "hour", start_s, start_s + HOUR_S)
+        watched = self._store.counts.watched(camera, "hour", start_s, start_s + HOUR_S)
         part = watched_part(watched[0] if watched else WatchedTime(camera, start_s), HOUR_S)[0]
-        counts = self._store.counts(camera, "hour", start_s, start_s + HOUR_S)
+        counts = self._store.counts.counted(camera, "hour", start_s, start_s + HOUR_S)
         return CountedHour(part, {(c.place, c.class_name): c.objects for c in counts})

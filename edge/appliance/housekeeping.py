@@ -70,7 +70,9 @@ class Housekeeping:
         """Delete what is over the limits; a failure is reported."""
         retention = self._site.retention
         try:
-            report = await asyncio.to_thread(self._store.retain, retention_limits(retention), self.drop_pictures)
+            report = await asyncio.to_thread(
+                self._store.retention.retain, retention_limits(retention), self.drop_pictures
+            )
             if self._tally.retained(report):
                 self._note("retention", data=report.to_json())
             old = await self._alarms.retain(retention)

@@ -33,5 +33,5 @@ class TeacherLabels:
         found = labelled_pictures.classes(self._data, camera, windows)
         if not found:
             return []
-        starts = {w.id: w.start_utc_s for w in self._store.windows(windows + 1, before=found[0]["window"] + 1)}
+        starts = {w.id: w.start_utc_s for w in self._store.windows.newest(windows + 1, before=found[0]["window"] + 1)}
         return [read(WindowClasses, f | {"start_utc_s": starts.get(f["window"], f["start_utc_s"])}) for f in found]

@@ -198,7 +198,7 @@ class _Offline:
         self._store.close()
 
     def _check(self, camera: str) -> None:
-        if camera not in {c.id for c in self._store.cameras()}:
+        if camera not in {c.id for c in self._store.settings.cameras()}:
             raise NotFound(f"camera {camera} does not exist")
 
 

@@ -215,7 +215,7 @@ class Retrainings:
     ) -> None:
         window = self._r.controller.state.window
         self._r.records.write(
-            self._r.store.start_job,
+            self._r.store.windows.start_job,
             order.job,
             window,
             order.camera,
@@ -257,7 +257,9 @@ class Retrainings:
             self.running[camera] = dataclasses.replace(
                 job, fraction=message.fraction, held_out=message.held_out, device_seconds=message.device_seconds
             )
-            r.records.write(r.store.update_job, job.job, fraction=message.fraction, gpu_seconds=message.device_seconds)
+            r.records.write(
+                r.store.windows.update_job, job.job, fraction=message.fraction, gpu_seconds=message.device_seconds
+            )
             r.dispatch(
                 ev.RetrainingProgressed(
                     r.clock.monotonic(), camera, job.job, message.device_seconds, message.fraction, message.held_out
@@ -301,7 +303,9 @@ class Retrainings:
     def _end(self, camera: str, name: str, state: JobState, reason: str) -> None:
         job = self._ended(camera, name)
         if job is not None:
-            self._r.records.write(self._r.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
+            self._r.records.write(
+                self._r.store.windows.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason
+            )
 
     async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
         try:
@@ -341,9 +345,11 @@ class Retrainings:
 
     def _record_end(self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int) -> None:
         r = self._r
-        r.records.write(r.store.add_cost, window, "retraining", camera=job.camera, gpu_seconds=done.device_seconds)
         r.records.write(
-            r.store.end_job,
+            r.store.windows.add_cost, window, "retraining", camera=job.camera, gpu_seconds=done.device_seconds
+        )
+        r.records.write(
+            r.store.windows.end_job,
             job.job,
             "completed",
             gpu_seconds=done.device_seconds,

@@ -93,7 +93,7 @@ async def test_a_retention_that_fails_is_told_and_the_next_one_goes_on(
         raise StoreError("the disk cannot be read")
 
     with monkeypatch.context() as patched:
-        patched.setattr(house.store, "retain", broken)
+        patched.setattr(house.store.retention, "retain", broken)
         await house.keeper.retain()
     assert house.complaints == [(StoreError.code, "retention: the disk cannot be read")]
     assert house.pictures == 0
