@@ -274,7 +274,7 @@ class Appliance:
             loop.call_soon_threadsafe(runtime.complaints.add, finding.kind, finding.message, finding.camera)
 
         live = Live(clock, runtime)
-        truth = Truth(store, data, clock, runtime.camera, found_by_people)
+        truth = Truth(store.answers, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         capacity = self._capacity(served)
         self.housekeeping = self._housekeeper(alarms, counts, clips, truth, capacity, journal)
@@ -297,7 +297,7 @@ class Appliance:
                 partial(_camera_gone, alarms, counts, clips), journal.tally.forget, clips.masks_changed,
             ),
             live,
-            TeacherLabels(data, store, runtime),
+            TeacherLabels(data, store.windows, runtime),
             BoxRetraining(store, runtime, note),
             Windows(store, runtime, site.control_share, capacity),
             Models(store, runtime),
@@ -336,7 +336,7 @@ class Appliance:
         journal: Journal,
     ) -> Housekeeping:
         return Housekeeping(
-            self.site, self.store, alarms, counts, clips, truth, capacity, journal.tally, journal.note,
+            self.site, self.store.retention, alarms, counts, clips, truth, capacity, journal.tally, journal.note,
             self.runtime.complaints.add, Silences(self.clock),
         )  # fmt: skip
 

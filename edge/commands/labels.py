@@ -192,7 +192,7 @@ class _Offline:
     def __enter__(self) -> Truth:
         from edge.appliance.truth import Truth
 
-        return Truth(self._store, self._data, SystemClock(), self._check, _unheard)
+        return Truth(self._store.answers, self._data, SystemClock(), self._check, _unheard)
 
     def __exit__(self, *_: object) -> None:
         self._store.close()

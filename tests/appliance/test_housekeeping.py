@@ -48,7 +48,7 @@ class House:
         self.store = Store(None, self.folder)
         truth = SimpleNamespace(pictures=SimpleNamespace(retain=self._retained))
         self.keeper = Housekeeping(
-            site, self.store, *(cast(Any, _Alarms()) for _ in range(3)), cast(Any, truth),
+            site, self.store.retention, *(cast(Any, _Alarms()) for _ in range(3)), cast(Any, truth),
             cast(Any, _Alarms()), Tally(),
             lambda kind, data: self.noted.append(kind),
             lambda code, message: self.complaints.append((code, message)), Silences(ManualClock()),

@@ -46,7 +46,7 @@ async def sitting(request: pytest.FixtureRequest, browser: Any, tmp_path: Path) 
     """Camera north with windows of twelve pictures; both kinds are among the newest one's first ten questions."""
     with Store(None, tmp_path) as store:
         appliance = DictAppliance()
-        appliance.truth = truth = Truth(store, tmp_path, SystemClock(), appliance.cameras.one, lambda _: None)
+        appliance.truth = truth = Truth(store.answers, tmp_path, SystemClock(), appliance.cameras.one, lambda _: None)
         number, kinds = 3, set[str]()
         while kinds != {"box", "missed"}:
             number += 1

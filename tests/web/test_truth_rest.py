@@ -43,7 +43,7 @@ def findings() -> list[Finding]:
 
 @pytest.fixture
 def truth(tmp_path: Path, store: Store, world: Street, findings: list[Finding]) -> Truth:
-    return Truth(store, tmp_path / "data", SystemClock(), DictAppliance().cameras.one, findings.append)
+    return Truth(store.answers, tmp_path / "data", SystemClock(), DictAppliance().cameras.one, findings.append)
 
 
 @pytest.fixture
