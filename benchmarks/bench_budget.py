@@ -147,9 +147,9 @@ def run_demo(options: Sequence[str], group: Path | None) -> dict[str, Any]:
 def summary(report: dict[str, Any], data: Path) -> dict[str, Any]:
     """The kept figures of a run."""
     with Store(None, data) as store:
-        events = store.events(limit=1000, kind="learning.ready")
-        lost = [e for e in store.events(limit=1000, kind="worker.worker_lost") if "profiler" in str(e.data)]
-        learned = store.get_settings(LEARNED_DOCUMENT) or {}
+        events = store.journal.events(limit=1000, kind="learning.ready")
+        lost = [e for e in store.journal.events(limit=1000, kind="worker.worker_lost") if "profiler" in str(e.data)]
+        learned = store.settings.get_settings(LEARNED_DOCUMENT) or {}
     windows = {w["window"] for w in report["windows"]}
     closed = [e for e in events if e.window in windows]
     parts = [float(e.data["part"]) for e in closed]

@@ -70,9 +70,9 @@ def make_site(
 async def measured(box: Appliance, wanted: Callable[[dict[str, Any]], bool], count: int, after: int) -> Details:
     """Wait until `count` closed windows of number `after` and later, such as are `wanted`, were measured; give them."""
     while True:
-        records = await asyncio.to_thread(box.store.windows, 100)
+        records = await asyncio.to_thread(box.store.windows.newest, 100)
         numbers = [r.id for r in records if not r.open and r.id >= after]
-        found = [box.store.window(n).to_json() for n in sorted(numbers)]
+        found = [box.store.windows.window(n).to_json() for n in sorted(numbers)]
         whole = [d for d in found if wanted(d) and all(r["realised"] is not None for r in d["window"]["cameras"])]
         whole = [d for d in whole if d["plans"] and d["window"]["outcome"] == "completed"]
         if len(whole) >= count:

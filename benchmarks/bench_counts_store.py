@@ -155,7 +155,7 @@ async def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "a year by day": lambda camera: encoded(counts.of_camera(camera, "day", year, NOW)),
         }
         answered = {name: timed(ask, args.rounds, args.cameras) for name, ask in asked.items()}
-        megabytes = store.sizes()["database"] / 1e6
+        megabytes = store.retention.sizes()["database"] / 1e6
     return {
         "rows": size,
         "database_mb": round(megabytes),

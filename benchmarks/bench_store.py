@@ -73,15 +73,15 @@ def _measure(url: str | None, full: bool, seconds: float) -> dict[str, float]:
             )
             store.database.close()
         run = f"{time.time_ns()}"
-        window = store.open_window(time.time(), 60.0, "relay")
+        window = store.windows.open_window(time.time(), 60.0, "relay")
         (problem, plan), cause = _plan(), PlanCause("prepared")
         spec = StudentSpec("classification", "resnet18", ("car", "bus"), (64, 64))
-        buffer = JournalBuffer(store)
+        buffer = JournalBuffer(store.journal)
 
         def add_model(n: int) -> None:
             version = ModelVersion(f"{run}-{n}", run, "", spec, time.time())
             store.add_model(version, WEIGHTS + str(n).encode())
-            store.promote(version.id, "bench", "always")
+            store.versions.promote(version.id, "bench", "always")
 
         def buffered(n: int) -> None:
             for _ in range(500):
@@ -89,11 +89,13 @@ def _measure(url: str | None, full: bool, seconds: float) -> dict[str, float]:
             buffer.flush()
 
         return {
-            "events, one by one": _rate(seconds, lambda n: store.append("note", data={"n": n})),
+            "events, one by one": _rate(seconds, lambda n: store.journal.append("note", data={"n": n})),
             "events, through the buffer": _rate(seconds, buffered) * 500,
-            f"plans of {CAMERAS} cameras": _rate(seconds, lambda n: store.add_plan(window, problem, plan, cause)),
+            f"plans of {CAMERAS} cameras": _rate(
+                seconds, lambda n: store.windows.add_plan(window, problem, plan, cause)
+            ),
             "10 MB models kept and promoted": _rate(seconds, add_model),
-            "reads of the open window": _rate(seconds, lambda n: store.open_window_state()),
+            "reads of the open window": _rate(seconds, lambda n: store.windows.open_window_state()),
         }
 
 

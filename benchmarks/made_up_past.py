@@ -55,8 +55,8 @@ def write_past(data: Path, camera: str, where: Places, now: float) -> None:
         fill(store, t.counts, _counts(camera, where, first, hour, rng))
         fill(store, t.count_watched, _watched(camera, first, hour, lost))
         fill(store, t.count_check_sums, _checks(camera, where, max(first, hour - 3 * 86_400), hour, rng))
-        store.put_objects(list(_objects(camera, midnight, now, rng)))
-        store.put_alarms(
+        store.alarms.put_objects(list(_objects(camera, midnight, now, rng)))
+        store.alarms.put_alarms(
             [
                 Alarm(n, "buses", "Bus on the road", "object", "info", camera, str(n), "end", midnight + at,
                       "bus", value=seconds, object=n, ended_utc_s=midnight + at + seconds)
@@ -64,7 +64,7 @@ def write_past(data: Path, camera: str, where: Places, now: float) -> None:
                 if midnight + at + seconds < now
             ]
         )  # fmt: skip
-        store.append_events(sorted(_journal(camera, first, midnight, now), key=lambda e: e.at_utc_s))
+        store.journal.append_events(sorted(_journal(camera, first, midnight, now), key=lambda e: e.at_utc_s))
 
 
 def _hour_of(start_s: int) -> int:

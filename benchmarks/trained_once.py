@@ -32,8 +32,8 @@ def trained_once(data: Path, windows: int) -> dict[str, dict[int, float]]:
     """{camera: {window: accuracy of its first promoted retraining}} for the windows after it, up to `windows`."""
     out: dict[str, dict[int, float]] = {}
     with Store(None, data) as store:
-        for camera in (c.id for c in store.cameras()):
-            versions = sorted(store.versions(camera), key=lambda v: v.created_utc_s)
+        for camera in (c.id for c in store.settings.cameras()):
+            versions = sorted(store.versions.newest(camera), key=lambda v: v.created_utc_s)
             once = next((v for v in versions if v.parent is not None and v.state != "rejected" and v.window), None)
             if once is None or once.window is None:
                 continue

@@ -22,27 +22,27 @@ def keep_a_run(folder: Path) -> list[dict]:
     clock = ManualClock()
     with Store(None, folder, clock=clock) as store:
         for n, frozen in enumerate((0.6, 0.5, 0.4)):
-            window = store.open_window(clock.utc(), 100.0, "relay")
+            window = store.windows.open_window(clock.utc(), 100.0, "relay")
             problem = WindowProblem("p", 1.0, 100.0, (StreamProblem("gate", frozen, INFERENCE),), delta=0.1)
-            store.add_plan(window, problem, window_policy("no-retraining").plan(problem), PlanCause("prepared"))
+            store.windows.add_plan(window, problem, window_policy("no-retraining").plan(problem), PlanCause("prepared"))
             if n == 1:
                 said = [
                     RetrainingProfile(c, 0.6, Estimate(end, end - 0.05, end + 0.05), Estimate.exact(cost))
                     for c, end, cost in ((CONFIG, 0.75, 8.0), (OTHER, 0.8, 30.0))
                 ]
-                store.add_profiles(window, "gate", said)
-                store.add_cost(window, "profiling", camera="gate", device_seconds=1.5)
-                store.start_job("j", window, "gate", CONFIG.id, 0.7)
-                store.end_job(
+                store.windows.add_profiles(window, "gate", said)
+                store.windows.add_cost(window, "profiling", camera="gate", device_seconds=1.5)
+                store.windows.start_job("j", window, "gate", CONFIG.id, 0.7)
+                store.windows.end_job(
                     "j", "completed", device_seconds=9.0, accuracy_after=0.72, promoted=True, model_version="v2"
                 )
-                store.start_job("k", window, "gate", OTHER.id, 0.7)
-                store.end_job("k", "stopped", device_seconds=2.0)
-            store.put_camera_window(
+                store.windows.start_job("k", window, "gate", OTHER.id, 0.7)
+                store.windows.end_job("k", "stopped", device_seconds=2.0)
+            store.windows.put_camera_window(
                 window, "gate", model_version="v2" if n else "v1", frozen=Accuracy(frozen, 30, 90), frames_labelled=30,
                 labelling_delay_s=3.0, details={"current_fresh": Accuracy(0.7, 30, 90).to_json()},
             )  # fmt: skip
             clock.advance(100.0)
             if n < 2:
-                store.close_window(window)
-        return [store.window(w.id).to_json() for w in store.windows()]
+                store.windows.close_window(window)
+        return [store.windows.window(w.id).to_json() for w in store.windows.newest()]

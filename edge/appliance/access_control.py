@@ -110,7 +110,7 @@ class AccessControl:
             "audit record",
             limit,
             before,
-            lambda wanted, below: self._store.audit(before_id=below, limit=wanted),
+            lambda wanted, below: self._store.settings.audit(before_id=below, limit=wanted),
             _audit_answer,
             lambda r: r.id,
         )

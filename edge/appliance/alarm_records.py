@@ -124,10 +124,10 @@ class AlarmRecords:
         places: dict[tuple[int, Place], float],
     ) -> tuple[int, int]:
         """Returns how many records the database can never take, and how many pictures could not be kept."""
-        refused = _put(self._store.put_alarms, list(alarms.values()))
-        refused += _put(self._store.put_objects, list(objects.values()))
+        refused = _put(self._store.alarms.put_alarms, list(alarms.values()))
+        refused += _put(self._store.alarms.put_objects, list(objects.values()))
         passed = [PlacePassed(number, place, utc_s) for (number, place), utc_s in places.items()]
-        refused += _put(self._store.put_object_places, passed)
+        refused += _put(self._store.finding.put_object_places, passed)
         lost = sum(
             not self._write_picture(kind, number, camera, jpeg) for (kind, number), (camera, jpeg) in pictures.items()
         )
@@ -140,7 +140,7 @@ class AlarmRecords:
             return False
         there = False
         try:
-            there = self._store.set_picture(kind, number, len(jpeg))
+            there = self._store.alarms.set_picture(kind, number, len(jpeg))
         finally:
             if first and not there:  # nothing would ever delete it
                 with contextlib.suppress(OSError):

@@ -37,7 +37,7 @@ class AlarmRules:
 
     async def open(self) -> None:
         """Read the rules that were changed by an earlier run. Raises MagpieError."""
-        document = await asyncio.to_thread(self._store.get_settings, "rules")
+        document = await asyncio.to_thread(self._store.settings.get_settings, "rules")
         if document is not None:
             kept = [parse(RuleSettings, made_plain(r), f"rules[{n}]") for n, r in enumerate(document.get("rules", ()))]
             self._settings = {r.id: r for r in kept}
@@ -92,7 +92,7 @@ class AlarmRules:
 
     async def _put(self, settings: dict[str, RuleSettings], by: str) -> None:
         document = {"rules": [r.model_dump(mode="json") for r in settings.values()]}
-        await asyncio.to_thread(self._store.put_settings, "rules", document, by)
+        await asyncio.to_thread(self._store.settings.put_settings, "rules", document, by)
         before, self._settings = self._settings, settings
         self.in_force = tuple(r.rule() for r in settings.values())
         self._changed(tuple(k for k, r in settings.items() if before.get(k) != r))

@@ -109,14 +109,19 @@ class Alarms:
 
     def _read(self) -> tuple[tuple[Alarm, ...], tuple[Alarm, ...], tuple[int, int], tuple[ObjectRecord, ...]]:
         """Alarms that are active, the last ones, the last numbers, and the objects that the last run followed."""
-        active = self._store.alarms(limit=10_000, active=True)
-        return active, self._store.alarms(limit=_LAST_ALARMS), self._store.last_numbers(), self._store.open_objects()
+        active = self._store.alarms.newest(limit=10_000, active=True)
+        return (
+            active,
+            self._store.alarms.newest(limit=_LAST_ALARMS),
+            self._store.alarms.last_numbers(),
+            self._store.alarms.open_objects(),
+        )
 
     async def end_outlived(self) -> None:
         """End the records of objects that the last run followed. Call it once their ends, which `open` has delivered,
         are in the outbox: after a kill in between, the next start delivers them again, with the same ids. Raises
         DiskFull, Unavailable, StoreError."""
-        await asyncio.to_thread(self._store.end_open_objects, *self._outlived)
+        await asyncio.to_thread(self._store.alarms.end_open_objects, *self._outlived)
 
     async def close(self) -> None:
         """Objects end where they were seen last; everything is written. Safe to call twice."""
@@ -244,7 +249,7 @@ class Alarms:
         """Delete what the site's limits do not keep. Raises MagpieError."""
         limit = int(settings.max_object_pictures_mb * 1e6)
         return await asyncio.to_thread(
-            self._store.retain_alarms, settings.days, settings.max_objects, limit, self._files.drop
+            self._store.alarms.retain_alarms, settings.days, settings.max_objects, limit, self._files.drop
         )
 
     def rules(self) -> list[RuleSettings]:
@@ -279,7 +284,7 @@ class Alarms:
         """Newest first (blocking)."""
 
         def fetch(wanted: int, below: int | None) -> Sequence[Alarm]:
-            return self._store.alarms(
+            return self._store.alarms.newest(
                 limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras
             )
 
@@ -287,12 +292,14 @@ class Alarms:
 
     def alarm(self, number: int) -> AlarmAnswer:
         """One alarm (blocking). Raises NotFound, UnreadableRecord."""
-        return one(self._store.database.unreadable, "alarm", AlarmAnswer, number, lambda: self._store.alarm(number))
+        return one(
+            self._store.database.unreadable, "alarm", AlarmAnswer, number, lambda: self._store.alarms.alarm(number)
+        )
 
     async def acknowledge(self, number: int, by: str) -> AlarmAnswer:
         """Raises NotFound."""
         await self.records.flush()
-        alarm = await asyncio.to_thread(self._store.acknowledge_alarm, number, by)
+        alarm = await asyncio.to_thread(self._store.alarms.acknowledge_alarm, number, by)
         if alarm.acknowledged_by == by:
             self._active.look(al.Acknowledged(number, by))
         self._send_live("alarm.acknowledged", alarm.camera, alarm.to_json())
@@ -300,7 +307,7 @@ class Alarms:
 
     def alarm_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""
-        alarm = self._store.alarm(number)
+        alarm = self._store.alarms.alarm(number)
         return self._picture("alarms", number, alarm.camera, alarm.picture)
 
     def objects(
@@ -315,7 +322,7 @@ class Alarms:
         """Newest first (blocking)."""
 
         def fetch(wanted: int, below: int | None) -> Sequence[ObjectRecord]:
-            return self._store.tracked_objects(
+            return self._store.alarms.tracked_objects(
                 limit=wanted, before=below, camera=camera, class_name=class_name, active=active, cameras=cameras
             )
 
@@ -323,12 +330,12 @@ class Alarms:
 
     def object(self, number: int) -> ObjectAnswer:
         """One object (blocking). Raises NotFound, UnreadableRecord."""
-        find, unreadable = self._store.tracked_object, self._store.database.unreadable
+        find, unreadable = self._store.alarms.tracked_object, self._store.database.unreadable
         return one(unreadable, "object", ObjectAnswer, number, lambda: find(number))
 
     def object_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""
-        tracked = self._store.tracked_object(number)
+        tracked = self._store.alarms.tracked_object(number)
         return self._picture("objects", number, tracked.camera, tracked.picture)
 
     def _picture(self, kind: PictureOwner, number: int, camera: str | None, there: bool) -> bytes:

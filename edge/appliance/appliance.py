@@ -185,7 +185,7 @@ class Appliance:
         site, store, clock = self.site, self.store, self.clock
         logging.getLogger().addHandler(self._ring)
         self._parts.callback(logging.getLogger().removeHandler, self._ring)
-        buffer = JournalBuffer(store, clock=clock)
+        buffer = JournalBuffer(store.journal, clock=clock)
         buffer.start()
         self._parts.push_async_callback(asyncio.to_thread, buffer.close)
         journal = Journal(buffer, store, clock)
@@ -274,7 +274,7 @@ class Appliance:
             loop.call_soon_threadsafe(runtime.complaints.add, finding.kind, finding.message, finding.camera)
 
         live = Live(clock, runtime)
-        truth = Truth(store, data, clock, runtime.camera, found_by_people)
+        truth = Truth(store.answers, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         capacity = self._capacity(served)
         self.housekeeping = self._housekeeper(alarms, counts, clips, truth, capacity, journal)
@@ -297,7 +297,7 @@ class Appliance:
                 partial(_camera_gone, alarms, counts, clips), journal.tally.forget, clips.masks_changed,
             ),
             live,
-            TeacherLabels(data, store, runtime),
+            TeacherLabels(data, store.windows, runtime),
             BoxRetraining(store, runtime, note),
             Windows(store, runtime, site.control_share, capacity),
             Models(store, runtime),
@@ -336,7 +336,7 @@ class Appliance:
         journal: Journal,
     ) -> Housekeeping:
         return Housekeeping(
-            self.site, self.store, alarms, counts, clips, truth, capacity, journal.tally, journal.note,
+            self.site, self.store.retention, alarms, counts, clips, truth, capacity, journal.tally, journal.note,
             self.runtime.complaints.add, Silences(self.clock),
         )  # fmt: skip
 
@@ -353,7 +353,7 @@ class Appliance:
         site, runtime = self.site, self.runtime
 
         def keep(name: str, document: Json) -> None:
-            runtime.records.write(partial(self.store.put_settings, audited=False), name, document, "tenants")
+            runtime.records.write(partial(self.store.settings.put_settings, audited=False), name, document, "tenants")
 
         return TenantShares(
             [t.tenant() for t in site.tenants], site.sharing.rules(), runtime, self.clock, note, alarms.fact,
@@ -384,7 +384,7 @@ class Appliance:
             record = open_window.window
             inside = self.clock.utc() < record.start_utc_s + record.length_s - 1.0
         await self._restore_learning()
-        last = await asyncio.to_thread(self.store.next_window)
+        last = await asyncio.to_thread(self.store.windows.next_window)
         runtime.controller.resume_after(max(0, last - 1))
         runtime.open()
         if cameras:
@@ -432,11 +432,11 @@ class Appliance:
         """Take up the costs and promises; a document that cannot be read is begun anew."""
         runtime = self.runtime
         try:
-            runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
+            runtime.learning.restore(await asyncio.to_thread(self.store.settings.get_settings, LEARNED_DOCUMENT))
         except MagpieError as error:
             runtime.complaints.add(error.code, f"learning of costs begins anew: {error}")
         try:
-            runtime.students.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
+            runtime.students.groups.restore(await asyncio.to_thread(self.store.settings.get_settings, GROUPS_DOCUMENT))
         except MagpieError as error:
             runtime.complaints.add(error.code, f"learning of groups begins anew: {error}")
 

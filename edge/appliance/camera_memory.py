@@ -13,8 +13,10 @@ from edge.store.store import Store
 def forget(store: Store, data: Path, camera: str, labels_too: bool) -> None:
     """Forget what past windows taught of a camera's download; `labels_too`: its kept pictures and their labels, which
     are indices into a list of classes that is no more. Blocking. Raises StoreError."""
-    if store.get_settings(f"baseline/{camera}") is not None:
-        partial(store.put_settings, audited=False)(f"baseline/{camera}", Baseline().to_json(), "student changed")
+    if store.settings.get_settings(f"baseline/{camera}") is not None:
+        partial(store.settings.put_settings, audited=False)(
+            f"baseline/{camera}", Baseline().to_json(), "student changed"
+        )
     if labels_too:
         for part in ("exemplars", "kept-out"):
             shutil.rmtree(data / part / camera, ignore_errors=True)

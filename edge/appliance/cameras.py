@@ -93,7 +93,7 @@ class Cameras:
         """Raises NotFound."""
         async with self._changing:
             await self._runtime.camera_workers.remove(camera)
-            await asyncio.to_thread(self._store.delete_camera, camera, by)
+            await asyncio.to_thread(self._store.settings.delete_camera, camera, by)
             await asyncio.to_thread(forget, self._store, self._data, camera, True)
         self._live.forget(camera)
         self._camera_gone(camera, "the camera was removed")
@@ -124,7 +124,7 @@ class Cameras:
             self._note_off(settings.id, "it is switched off")
 
     async def _take_in(self, settings: CameraSettings, lost: bool = False) -> None:
-        in_force = None if lost else await asyncio.to_thread(self._store.promoted, settings.id)
+        in_force = None if lost else await asyncio.to_thread(self._store.versions.promoted, settings.id)
         wanted = (await asyncio.to_thread(student_of, settings, self._site.student, self._memory_limit()))[0]
         if in_force is not None and in_force.spec != wanted:
             # The student was changed: a new first model takes over, and everything learned of the other is forgotten.
@@ -133,12 +133,12 @@ class Cameras:
             in_force = None
         if in_force is None:
             in_force = await self._first_model(settings)
-        lineage = await asyncio.to_thread(self._store.lineage, in_force.id)
+        lineage = await asyncio.to_thread(self._store.versions.lineage, in_force.id)
         self._runtime.camera_workers.add(settings, in_force, lineage[-1], await self._baseline(settings.id))
-        history = await asyncio.to_thread(self._store.get_settings, f"profiler/{settings.id}")
+        history = await asyncio.to_thread(self._store.settings.get_settings, f"profiler/{settings.id}")
         self._runtime.cameras[settings.id].history = history
         self._runtime.students.siblings.known(
-            settings.id, await asyncio.to_thread(self._store.get_settings, f"look/{settings.id}")
+            settings.id, await asyncio.to_thread(self._store.settings.get_settings, f"look/{settings.id}")
         )
 
     def _note_off(self, camera: str, words: str) -> None:
@@ -156,11 +156,11 @@ class Cameras:
         )
         added = await asyncio.to_thread(self._store.add_model, candidate, path)
         path.unlink(missing_ok=True)
-        return await asyncio.to_thread(self._store.promote, added.id, _FIRST_MODEL, words)
+        return await asyncio.to_thread(self._store.versions.promote, added.id, _FIRST_MODEL, words)
 
     async def _baseline(self, camera: str) -> Baseline | None:
         """The download's record of earlier windows; a document that cannot be read is begun anew."""
-        learned = await asyncio.to_thread(self._store.get_settings, f"baseline/{camera}")
+        learned = await asyncio.to_thread(self._store.settings.get_settings, f"baseline/{camera}")
         try:
             return None if learned is None else Baseline.from_json(learned)
         except (MagpieError, KeyError, TypeError, ValueError) as error:
@@ -175,13 +175,13 @@ class Cameras:
 
     async def _take_in_recorded(self, camera: CameraSettings, by: str) -> None:
         await asyncio.to_thread(
-            self._store.put_camera, camera.id, camera.model_dump(mode="json"), by, enabled=camera.enabled
+            self._store.settings.put_camera, camera.id, camera.model_dump(mode="json"), by, enabled=camera.enabled
         )
         try:
             await self.take_in(camera)
         except MagpieError:
             with contextlib.suppress(MagpieError):
-                await asyncio.to_thread(self._store.delete_camera, camera.id, by)
+                await asyncio.to_thread(self._store.settings.delete_camera, camera.id, by)
             raise
         self._live.ask_workers()
         self._note("camera.added", camera=camera.id, data={"by": by})
@@ -202,7 +202,7 @@ class Cameras:
         changed.clips.span(self._site.clips)
         self._check_classes(changed)
         await asyncio.to_thread(
-            self._store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
+            self._store.settings.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
         )
         before = found.settings
         if _of_worker(changed) == _of_worker(before):

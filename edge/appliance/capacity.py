@@ -133,7 +133,7 @@ class CapacityForecasts:
     async def retain(self) -> int:
         """Compare what can be compared, and delete old forecasts; how many went. Raises MagpieError."""
         await asyncio.to_thread(self._settle, _measured_ms(self._served()))
-        return await asyncio.to_thread(self._store.delete_forecasts, self._clock.utc() - self._days * _DAY_S)
+        return await asyncio.to_thread(self._store.capacity.delete_forecasts, self._clock.utc() - self._days * _DAY_S)
 
     # -- in a thread
 
@@ -147,7 +147,7 @@ class CapacityForecasts:
         return CapacityQuestion(change, details, last_budget(self._store), golden, served, past)
 
     def _look(self, measured: Mapping[str, float]) -> tuple[tuple[StoredForecast, ...], int]:
-        closed = [r for r in self._store.windows(WINDOWS + 1) if not r.open]
+        closed = [r for r in self._store.windows.newest(WINDOWS + 1) if not r.open]
         # Accuracies come some time after a window is closed.
         known = sum(c.realised is not None for r in closed for c in r.cameras)
         seen = (max((r.id for r in closed), default=-1), known)
@@ -155,11 +155,11 @@ class CapacityForecasts:
             self._settle(measured)
             self._usable = len(usable(box_windows(_details(self._store, WINDOWS))))
             self._settled_at = seen
-        return self._store.forecasts(), self._usable
+        return self._store.capacity.forecasts(), self._usable
 
     def _settle(self, measured: Mapping[str, float]) -> None:
         """Compare each forecast, whose change was made, with what came."""
-        waiting = [k for k in self._store.forecasts() if k.outcome is None]
+        waiting = [k for k in self._store.capacity.forecasts() if k.outcome is None]
         if not waiting:
             return
         first = min(k.forecast.last_window for k in waiting)
@@ -167,7 +167,7 @@ class CapacityForecasts:
         for kept in waiting:
             came = outcome(kept.forecast, windows, measured)
             if came is not None:
-                self._store.put_forecast_outcome(kept.id, came)
+                self._store.capacity.put_forecast_outcome(kept.id, came)
 
     # -- the process
 
@@ -207,7 +207,7 @@ class CapacityForecasts:
 
     async def _keep(self, working: _Working, found: CapacityForecast) -> None:
         try:
-            await asyncio.to_thread(self._store.add_forecast, working.by, found)
+            await asyncio.to_thread(self._store.capacity.add_forecast, working.by, found)
         except MagpieError as error:
             log.warning("a forecast could not be kept: %s", error)
             self._failed = (working.change, str(error))
@@ -221,14 +221,14 @@ def _measured_ms(served: ServedBox | None) -> Mapping[str, float]:
 
 def came_of(store: Store, change: BoxChange) -> tuple[CapacityOutcome, ...]:
     """The outcomes of earlier forecasts of such a change, the newest first."""
-    kept = store.forecasts()
+    kept = store.capacity.forecasts()
     return tuple(k.outcome for k in kept if k.outcome is not None and k.forecast.change.kind == change.kind)
 
 
 def last_budget(store: Store) -> BudgetProblem | None:
     """The last problem of the learning budget; None: none was kept, or it cannot be read."""
     try:
-        document = store.get_settings(LEARNED_DOCUMENT) or {}
+        document = store.settings.get_settings(LEARNED_DOCUMENT) or {}
         problem = document.get("problem")
         return None if problem is None else BudgetProblem.from_json(problem)
     except (MagpieError, KeyError, TypeError, AttributeError):
@@ -237,8 +237,8 @@ def last_budget(store: Store) -> BudgetProblem | None:
 
 def _details(store: Store, limit: int, since: int = 0) -> tuple[dict[str, Any], ...]:
     """Documents of the newest closed windows from number `since` on."""
-    found = [r.id for r in store.windows(limit + 1) if not r.open and r.id >= since]
-    return tuple(store.window(number).to_json() for number in found[:limit])
+    found = [r.id for r in store.windows.newest(limit + 1) if not r.open and r.id >= since]
+    return tuple(store.windows.window(number).to_json() for number in found[:limit])
 
 
 def change_answer(change: BoxChange) -> CapacityChangeAnswer:

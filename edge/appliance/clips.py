@@ -101,13 +101,13 @@ class Clips:
 
     def _recover(self) -> None:
         kept = []
-        for record in self._store.every_clip():
+        for record in self._store.clips.every_clip():
             if record.state == "making":
-                self._store.put_clip(_failed(record, ClipFailed(record.id, record.camera, "interrupted")))
+                self._store.clips.put_clip(_failed(record, ClipFailed(record.id, record.camera, "interrupted")))
             elif record.state == "kept":
                 kept.append(record)
         self._bytes = sum(r.bytes for r in kept)
-        removed = self._files.sweep(self._store.clip_names())
+        removed = self._files.sweep(self._store.clips.clip_names())
         if removed:
             log.warning("clips: %d files that no record names were removed", removed)
 
@@ -135,7 +135,7 @@ class Clips:
         for late in [o for o in self._open.values() if now_s > o.by_s]:
             await self._done(ClipFailed(late.asked.number, late.asked.camera, "no_answer"))
         for number, record in list(self._unwritten.items()):
-            await asyncio.to_thread(self._store.put_clip, record)
+            await asyncio.to_thread(self._store.clips.put_clip, record)
             self._unwritten.pop(number, None)
 
     # -- messages of others
@@ -205,7 +205,7 @@ class Clips:
         """Record a wish and hand it to the camera's worker; None: it is not there. Raises MagpieError."""
         wish = ClipAsked(0, camera, at_utc_s, at_utc_s - before_s, at_utc_s + after_s)
         record = ClipRecord(0, camera, "making", by, wish.at_utc_s, wish.from_utc_s, wish.to_utc_s, alarms)
-        number = await asyncio.to_thread(self._store.add_clip, record)
+        number = await asyncio.to_thread(self._store.clips.add_clip, record)
         record, wish = replace(record, id=number), replace(wish, number=number)
         if not self._order(wish):
             await self._never_begun(record)
@@ -215,7 +215,7 @@ class Clips:
 
     async def _never_begun(self, record: ClipRecord) -> None:
         try:
-            await asyncio.to_thread(self._store.delete_clips, {record.id})
+            await asyncio.to_thread(self._store.clips.delete_clips, {record.id})
         except MagpieError:  # it would be in the making for ever
             self._unwritten[record.id] = _failed(record, ClipFailed(record.id, record.camera, "camera_off"))
 
@@ -250,7 +250,7 @@ class Clips:
 
     async def _write(self, record: ClipRecord) -> None:
         self._unwritten[record.id] = record
-        await asyncio.to_thread(self._store.put_clip, record)
+        await asyncio.to_thread(self._store.clips.put_clip, record)
         self._unwritten.pop(record.id, None)
 
     # -- upkeep
@@ -264,9 +264,9 @@ class Clips:
         return await asyncio.to_thread(self._retain)
 
     def _retain(self) -> ClipRetention:
-        records = [r for r in self._store.every_clip() if r.id not in self._open]
+        records = [r for r in self._store.clips.every_clip() if r.id not in self._open]
         oldest = self._clock.utc() - self._settings.days * 86_400.0
-        self._files.sweep(self._store.clip_names(), self._clock.utc() - _STRAY_S)
+        self._files.sweep(self._store.clips.clip_names(), self._clock.utc() - _STRAY_S)
         gone = to_drop([StoredClip(r.id, r.camera, r.at_utc_s, r.bytes) for r in records], oldest, self._most_bytes)
         deleted, freed, failures = set(), 0, []
         for clip in gone:
@@ -277,7 +277,7 @@ class Clips:
                 continue
             deleted.add(clip.number)
             freed += clip.bytes
-        self._store.delete_clips(deleted)
+        self._store.clips.delete_clips(deleted)
         self._bytes = sum(r.bytes for r in records if r.id not in deleted)
         return ClipRetention(len(deleted), freed, self._bytes, tuple(failures))
 
@@ -296,17 +296,17 @@ class Clips:
         """See `ClipsService`."""
 
         def fetch(wanted: int, below: int | None) -> tuple[ClipRecord, ...]:
-            return self._store.clips(limit=wanted, before=below, camera=camera, cameras=cameras)
+            return self._store.clips.newest(limit=wanted, before=below, camera=camera, cameras=cameras)
 
         return paged(self._store.database.unreadable, "clip", ClipAnswer, limit, before, fetch)
 
     def one(self, clip: int) -> ClipAnswer:
         """See `ClipsService`."""
-        return one(self._store.database.unreadable, "clip", ClipAnswer, clip, lambda: self._store.clip(clip))
+        return one(self._store.database.unreadable, "clip", ClipAnswer, clip, lambda: self._store.clips.clip(clip))
 
     def around(self, camera: str, at_utc_s: float) -> ClipAroundAnswer:
         """See `ClipsService`."""
-        spans, now = self._store.clip_spans(camera, at_utc_s), self._clock.utc()
+        spans, now = self._store.finding.clip_spans(camera, at_utc_s), self._clock.utc()
         found = clip_around(spans, at_utc_s, now, video_now(self._settings, self._cameras().get(camera)))
         return by_name(ClipAroundAnswer, found, camera=camera, at_utc_s=at_utc_s)
 
@@ -320,7 +320,7 @@ class Clips:
         return self._store.database.unreadable.one("clip", clip, lambda: read(ClipBoxes, found))
 
     def _kept(self, clip: int) -> ClipRecord:
-        record = self._store.clip(clip)
+        record = self._store.clips.clip(clip)
         if record.state != "kept":
             raise NotFound(f"clip {clip} has no video: it is {record.state}")
         return record
@@ -352,14 +352,14 @@ class Clips:
 
     async def remove(self, clip: int, by: str) -> None:
         """See `ClipsService`."""
-        record = await asyncio.to_thread(self._store.clip, clip)
+        record = await asyncio.to_thread(self._store.clips.clip, clip)
         if clip in self._open:
             raise Conflict(f"clip {clip} is in the making", "it can be deleted in some seconds")
         try:
             await asyncio.to_thread(self._files.drop, record.camera, clip)
         except OSError as error:
             raise Unavailable(f"clip {clip} could not be deleted: {error.strerror}") from None
-        await asyncio.to_thread(self._store.delete_clips, {clip})
+        await asyncio.to_thread(self._store.clips.delete_clips, {clip})
         self._bytes -= record.bytes
         self._note("clip.removed", camera=record.camera, data={"clip": clip, "by": by})
 

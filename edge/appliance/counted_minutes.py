@@ -61,11 +61,11 @@ class CountedMinutes:
             if not await self._kept():
                 raise Unavailable("a minute's counts could not be queued")
             sent = {"until_s": self._sent_until_s}
-            await asyncio.to_thread(self._store.put_settings, _SENT, sent, "counts", audited=False)
+            await asyncio.to_thread(self._store.settings.put_settings, _SENT, sent, "counts", audited=False)
 
     def _read_sent(self) -> int | None:
         try:
-            return int((self._store.get_settings(_SENT) or {})["until_s"])
+            return int((self._store.settings.get_settings(_SENT) or {})["until_s"])
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -76,9 +76,9 @@ class CountedMinutes:
         end_s, reach_s = start_s + MINUTE_S, REACH_S[-1]
         # By quarters of an hour: there are too many minutes to read them all in each.
         cluster_s = CLUSTER_S["hour"]
-        counts = self._store.counts(camera, "minute", start_s, end_s)
-        watched = self._store.watched(camera, "minute", start_s, end_s)
-        truth = CheckIndex(self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, cluster_s))
+        counts = self._store.counts.counted(camera, "minute", start_s, end_s)
+        watched = self._store.counts.watched(camera, "minute", start_s, end_s)
+        truth = CheckIndex(self._store.counts.count_checks(camera, start_s - reach_s, end_s + reach_s, cluster_s))
         return counted_minute(watched[0] if watched else WatchedTime(camera, start_s), places, counts, truth)
 
     def metrics(self) -> dict[str, Any]:

@@ -29,8 +29,7 @@ from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Zone
 from edge.settings import CameraSettings, RetentionSettings
-from edge.store.counts import CountRetention
-from edge.store.store import Store
+from edge.store.counts import CountRetention, CountsPart
 from scheduler.counts.checks import REACH_S, CheckIndex
 from scheduler.counts.comparison import compare
 from scheduler.counts.minutes import ChecksAround, TotalChecks
@@ -120,7 +119,7 @@ class ObjectCounts:
 
     def __init__(
         self,
-        store: Store,
+        counts: CountsPart,
         clock: Clock,
         complain: Callable[[str, str], None],
         cameras: Callable[[], Collection[str]],
@@ -130,7 +129,7 @@ class ObjectCounts:
         settled: SettledCounts,
         passed: Callable[[Counted], None] = lambda _: None,
     ) -> None:
-        self._store, self._clock, self._complain, self._known = store, clock, complain, cameras
+        self._counts, self._clock, self._complain, self._known = counts, clock, complain, cameras
         self._passed = passed
         self._cameras: dict[str, _Counting] = {}
         self._waiting = _Waiting()
@@ -279,7 +278,7 @@ class ObjectCounts:
                 return
             try:
                 await asyncio.to_thread(
-                    self._store.add_counts, list(waiting.counts), list(waiting.watched), list(waiting.checks)
+                    self._counts.add_counts, list(waiting.counts), list(waiting.watched), list(waiting.checks)
                 )
                 self._settled.counted(min((c.start_s for c in waiting.counts), default=int(self._clock.utc())))
             except InvalidValue as error:  # the database will never take it
@@ -294,7 +293,7 @@ class ObjectCounts:
 
     async def retain(self, settings: RetentionSettings) -> CountRetention:
         """Delete what the site's limits do not keep. Raises MagpieError."""
-        return await asyncio.to_thread(self._store.retain_counts, settings.days, settings.count_days)
+        return await asyncio.to_thread(self._counts.retain_counts, settings.days, settings.count_days)
 
     # -- service
 
@@ -302,8 +301,8 @@ class ObjectCounts:
         """See `CountsService`."""
         starts = _buckets(step, from_utc_s, to_utc_s)
         first, end = starts.start, starts.stop
-        counts = self._store.counts(camera, step, first, end)
-        watched = self._store.watched(camera, step, first, end)
+        counts = self._counts.counted(camera, step, first, end)
+        watched = self._counts.watched(camera, step, first, end)
         if not watched:
             self._check_known(camera)
         truth, whole = self._truth(camera, step, first, end, [c.start_s for c in counts if not c.settled])
@@ -316,13 +315,13 @@ class ObjectCounts:
         cluster_s = CLUSTER_S[step]
         if step == "minute":
             around = first - REACH_S[-1], end + REACH_S[-1]
-            every = CheckIndex(self._store.count_checks(camera, *around, cluster_s))
+            every = CheckIndex(self._counts.count_checks(camera, *around, cluster_s))
             return every, every
-        whole = TotalChecks(lambda from_s, to_s: self._store.check_totals(camera, from_s, to_s, cluster_s))
+        whole = TotalChecks(lambda from_s, to_s: self._counts.check_totals(camera, from_s, to_s, cluster_s))
         if not unsettled:
             return whole, whole
         around = min(unsettled) - REACH_S[-1], max(unsettled) + STEP_S[step] + REACH_S[-1]
-        return CheckIndex(self._store.count_checks(camera, *around, cluster_s)), whole
+        return CheckIndex(self._counts.count_checks(camera, *around, cluster_s)), whole
 
     def compared(
         self, camera: str, step: Step, from_utc_s: float, to_utc_s: float, before_utc_s: float
@@ -337,10 +336,10 @@ class ObjectCounts:
         found = compare(
             starts,
             before,
-            self._store.counts(camera, step, starts.start, starts.stop),
-            self._store.counts(camera, step, before, end),
-            self._store.watched(camera, step, starts.start, starts.stop),
-            self._store.watched(camera, step, before, end),
+            self._counts.counted(camera, step, starts.start, starts.stop),
+            self._counts.counted(camera, step, before, end),
+            self._counts.watched(camera, step, starts.start, starts.stop),
+            self._counts.watched(camera, step, before, end),
         )
         return comparison_answer(camera, step, starts, before, found)
 
@@ -349,7 +348,7 @@ class ObjectCounts:
         return self._reports.make(camera, day, self._clock.utc()).html
 
     def _check_known(self, camera: str) -> None:
-        if camera not in self._known() and not self._store.has_counted(camera):
+        if camera not in self._known() and not self._counts.has_counted(camera):
             raise NotFound(f"camera {camera} does not exist, or never counted")
 
     def metrics(self) -> dict[str, Any]:

@@ -44,6 +44,6 @@ def open_counts(
     reports = DailyReports(
         site.daily_report, site.site, Path(site.data_dir), store, cameras, count, compare, deliver, kept
     )
-    minutes, facts = CountedMinutes(store, cameras, deliver, kept), CountFacts(store, cameras, hours_asked, fact)
-    counts = ObjectCounts(store, clock, complain, cameras, minutes, reports, facts, SettledCounts(store), passed)
+    minutes, facts = CountedMinutes(store, cameras, deliver, kept), CountFacts(store.counts, cameras, hours_asked, fact)
+    counts = ObjectCounts(store.counts, clock, complain, cameras, minutes, reports, facts, SettledCounts(store), passed)
     return counts

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from edge.core.alarms import CountedHour, Fact, HourCounted, Moved
 from edge.core.counts import Counted, WatchedTime, places_of, watched_part
 from edge.settings import CameraSettings
-from edge.store.store import Store
+from edge.store.counts import CountsPart
 from scheduler.counts.rules import HOUR_S, due_hour, same_hours
 
 
@@ -18,12 +18,12 @@ class CountFacts:
 
     def __init__(
         self,
-        store: Store,
+        counts: CountsPart,
         cameras: Callable[[], Mapping[str, CameraSettings]],
         asked: Callable[[], bool],
         fact: Callable[[Fact], None],
     ) -> None:
-        self._store, self._cameras, self._asked, self._fact = store, cameras, asked, fact
+        self._counts, self._cameras, self._asked, self._fact = counts, cameras, asked, fact
         self._looked_until_s: int | None = None
 
     def counted(self, camera: str, one: Counted) -> None:
@@ -54,7 +54,7 @@ class CountFacts:
         return [self._hour(camera, start_s) for start_s in starts]
 
     def _hour(self, camera: str, start_s: int) -> CountedHour:
-        watched = self._store.watched(camera, "hour", start_s, start_s + HOUR_S)
+        watched = self._counts.watched(camera, "hour", start_s, start_s + HOUR_S)
         part = watched_part(watched[0] if watched else WatchedTime(camera, start_s), HOUR_S)[0]
-        counts = self._store.counts(camera, "hour", start_s, start_s + HOUR_S)
+        counts = self._counts.counted(camera, "hour", start_s, start_s + HOUR_S)
         return CountedHour(part, {(c.place, c.class_name): c.objects for c in counts})

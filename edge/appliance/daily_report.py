@@ -70,13 +70,13 @@ class DailyReports:
             if not await self._kept():
                 raise Unavailable(f"the report of {day} could not be queued for webhooks")
             kept = {"day": day.isoformat()}
-            await asyncio.to_thread(self._store.put_settings, _REPORTED, kept, "counts", audited=False)
+            await asyncio.to_thread(self._store.settings.put_settings, _REPORTED, kept, "counts", audited=False)
             await asyncio.to_thread(self._retain, day - timedelta(days=settings.keep_days))
         self._not_before_s = 0.0
 
     def _last(self) -> date | None:
         try:
-            return date.fromisoformat((self._store.get_settings(_REPORTED) or {})["day"])
+            return date.fromisoformat((self._store.settings.get_settings(_REPORTED) or {})["day"])
         except (KeyError, TypeError, ValueError):
             return None
 

@@ -73,9 +73,9 @@ class Finder:
         """See `FinderService`."""
         for camera in wanted.cameras:
             self._known(camera)
-        page = self._store.find_objects(wanted, limit, after, cameras, self._clock.utc())
+        page = self._store.finding.find_objects(wanted, limit, after, cameras, self._clock.utc())
         objects = listed(self._store.database.unreadable, "object", ObjectAnswer, page.objects, lambda o: o.id)
-        passed = self._store.places_passed([o.id for o in objects])
+        passed = self._store.finding.places_passed([o.id for o in objects])
         found = tuple(
             FoundObject(
                 camera=one.camera,
@@ -104,11 +104,11 @@ class Finder:
         there = self._known(camera)
         span = DaySpan(*day_bounds(asked, self._zone))
         rows, jobs, made = (
-            self._store.alarms_of(camera, span),
-            self._store.retrainings_of(camera, span),
-            self._store.clips_of(camera, span),
+            self._store.finding.alarms_of(camera, span),
+            self._store.finding.retrainings_of(camera, span),
+            self._store.finding.clips_of(camera, span),
         )
-        came = self._store.came(camera, span, bucket_s)
+        came = self._store.finding.came(camera, span, bucket_s)
         found, known, read_all = self._outages(camera, span, now)
         cut = {"alarms": rows.cut, "retrainings": jobs.cut, "outages": not read_all, "clips": made.cut}
         return TimelineAnswer(
@@ -133,7 +133,7 @@ class Finder:
     def _known(self, camera: str) -> CameraRuntime | None:
         """A camera that is there; None: one that was removed, of which something is kept. Raises NotFound."""
         found = self._cameras().get(camera)
-        if found is None and not self._store.has_traces(camera):
+        if found is None and not self._store.finding.has_traces(camera):
             raise NotFound(f"camera {camera} does not exist")
         return found
 
@@ -146,18 +146,18 @@ class Finder:
 
     def _outages(self, camera: str, span: DaySpan, now: float) -> tuple[tuple[Outage, ...], float | None, bool]:
         """The outages of a day, from when on they are known, and whether all of the day were read."""
-        entries = self._store.entries_of_day(camera, (*_STATES, "camera.changed"), span, MOST_CHANGES)
+        entries = self._store.finding.entries_of_day(camera, (*_STATES, "camera.changed"), span, MOST_CHANGES)
         changes = [change for entry in entries.rows if (change := _change(entry)) is not None]
         # Of those before the day the last one tells.
         before = sum(change.at_utc_s < span.from_utc_s for change in changes)
         changes = changes[max(0, before - 1) :]
-        starts = self._store.box_starts(span)
+        starts = self._store.finding.box_starts(span)
         read_to = [entries.rows[-1].at_utc_s] if entries.cut else []
         read_to += [starts.rows[-1].at_utc_s] if starts.cut else []
-        minutes = self._store.watched(camera, "minute", span.from_utc_s, span.to_utc_s)
+        minutes = self._store.counts.watched(camera, "minute", span.from_utc_s, span.to_utc_s)
         moved = tuple(e.at_utc_s for e in entries.rows if e.kind == "camera.changed" and _places_changed(e))
         found = outages(span, changes, starts.rows, WatchedMinutes(minutes, moved), now, min(read_to, default=None))
-        return found, known_from(changes, span, self._store.journal_begins()), not read_to
+        return found, known_from(changes, span, self._store.finding.journal_begins()), not read_to
 
 
 def _change(entry: EventRecord) -> StateChange | None:

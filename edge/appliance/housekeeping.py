@@ -19,8 +19,7 @@ from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalNote
 from edge.recording.labelled_windows import drop_window
 from edge.settings import RetentionSettings, SiteSettings
-from edge.store.retention import RetentionLimits
-from edge.store.store import Store
+from edge.store.retention import RetentionLimits, RetentionPart
 from edge.store.values import CameraWindow
 
 _LOOK_S, _ROUNDS_AN_HOUR, _ROUNDS_A_MINUTE = 10.0, 360, 6
@@ -33,7 +32,7 @@ class Housekeeping:
     def __init__(
         self,
         site: SiteSettings,
-        store: Store,
+        retention: RetentionPart,
         alarms: Alarms,
         counts: ObjectCounts,
         clips: Clips,
@@ -45,7 +44,7 @@ class Housekeeping:
         silences: Silences,
     ) -> None:
         self.low, self.silences = False, silences
-        self._site, self._store, self._alarms, self._truth, self._tally = site, store, alarms, truth, tally
+        self._site, self._retention, self._alarms, self._truth, self._tally = site, retention, alarms, truth, tally
         self._counts, self._clips, self._capacity = counts, clips, capacity
         self._note, self._complain = note, complain
 
@@ -70,7 +69,7 @@ class Housekeeping:
         """Delete what is over the limits; a failure is reported."""
         retention = self._site.retention
         try:
-            report = await asyncio.to_thread(self._store.retain, retention_limits(retention), self.drop_pictures)
+            report = await asyncio.to_thread(self._retention.retain, retention_limits(retention), self.drop_pictures)
             if self._tally.retained(report):
                 self._note("retention", data=report.to_json())
             old = await self._alarms.retain(retention)

@@ -69,7 +69,7 @@ class Journal:
             "journal entry",
             limit,
             before,
-            lambda wanted, below: self._store.events(limit=wanted, before_id=below, camera=camera, kind=kind),
+            lambda wanted, below: self._store.journal.events(limit=wanted, before_id=below, camera=camera, kind=kind),
             _entry,
             lambda e: e.id,
         )

@@ -22,11 +22,11 @@ class Models:
     def versions(self, camera: str) -> list[VersionAnswer]:
         """Raises NotFound."""
         self._runtime.camera(camera)
-        return self._listed(self._store.versions(camera))
+        return self._listed(self._store.versions.newest(camera))
 
     def lineage(self, version: str) -> list[VersionAnswer]:
         """Raises NotFound, UnreadableRecord."""
-        return self._listed(self._store.readable_lineage(version))
+        return self._listed(self._store.versions.readable_lineage(version))
 
     def _listed(self, found: Sequence[ModelVersion]) -> list[VersionAnswer]:
         known = self._known()

@@ -51,9 +51,9 @@ class MqttOutput:
 
     async def open(self) -> None:
         """Take over what an earlier run has left: retained topics, and alarms that are active. Raises MagpieError."""
-        retained = await asyncio.to_thread(self._store.get_settings, _RETAINED)
+        retained = await asyncio.to_thread(self._store.settings.get_settings, _RETAINED)
         self.known = tuple((retained or {}).get("topics", ()))
-        for alarm in await asyncio.to_thread(self._store.alarms, limit=1000, active=True):
+        for alarm in await asyncio.to_thread(self._store.alarms.newest, limit=1000, active=True):
             self._alarms[alarm.id] = (alarm.camera, alarm.kind)
 
     # -- the sender
@@ -109,7 +109,7 @@ class MqttOutput:
     async def _remember(self, names: Sequence[str]) -> None:
         self.known = tuple(names)
         kept = {"topics": list(names)}
-        await asyncio.to_thread(self._store.put_settings, _RETAINED, kept, "outputs", audited=False)
+        await asyncio.to_thread(self._store.settings.put_settings, _RETAINED, kept, "outputs", audited=False)
 
     # -- states
 

@@ -84,7 +84,7 @@ class Outputs:
 
     async def open(self) -> None:
         """Take over what an earlier run has left; from now on `deliver` keeps messages. Raises MagpieError."""
-        kept = await asyncio.to_thread(self._store.get_settings, _SETTINGS)
+        kept = await asyncio.to_thread(self._store.settings.get_settings, _SETTINGS)
         if kept is not None:
             self.settings = parse(OutputsSettings, made_plain(kept), _SETTINGS)
         await self.mqtt.open()
@@ -263,7 +263,7 @@ class Outputs:
         self.settings = settings
 
     async def _keep(self, settings: OutputsSettings, by: str, about: Json) -> None:
-        await asyncio.to_thread(self._store.put_settings, _SETTINGS, settings.model_dump(mode="json"), by)
+        await asyncio.to_thread(self._store.settings.put_settings, _SETTINGS, settings.model_dump(mode="json"), by)
         self._context.note("outputs.settings", None, {"by": by} | about)
 
     async def dead_letters(self, limit: int, before: int | None) -> list[DeadLetterAnswer]:

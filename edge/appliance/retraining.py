@@ -40,7 +40,7 @@ class BoxRetraining:
         runtime = self._runtime
         base = runtime.window.following.model_dump(mode="json")
         settings = parse(RetrainingSettings, merge(base, dict(patch)))
-        await asyncio.to_thread(self._store.put_settings, "retraining", settings.model_dump(mode="json"), by)
+        await asyncio.to_thread(self._store.settings.put_settings, "retraining", settings.model_dump(mode="json"), by)
         runtime.change_retraining(settings)
         self._note("retraining.settings", data={"by": by, "fields": sorted(patch)})
         return self.settings()

@@ -33,6 +33,6 @@ class NamedSecrets:
 
     def _users(self) -> list[tuple[str, Json]]:
         """Settings that may refer to a secret."""
-        kept = [(f"camera {c.id}", c.settings) for c in self._store.cameras()]
-        outputs = self._store.get_settings("outputs") or self._site.model_dump(mode="json").get("outputs")
+        kept = [(f"camera {c.id}", c.settings) for c in self._store.settings.cameras()]
+        outputs = self._store.settings.get_settings("outputs") or self._site.model_dump(mode="json").get("outputs")
         return [*kept, ("outputs", outputs or {})]

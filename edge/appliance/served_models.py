@@ -134,7 +134,7 @@ class ServedModels:
             changed["models"] = {k: v for k, v in given.items() if v is not None}
         planning = parse(ServingPlanning, changed)
         serving.change(planning)
-        await asyncio.to_thread(self._store.put_settings, "serving", planning.model_dump(mode="json"), by)
+        await asyncio.to_thread(self._store.settings.put_settings, "serving", planning.model_dump(mode="json"), by)
         self._note("serving.settings", data={"by": by, "fields": sorted(patch)})
         return serving_answer(serving.status())
 

@@ -35,22 +35,24 @@ def site_in_force(site: SiteSettings, store: Store) -> SiteSettings:
 def cameras_in_force(site: SiteSettings, store: Store) -> list[CameraSettings]:
     """Cameras of the configuration file are put into the database once; from then on the database decides. Raises
     InvalidValues, StoreError."""
-    known = {c.id: c for c in store.cameras()}
+    known = {c.id: c for c in store.settings.cameras()}
     for camera in site.cameras:
         if camera.id not in known:
-            store.put_camera(camera.id, camera.model_dump(mode="json"), "configuration file", enabled=camera.enabled)
-    return [parse(CameraSettings, made_plain(c.settings), f"cameras.{c.id}") for c in store.cameras()]
+            store.settings.put_camera(
+                camera.id, camera.model_dump(mode="json"), "configuration file", enabled=camera.enabled
+            )
+    return [parse(CameraSettings, made_plain(c.settings), f"cameras.{c.id}") for c in store.settings.cameras()]
 
 
 def _retraining(site: SiteSettings, store: Store) -> RetrainingSettings:
-    kept = store.get_settings("retraining")
+    kept = store.settings.get_settings("retraining")
     return site.retraining if kept is None else parse(RetrainingSettings, kept, "retraining")
 
 
 def _tenants(site: SiteSettings, store: Store) -> tuple[tuple[TenantSettings, ...], SharingSettings]:
     """Once people changed the tenants, or how they share, the database decides."""
     tenants, sharing = site.tenants, site.sharing
-    kept, rules = store.get_settings(TENANTS_SETTINGS), store.get_settings(SHARING_SETTINGS)
+    kept, rules = store.settings.get_settings(TENANTS_SETTINGS), store.settings.get_settings(SHARING_SETTINGS)
     if kept is not None:
         entries = enumerate(kept.get("tenants", ()))
         tenants = tuple(parse(TenantSettings, made_plain(t), f"tenants[{n}]") for n, t in entries)
@@ -62,7 +64,7 @@ def _tenants(site: SiteSettings, store: Store) -> tuple[tuple[TenantSettings, ..
 def _serving(site: SiteSettings, store: Store) -> ServingSettings | None:
     """Changes by REST go on; the file counts for a model that REST never named."""
     serving = site.serving
-    kept = store.get_settings("serving")
+    kept = store.settings.get_settings("serving")
     if serving is None or kept is None:
         return serving
     planning = parse(ServingPlanning, merge(serving.planning.model_dump(mode="json"), kept), "serving.planning")

@@ -44,26 +44,26 @@ class SettledCounts:
         if self._until_s is None:
             self._until_s = self._read()
         until_s = self._until_s[step]
-        start_s = self._store.next_bucket(step, until_s, before_s)
+        start_s = self._store.counts.next_bucket(step, until_s, before_s)
         if start_s is None:
             return
         end_s, reach_s = start_s + STEP_S[step], REACH_S[-1]
-        for camera in self._store.counting_cameras(step, start_s):
-            found = self._store.count_checks(camera, start_s - reach_s, end_s + reach_s, CLUSTER_S[step])
+        for camera in self._store.counts.counting_cameras(step, start_s):
+            found = self._store.counts.count_checks(camera, start_s - reach_s, end_s + reach_s, CLUSTER_S[step])
             truth = CheckIndex(found)
-            counts = self._store.counts(camera, step, start_s, end_s)
+            counts = self._store.counts.counted(camera, step, start_s, end_s)
             at = objects_by_place(counts)
             made = [
                 replace(c, settled=True, corrected=corrected_count(c, at[c.place], truth, start_s, end_s))
                 for c in counts
                 if not c.settled
             ]
-            self._store.settle_counts(step, made)
+            self._store.counts.settle_counts(step, made)
         if self._until_s[step] != until_s:
             return
         self._until_s[step] = end_s
-        self._store.put_settings(_SETTLED, dict(self._until_s), "counts", audited=False)
+        self._store.settings.put_settings(_SETTLED, dict(self._until_s), "counts", audited=False)
 
     def _read(self) -> dict[str, int]:
-        kept = self._store.get_settings(_SETTLED) or {}
+        kept = self._store.settings.get_settings(_SETTLED) or {}
         return {step: int(kept.get(step, 0)) for step in _STEPS}

@@ -250,7 +250,7 @@ class State:
         folder = Path(self._site.data_dir)
         sizes: dict[str, int] | None = None
         with contextlib.suppress(MagpieError):  # the database is away: everything else can be answered
-            sizes = await asyncio.to_thread(self._store.sizes)
+            sizes = await asyncio.to_thread(self._store.retention.sizes)
         return await asyncio.to_thread(disk, folder) | {
             "folder": str(folder.absolute()),
             "low": self._housekeeping.low,

@@ -8,14 +8,14 @@ from edge.appliance import labelled_pictures
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
 from edge.appliance.answers.read import read
 from edge.runtime.runtime import Runtime
-from edge.store.store import Store
+from edge.store.windows import WindowsPart
 
 
 class TeacherLabels:
     """Implements `LabelledService`. Every method blocks."""
 
-    def __init__(self, data: Path, store: Store, runtime: Runtime) -> None:
-        self._data, self._store, self._runtime = data, store, runtime
+    def __init__(self, data: Path, windows: WindowsPart, runtime: Runtime) -> None:
+        self._data, self._windows, self._runtime = data, windows, runtime
 
     def disagreements(self, camera: str, limit: int) -> list[DisagreementAnswer]:
         """Raises NotFound."""
@@ -33,5 +33,5 @@ class TeacherLabels:
         found = labelled_pictures.classes(self._data, camera, windows)
         if not found:
             return []
-        starts = {w.id: w.start_utc_s for w in self._store.windows(windows + 1, before=found[0]["window"] + 1)}
+        starts = {w.id: w.start_utc_s for w in self._windows.newest(windows + 1, before=found[0]["window"] + 1)}
         return [read(WindowClasses, f | {"start_utc_s": starts.get(f["window"], f["start_utc_s"])}) for f in found]

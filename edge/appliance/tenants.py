@@ -66,13 +66,13 @@ class Tenants:
         errors: list[MagpieError] = []
         for name, restore in ((TENANTS_DOCUMENT, self.shares.restore), (HISTORY_DOCUMENT, self.shares.history.restore)):
             try:
-                restore(await asyncio.to_thread(self._store.get_settings, name))
+                restore(await asyncio.to_thread(self._store.settings.get_settings, name))
             except (MagpieError, TypeError) as error:
                 errors.append(error if isinstance(error, MagpieError) else InvalidValue(name, str(error), "a document"))
                 self._note("tenants.forgotten", data={"tenant": "", "why": "damaged"})
         self.shares.serve(self._served.runtime)
         self._served.rooms = self.shares.rooms
-        if await asyncio.to_thread(self._store.get_settings, TENANTS_SETTINGS) is None:
+        if await asyncio.to_thread(self._store.settings.get_settings, TENANTS_SETTINGS) is None:
             self._check_file()
         return errors
 
@@ -173,7 +173,7 @@ class Tenants:
             merged = {k: v for k, v in merge(before, dict(patch)).items() if v is not None}
             sharing = parse(SharingSettings, merged)
             document = sharing.model_dump(mode="json")
-            await asyncio.to_thread(self._store.put_settings, SHARING_SETTINGS, document, by)
+            await asyncio.to_thread(self._store.settings.put_settings, SHARING_SETTINGS, document, by)
             self._sharing = sharing
             self.shares.change(self.shares.tenants, sharing.rules())
             self._note("tenants.settings", data={"by": by, "fields": sorted(patch)})
@@ -222,7 +222,7 @@ class Tenants:
         if new is not None:
             self._check_members(new, before)
         document = {"tenants": [t.model_dump(mode="json") for t in settings.values()]}
-        await asyncio.to_thread(self._store.put_settings, TENANTS_SETTINGS, document, by)
+        await asyncio.to_thread(self._store.settings.put_settings, TENANTS_SETTINGS, document, by)
         self._settings = settings
         self.shares.change(tenants, self._sharing.rules())
 

@@ -39,8 +39,7 @@ from edge.core.truth import (
     askable,
 )
 from edge.recording.labelled_windows import described_windows, picture_folder, pictured_windows, read_manifest
-from edge.store.answers import AnswerRecord
-from edge.store.store import Store
+from edge.store.answers import AnswerRecord, AnswersPart
 from edge.upkeep import label_files as files
 from scheduler.truth.choice import Population, next_questions, population
 from scheduler.truth.estimate import LEAST_ANSWERS, true_accuracy
@@ -81,13 +80,13 @@ class Truth:
 
     def __init__(
         self,
-        store: Store,
+        answers: AnswersPart,
         data: Path,
         clock: Clock,
         check: Callable[[str], object],
         report: Callable[[Finding], None],
     ) -> None:
-        self._store, self._data, self._clock = store, data, clock
+        self._answers, self._data, self._clock = answers, data, clock
         self._check, self._report = check, report
         self.pictures = AnsweredPictures(data / "answers")
         self._lock = threading.Lock()
@@ -150,7 +149,7 @@ class Truth:
             raise InvalidValue("answers", rows, f"a list of 1 to {MAX_ANSWERS} answers")
         windows: dict[int, LabelledWindow] = {}
         records = [self._record(camera, row, f"answers[{n}]", windows, by) for n, row in enumerate(rows)]
-        self._store.add_answers(records)
+        self._answers.add_answers(records)
         for window, frame in {(r.answer.question.key.window, r.answer.question.key.frame) for r in records}:
             labelled = _frame(windows[window], frame)
             if labelled is not None:
@@ -232,7 +231,7 @@ class Truth:
     def latest(self, cameras: Iterable[str]) -> dict[str, Json]:
         """Of each camera the newest estimate there is, with its window; cameras without one are left out."""
         out = {}
-        last = self._store.last_answers()
+        last = self._answers.last_answers()
         for camera in cameras:
             if camera not in last:
                 continue
@@ -257,7 +256,7 @@ class Truth:
 
     def _history(self, camera: str) -> list[tuple[int, TrueAccuracy | None]]:
         """Estimates of the windows with answers whose manifest is there, newest first."""
-        by_window = _by_window(self._store.all_answers(camera))
+        by_window = _by_window(self._answers.all_answers(camera))
         out = []
         for window in sorted(by_window, reverse=True)[:MAX_WINDOWS]:
             last = by_window[window][-1].id
@@ -279,7 +278,7 @@ class Truth:
         """See `TruthService.export`."""
         checks.one_of("format", format, FORMATS)
         self._check(camera)
-        records = self._store.all_answers(camera)
+        records = self._answers.all_answers(camera)
         pictures = pictures_of(records, self._candidates_of(camera, records))
         if format == "coco":
             text = json.dumps(files.to_coco(pictures, records, camera), indent=1)
@@ -320,12 +319,12 @@ class Truth:
             labels = files.from_coco(body) if given["format"] == "coco" else files.from_yolo(body)
             report["pictures"] = len(labels)
             new = self._from_labels(camera, labels, bool(everything), str(by), report)
-        there = {_identity(r) for r in self._store.all_answers(camera)}
+        there = {_identity(r) for r in self._answers.all_answers(camera)}
         fresh = [r for r in new if _identity(r) not in there]
         report["there"] = len(new) - len(fresh)
         report["answers"] = len(fresh)
         if fresh:
-            self._store.add_answers(fresh)
+            self._answers.add_answers(fresh)
         return ImportedLabels(**report)
 
     def _known_frames(self, camera: str, kept: Sequence[AnswerRecord], report: Json) -> list[AnswerRecord]:
@@ -369,7 +368,7 @@ class Truth:
     # -- windows on disk
 
     def _to_ask(self, camera: str) -> _OpenWindow | None:
-        by_window = _by_window(self._store.all_answers(camera))
+        by_window = _by_window(self._answers.all_answers(camera))
         pictured = pictured_windows(self._data, camera)
         available = [w for w in described_windows(self._data, camera) if w in pictured]
         while available:

@@ -46,12 +46,17 @@ class Windows:
     def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         """Newest first, without those that cannot be read."""
         return self._stored.page(
-            "window", limit, before, lambda n, below: self._store.windows(n, before=below), self._window, lambda w: w.id
+            "window",
+            limit,
+            before,
+            lambda n, below: self._store.windows.newest(n, before=below),
+            self._window,
+            lambda w: w.id,
         )
 
     def one(self, number: int) -> WindowStory:
         """Without what cannot be read of it. Raises NotFound, UnreadableRecord (the window itself)."""
-        found, stored = self._store.window(number), self._stored
+        found, stored = self._store.windows.window(number), self._stored
         head = stored.one("window", number, lambda: self._window(found.window))
         return WindowStory(
             window=head,
@@ -71,7 +76,7 @@ class Windows:
 
     def _readable(self, number: int) -> WindowDetail:
         """A window with what can be read of it, documents included. Raises NotFound, UnreadableRecord."""
-        found = self._store.window(number)
+        found = self._store.windows.window(number)
         self._stored.one("window", number, lambda: self._window(found.window))
         return replace(
             found,

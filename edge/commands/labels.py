@@ -192,13 +192,13 @@ class _Offline:
     def __enter__(self) -> Truth:
         from edge.appliance.truth import Truth
 
-        return Truth(self._store, self._data, SystemClock(), self._check, _unheard)
+        return Truth(self._store.answers, self._data, SystemClock(), self._check, _unheard)
 
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
     def _check(self, camera: str) -> None:
-        if camera not in {c.id for c in self._store.cameras()}:
+        if camera not in {c.id for c in self._store.settings.cameras()}:
             raise NotFound(f"camera {camera} does not exist")
 
 

@@ -125,7 +125,7 @@ def _of_folder(args: argparse.Namespace) -> BoxTrace:
 
     with opened_store(args.data, args.database) as store:
         details = kept_windows(store, args.windows)
-        found = [store.get_settings(name) for name in (TENANTS_SETTINGS, SHARING_SETTINGS, HISTORY_DOCUMENT)]
+        found = [store.settings.get_settings(name) for name in (TENANTS_SETTINGS, SHARING_SETTINGS, HISTORY_DOCUMENT)]
     windows = without_probe(trace_from_windows("box", details))
     kept, rules, history = (document or {} for document in found)
     tenants = [

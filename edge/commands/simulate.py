@@ -161,7 +161,7 @@ def recorded_windows(data: Path, url: str | None, latest: int) -> list[dict[str,
 
 def kept_windows(store: Store, latest: int) -> list[dict[str, Any]]:
     """The `latest` windows of a store, the newest first. Raises StoreError."""
-    return [store.window(w.id).to_json() for w in store.windows(latest)]
+    return [store.windows.window(w.id).to_json() for w in store.windows.newest(latest)]
 
 
 def table(results: list[SimulationResult]) -> str:

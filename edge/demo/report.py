@@ -73,7 +73,7 @@ def window_report(detail: WindowDetail) -> dict[str, Any]:
 
 def build_report(store: Store, numbers: Sequence[int], about: dict[str, Any]) -> dict[str, Any]:
     """The whole run; `summary` is over windows 2 to the last, in points (hundredths of accuracy)."""
-    windows = [window_report(store.window(n)) for n in numbers]
+    windows = [window_report(store.windows.window(n)) for n in numbers]
     return {"format": FORMAT, **about, "windows": windows, "summary": summary(windows)}
 
 

@@ -119,7 +119,7 @@ class Boundary:
         r.preparation.share()
         data = await self._labelled_window(camera, window, frames)
         r.records.write(
-            r.store.put_camera_window,
+            r.store.windows.put_camera_window,
             window,
             name,
             model_version=camera.version.id,
@@ -254,11 +254,11 @@ class Boundary:
     def _put_weight(self, window: int, camera: str, size: int) -> None:
         path = manifest_path(self._data, camera, window).relative_to(self._data)
         with contextlib.suppress(NotFound):  # retention has deleted the window
-            self._r.store.put_camera_window(window, camera, manifest=str(path), picture_bytes=size)
+            self._r.store.windows.put_camera_window(window, camera, manifest=str(path), picture_bytes=size)
 
     def _learned_baseline(self, camera: CameraRuntime, baseline: Baseline) -> None:
         camera.baseline = baseline
-        put = partial(self._r.store.put_settings, audited=False)
+        put = partial(self._r.store.settings.put_settings, audited=False)
         self._r.records.write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
 
     def _record(self, camera: CameraRuntime, result: m.Evaluated) -> None:
@@ -274,7 +274,7 @@ class Boundary:
         if result.current_live is not None:
             details["current_fresh"] = result.current_live.to_json()
         r.records.write(
-            r.store.put_camera_window,
+            r.store.windows.put_camera_window,
             result.window,
             camera.id,
             realised=result.realised,

@@ -53,7 +53,7 @@ class Instructions:
             return
         r.preparation.open_window(order.window)
         r.records.write(
-            r.store.open_window,
+            r.store.windows.open_window,
             r.window.start_utc_s,
             s.window_s,
             s.policy,
@@ -70,10 +70,10 @@ class Instructions:
         r = self._r
         rows = r.usage()
         r.shares.partitioner.reset_usage()
-        r.records.write(r.store.add_usage, order.window, rows)
+        r.records.write(r.store.windows.add_usage, order.window, rows)
         for camera in r.cameras.values():
-            r.records.write(r.store.put_camera_window, order.window, camera.id, losses=camera.losses())
-        r.records.write(r.store.close_window, order.window, dict(order.details))
+            r.records.write(r.store.windows.put_camera_window, order.window, camera.id, losses=camera.losses())
+        r.records.write(r.store.windows.close_window, order.window, dict(order.details))
         self._note("window.closed", window=order.window)
 
     @do.register
@@ -84,7 +84,7 @@ class Instructions:
     def _record_plan(self, order: ev.RecordPlan) -> None:
         r = self._r
         basis = PlanBasis.of(order.request, order.problem, r.shares.partitioner.caps)
-        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause, basis=basis)
+        r.records.write(r.store.windows.add_plan, order.window, order.problem, order.plan, order.cause, basis=basis)
         r.preparation.planned(order)
         self._note(
             "plan",

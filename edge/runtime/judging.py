@@ -130,7 +130,7 @@ class Gate:
             if promoted:
                 await self._put_in_force(camera, candidate, "gate", reason, scores)
             else:
-                await self._ask(self._store.reject, candidate.id, "gate", reason)
+                await self._ask(self._store.versions.reject, candidate.id, "gate", reason)
         except MagpieError as error:
             promoted, reason = False, str(error)
             self._complain(error.code, f"the retrained model could not be put in force: {error}", camera.id)

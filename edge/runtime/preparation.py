@@ -147,7 +147,7 @@ class Preparation:
         if profiles:
             frames = len(data.train) + len(data.exemplars)
             camera.history = dataclasses.replace(history, pending={}).offered(profiles, frames).to_json()
-            self._write(r.store.add_profiles, r.controller.state.window, data.camera, profiles)
+            self._write(r.store.windows.add_profiles, r.controller.state.window, data.camera, profiles)
         facts = {"configs": len(profiles), "pruned": {}, "device_seconds": 0.0, "note": "no trial: from past windows"}
         self._note("profiled", camera=data.camera, window=r.controller.state.window, data=facts)
         r.dispatch(ev.Profiled(r.clock.monotonic(), data.camera, data.window, profiles))
@@ -167,9 +167,9 @@ class Preparation:
         camera.profiles |= {p.config.id: p for p in done.profiles}
         window = r.controller.state.window
         self._keep_history(camera)
-        self._write(r.store.add_profiles, window, done.camera, done.profiles)
+        self._write(r.store.windows.add_profiles, window, done.camera, done.profiles)
         here_s = 0.0 if done.box else done.device_seconds
-        self._write(r.store.add_cost, window, "profiling", camera=done.camera, device_seconds=here_s)
+        self._write(r.store.windows.add_cost, window, "profiling", camera=done.camera, device_seconds=here_s)
         facts = {
             "configs": len(done.profiles),
             "trials": done.trials,
@@ -238,5 +238,5 @@ class Preparation:
         self._keep_history(camera)
 
     def _keep_history(self, camera: CameraRuntime) -> None:
-        put = partial(self._r.store.put_settings, audited=False)
+        put = partial(self._r.store.settings.put_settings, audited=False)
         self._write(put, f"profiler/{camera.id}", camera.history, "micro-profiler")

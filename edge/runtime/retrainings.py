@@ -215,7 +215,7 @@ class Retrainings:
     ) -> None:
         window = self._r.controller.state.window
         self._r.records.write(
-            self._r.store.start_job,
+            self._r.store.windows.start_job,
             order.job,
             window,
             order.camera,
@@ -258,7 +258,7 @@ class Retrainings:
                 job, fraction=message.fraction, held_out=message.held_out, device_seconds=message.device_seconds
             )
             r.records.write(
-                r.store.update_job, job.job, fraction=message.fraction, device_seconds=message.device_seconds
+                r.store.windows.update_job, job.job, fraction=message.fraction, device_seconds=message.device_seconds
             )
             r.dispatch(
                 ev.RetrainingProgressed(
@@ -304,7 +304,7 @@ class Retrainings:
         job = self._ended(camera, name)
         if job is not None:
             self._r.records.write(
-                self._r.store.end_job, job.job, state, device_seconds=job.device_seconds, reason=reason
+                self._r.store.windows.end_job, job.job, state, device_seconds=job.device_seconds, reason=reason
             )
 
     async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
@@ -345,9 +345,11 @@ class Retrainings:
 
     def _record_end(self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int) -> None:
         r = self._r
-        r.records.write(r.store.add_cost, window, "retraining", camera=job.camera, device_seconds=done.device_seconds)
         r.records.write(
-            r.store.end_job,
+            r.store.windows.add_cost, window, "retraining", camera=job.camera, device_seconds=done.device_seconds
+        )
+        r.records.write(
+            r.store.windows.end_job,
             job.job,
             "completed",
             device_seconds=done.device_seconds,

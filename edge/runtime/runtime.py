@@ -221,7 +221,7 @@ class Runtime:
                 camera.closed = {record.id - 1: data}
             camera.profiles = {
                 p.config: RetrainingProfile.from_json(p.profile)
-                for p in self.store.profiles(camera.id)
+                for p in self.store.windows.profiles(camera.id)
                 if p.window == record.id
             }
         finished = frozenset(j.camera for j in found.jobs if j.state in ("completed", "failed", "stopped"))
@@ -286,7 +286,7 @@ class Runtime:
             (self.students.box_groups if of_group else self.students.borrowing).not_judged(job)
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:
-        put = partial(self.store.put_settings, audited=False)
+        put = partial(self.store.settings.put_settings, audited=False)
         self.records.write(put, name, document, "micro-profiler")
 
     # -- what happened

@@ -121,7 +121,7 @@ class Siblings:
 
     def _keep(self, camera: str, look: CameraLook) -> None:
         self._looks[camera] = look
-        put = partial(self._hands.store.put_settings, audited=False)
+        put = partial(self._hands.store.settings.put_settings, audited=False)
         self._hands.write(put, f"look/{camera}", look.to_json(), "looks")
 
     def _others(self, camera: CameraRuntime) -> list[KnownCamera]:
@@ -139,9 +139,9 @@ class Siblings:
         """Put the sibling's student in force on `camera`, as a version of its own."""
         hands = self._hands
         try:
-            if len(await hands.ask(hands.store.versions, camera.id, 2)) > 1 or not is_new(camera):
+            if len(await hands.ask(hands.store.versions.newest, camera.id, 2)) > 1 or not is_new(camera):
                 return  # it has been judged by its labels before: they know better
-            theirs: ModelVersion = await hands.ask(hands.store.version, sibling.version)
+            theirs: ModelVersion = await hands.ask(hands.store.versions.version, sibling.version)
             path = await hands.ask(hands.store.blobs.verify, theirs.blob)
             # Not which camera: a user of this one may not see it. The journal has it as a field.
             reason = f"the student of the camera that looks most alike (distance {sibling.distance:.2f})"

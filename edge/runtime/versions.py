@@ -49,13 +49,17 @@ class Versions:
         the version before is in force again then.
         """
         before = camera.version
-        camera.version = await self._records.ask(self._store.promote, version.id, by, reason, scores=dict(scores))
+        camera.version = await self._records.ask(
+            self._store.versions.promote, version.id, by, reason, scores=dict(scores)
+        )
         try:
             await self._switch(camera, camera.version)
         except MagpieError as error:
             if not camera.worker_up:
                 return  # its next start loads the version in force
-            camera.version = await self._records.ask(self._store.roll_back, camera.id, "swap", str(error), to=before.id)
+            camera.version = await self._records.ask(
+                self._store.versions.roll_back, camera.id, "swap", str(error), to=before.id
+            )
             raise
 
     async def roll_back(
@@ -73,14 +77,14 @@ class Versions:
 
     async def _roll_back(self, camera: CameraRuntime, to: str | None, by: str, reason: RollBackReason) -> ModelVersion:
         before = camera.version
-        if to is not None and (await self._records.ask(self._store.version, to)).spec != before.spec:
+        if to is not None and (await self._records.ask(self._store.versions.version, to)).spec != before.spec:
             raise Conflict(f"{to} is another kind of student than the camera's settings ask for")
-        camera.version = await self._records.ask(self._store.roll_back, camera.id, by, reason.words, to=to)
+        camera.version = await self._records.ask(self._store.versions.roll_back, camera.id, by, reason.words, to=to)
         try:
             await self._switch(camera, camera.version)
         except MagpieError as error:
             if camera.worker_up:
-                camera.version = await self._records.ask(self._store.promote, before.id, "swap", str(error))
+                camera.version = await self._records.ask(self._store.versions.promote, before.id, "swap", str(error))
                 raise
             # Its next start loads the version in force.
         self._note(
@@ -95,7 +99,7 @@ class Versions:
 
     async def pin(self, version: str, pinned: bool, by: str) -> ModelVersion:
         """Pin or unpin. A pinned version in force is not replaced: the camera is not retrained. Raises NotFound."""
-        found = await self._records.ask(self._store.set_pinned, version, pinned, by)
+        found = await self._records.ask(self._store.versions.set_pinned, version, pinned, by)
         camera = self._cameras.get(found.camera)
         if camera is not None and camera.version.id == found.id:
             camera.version = found
@@ -108,7 +112,7 @@ class Versions:
         if version.parent is None:
             return None
         try:
-            return await self._records.ask(self._store.version, version.parent)
+            return await self._records.ask(self._store.versions.version, version.parent)
         except MagpieError:
             return None
 

@@ -169,7 +169,7 @@ class AlarmsPart(Part):
         return _alarm(row)
 
     @retried
-    def alarms(
+    def newest(
         self,
         *,
         limit: int = 100,

@@ -63,7 +63,7 @@ class AnswersPart(Part):
     def all_answers(self, camera: str) -> tuple[AnswerRecord, ...]:
         """Every answer about a camera's pictures, in the order in which they came. Raises Unavailable."""
         found: list[AnswerRecord] = []
-        while len(some := self.answers(camera, after=found[-1].id if found else 0)) == MAX_PAGE:
+        while len(some := self.page(camera, after=found[-1].id if found else 0)) == MAX_PAGE:
             found += some
         return (*found, *some)
 
@@ -83,7 +83,7 @@ class AnswersPart(Part):
         return tuple(ids)
 
     @retried
-    def answers(
+    def page(
         self, camera: str | None = None, window: int | None = None, after: int = 0, limit: int = MAX_PAGE
     ) -> tuple[AnswerRecord, ...]:
         """Answers in the order in which they came, those after the id `after`, without those that cannot be read.

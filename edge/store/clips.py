@@ -79,7 +79,7 @@ class ClipsPart(Part):
         return read_clip(row)
 
     @retried
-    def clips(
+    def newest(
         self,
         *,
         limit: int = 100,

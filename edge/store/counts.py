@@ -72,7 +72,7 @@ class CountsPart(Part):
                 _add_check(c, check)
 
     @retried
-    def counts(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[Count, ...]:
+    def counted(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[Count, ...]:
         """The counts of a camera in the buckets that begin from `from_s` to before `to_s`, in order."""
         checks.one_of("step", step, STEP_S)
         where = (_c.camera == camera) & (_c.step_s == STEP_S[step]) & (_c.start_s >= from_s) & (_c.start_s < to_s)

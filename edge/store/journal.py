@@ -123,14 +123,14 @@ class JournalBuffer:
 
     def __init__(
         self,
-        store: JournalPart,
+        journal: JournalPart,
         *,
         capacity: int = 10_000,
         batch: int = 500,
         interval_s: float = 0.5,
         clock: Clock | None = None,
     ) -> None:
-        self._store, self._capacity, self._batch, self._interval_s = store, capacity, batch, interval_s
+        self._journal, self._capacity, self._batch, self._interval_s = journal, capacity, batch, interval_s
         self._clock: Clock = clock or SystemClock()
         self._waiting: deque[NewEvent] = deque()
         self._taken: list[NewEvent] = []  # the batch being written now
@@ -176,7 +176,7 @@ class JournalBuffer:
                 if unreported:
                     rows.append(NewEvent(self._clock.utc(), "journal.lost", data={"events": unreported}))
                 try:
-                    self._store.append_events(rows)
+                    self._journal.append_events(rows)
                 except (StoreError, Unavailable) as error:
                     self._failed(batch, error)
                     return False

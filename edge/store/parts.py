@@ -18,8 +18,8 @@ MAX_PAGE = 10_000
 class Part:
     """Base of the store's parts. Every public method is one short transaction."""
 
-    database: Database
-    _clock: Clock
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.database, self._clock = database, clock
 
 
 def by_field(table: sa.Table, row: sa.RowMapping) -> dict[str, Any]:

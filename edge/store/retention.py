@@ -15,12 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from edge.core import checks
+from edge.core.clock import Clock
 from edge.core.errors import StoreError
 from edge.core.journal_kinds import CAMERA_STATE_KINDS
 from edge.store import tables as t
-from edge.store.database import retried
+from edge.store.blobs import BlobStore
+from edge.store.database import Database, retried
+from edge.store.parts import Part
 from edge.store.values import CameraWindow
-from edge.store.versions import VersionsPart
 
 DAY_S = 86_400.0
 _CHUNK = 2000  # rows deleted in one transaction, so that others need not wait long
@@ -63,8 +65,12 @@ class RetentionReport:
         return asdict(self)
 
 
-class RetentionPart(VersionsPart):
+class RetentionPart(Part):
     """Files go first where a record points at data that may be missing, records first where they must not lie."""
+
+    def __init__(self, database: Database, clock: Clock, blobs: BlobStore) -> None:
+        super().__init__(database, clock)
+        self.blobs = blobs
 
     def retain(
         self,

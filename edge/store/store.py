@@ -35,20 +35,19 @@ from edge.store.own_folder import make_own_folder
 from edge.store.retention import RetentionPart
 from edge.store.settings import SettingsPart
 from edge.store.values import BlobCheck, Health, Recovery
-from edge.store.versions import checked_version
+from edge.store.versions import VersionsPart, checked_version
 from edge.store.windows import WindowsPart
 
 log = logging.getLogger(__name__)
 
 
-class Store(
-    SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart, CountsPart, ClipsPart, FindingPart,
-    CapacityPart,
-):  # fmt: skip
+class Store:
     """Opens (and upgrades) the database at `url`, by default SQLite in `data_dir`; blobs are in `data_dir`/models.
 
     With `owner` the folder is taken for this process alone (by a lock that dies with it), because an appliance that
     shares its folder with another would sweep the other's files. Safe to use from many threads.
+
+    Each part reads and writes one kind of records; methods of the store itself are about several of them.
 
     Raises InvalidValue (address), Conflict (folder in use), Unavailable, DiskFull, StoreError (a newer schema, damage).
     """
@@ -72,6 +71,18 @@ class Store(
         except BaseException:
             self.close()
             raise
+        database, clock = self.database, self._clock
+        self.settings = SettingsPart(database, clock)
+        self.windows = WindowsPart(database, clock)
+        self.journal = JournalPart(database, clock)
+        self.versions = VersionsPart(database, clock, self.blobs)
+        self.retention = RetentionPart(database, clock, self.blobs)
+        self.alarms = AlarmsPart(database, clock)
+        self.answers = AnswersPart(database, clock)
+        self.counts = CountsPart(database, clock)
+        self.clips = ClipsPart(database, clock)
+        self.finding = FindingPart(database, clock)
+        self.capacity = CapacityPart(database, clock)
 
     def close(self) -> None:
         """Close the database and give the folder back. Safe to call twice."""
@@ -89,13 +100,14 @@ class Store(
         self.close()
 
     def add_model(self, version: ModelVersion, weights: Path | bytes) -> ModelVersion:
-        """Keep the weights as a blob and record the version (its `blob` field is set here). Raises as `add_version`."""
+        """Keep the weights as a blob and record the version (its `blob` field is set here). Raises as
+        `versions.add_version`."""
         checked_version(version)  # before the disk is written
         about = version.to_json()
         for changing in ("blob", "state", "decided_by", "reason", "pinned", "blob_kept"):
             del about[changing]
         digest = self.blobs.put(weights, about)
-        return self.add_version(ModelVersion.from_json(version.to_json() | {"blob": digest}))
+        return self.versions.add_version(ModelVersion.from_json(version.to_json() | {"blob": digest}))
 
     def recover(self) -> Recovery:
         """Put records in order after any end of the last run (kill -9, power loss), and say where to go on.
@@ -107,24 +119,24 @@ class Store(
         interrupted, rejected = self._end_leftovers()
         rolled_back: list[str] = []
         lost: list[str] = []
-        for version in self.all_promoted().values():
+        for version in self.versions.all_promoted().values():
             if self._intact(version):
                 continue
-            target = next((v for v in self.lineage(version.id)[1:] if _was_good(v) and self._intact(v)), None)
+            target = next((v for v in self.versions.lineage(version.id)[1:] if _was_good(v) and self._intact(v)), None)
             if target is None:
                 lost.append(version.camera)
                 continue
-            self._replace_damaged(version, target)
+            self.versions.replace_damaged(version, target)
             rolled_back.append(version.id)
-        promoted = {camera: v for camera, v in self.all_promoted().items() if camera not in lost}
+        promoted = {camera: v for camera, v in self.versions.all_promoted().items() if camera not in lost}
         return Recovery(
-            self.open_window_state(), promoted, interrupted, rejected, tuple(rolled_back), tuple(lost), removed
+            self.windows.open_window_state(), promoted, interrupted, rejected, tuple(rolled_back), tuple(lost), removed
         )
 
     def check_blobs(self) -> BlobCheck:
         """Read the blob of every version that has one, and compare its hash. Takes as long as reading them takes."""
         checked, damaged = 0, []
-        for version in self.kept_versions():
+        for version in self.versions.kept_versions():
             checked += 1
             try:
                 self.blobs.verify(version.blob)
@@ -168,15 +180,6 @@ class Store(
             if rows:
                 c.execute(sa.insert(t.decisions), rows)
         return tuple(jobs), tuple(r.id for r in found)
-
-    @retried
-    def _replace_damaged(self, version: ModelVersion, target: ModelVersion) -> None:
-        reason = f"the model file of {version.id} is damaged or missing"
-        with self.database.write() as c:
-            # A pin protects against being replaced by choice; a model that cannot be loaded gives way all the same.
-            damaged = {"pinned": False, "blob_kept": False}
-            c.execute(sa.update(t.versions).where(t.versions.c.id == version.id).values(**damaged))
-            self._put_in_force(c, target.id, "rolled_back", "recovery", reason, None)
 
     def _intact(self, version: ModelVersion) -> bool:
         try:

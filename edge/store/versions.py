@@ -14,11 +14,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.models import ModelVersion
 from edge.store import tables as t
 from edge.store.blobs import BlobStore
-from edge.store.database import retried
+from edge.store.database import Database, retried
 from edge.store.parts import Part, by_field, document, page, text, words
 from edge.store.unreadable import made
 from edge.store.values import DecisionRecord
@@ -29,7 +30,9 @@ _v = t.versions.c
 class VersionsPart(Part):
     """Each change of state is one transaction and one row of `decisions`."""
 
-    blobs: BlobStore
+    def __init__(self, database: Database, clock: Clock, blobs: BlobStore) -> None:
+        super().__init__(database, clock)
+        self.blobs = blobs
 
     @retried
     def add_version(self, version: ModelVersion) -> ModelVersion:
@@ -101,6 +104,16 @@ class VersionsPart(Part):
             return self._put_in_force(c, target, "rolled_back", by, reason, None)
 
     @retried
+    def replace_damaged(self, version: ModelVersion, target: ModelVersion) -> None:
+        """Put `target` in force for a version whose blob is damaged or missing, pinned or not."""
+        reason = f"the model file of {version.id} is damaged or missing"
+        with self.database.write() as c:
+            # A pin protects against being replaced by choice; a model that cannot be loaded gives way all the same.
+            damaged = {"pinned": False, "blob_kept": False}
+            c.execute(sa.update(t.versions).where(_v.id == version.id).values(**damaged))
+            self._put_in_force(c, target.id, "rolled_back", "recovery", reason, None)
+
+    @retried
     def set_pinned(self, version: str, pinned: bool, by: str, reason: str = "") -> ModelVersion:
         """Pin a version: retention never deletes it, and while it is in force no other is promoted. Or unpin it.
 
@@ -123,7 +136,7 @@ class VersionsPart(Part):
             return _find(c, version)
 
     @retried
-    def versions(self, camera: str | None = None, limit: int = 200) -> tuple[ModelVersion, ...]:
+    def newest(self, camera: str | None = None, limit: int = 200) -> tuple[ModelVersion, ...]:
         """Versions, the newest first, without those that cannot be read."""
         query = sa.select(t.versions).order_by(_v.created_utc_s.desc(), _v.id.desc()).limit(page(limit))
         if camera is not None:

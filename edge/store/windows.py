@@ -116,7 +116,7 @@ class WindowsPart(Part):
             c.execute(sa.update(t.windows).where(t.windows.c.id == window).values(details=row.details | doc))
 
     @retried
-    def windows(self, limit: int = 50, *, before: int | None = None) -> tuple[WindowRecord, ...]:
+    def newest(self, limit: int = 50, *, before: int | None = None) -> tuple[WindowRecord, ...]:
         """Windows with their cameras, the newest first; `before` a number for the next page."""
         query = sa.select(t.windows).order_by(t.windows.c.id.desc()).limit(page(limit))
         if before is not None:

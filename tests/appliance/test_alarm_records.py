@@ -31,10 +31,10 @@ class Box:
         self.complaints: list[str] = []
         self.written = threading.Event()
         self.store = SimpleNamespace(
-            put_alarms=self._put_alarms,
-            put_objects=self._put_objects,
-            set_picture=self._picture,
-            put_object_places=self._put_places,
+            alarms=SimpleNamespace(
+                put_alarms=self._put_alarms, put_objects=self._put_objects, set_picture=self._picture
+            ),
+            finding=SimpleNamespace(put_object_places=self._put_places),
         )
         self.records = AlarmRecords(
             cast(Any, self.store), PictureFiles(folder), lambda code, message: self.complaints.append(code)
@@ -138,7 +138,7 @@ async def test_an_unforeseen_error_does_not_end_the_writing(tmp_path: Path, monk
         box.records.end()
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(box.store, "put_alarms", broken)
+    monkeypatch.setattr(box.store.alarms, "put_alarms", broken)
     box.records.put_alarm(_alarm(1))
     await box.records.run()
     assert box.complaints == ["alarms_not_written"]

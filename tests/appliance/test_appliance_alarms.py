@@ -124,9 +124,9 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     assert {k: row[k] for k in ("class", "box", "zones")} == {
         k: began[0].to_json()[k] for k in ("class", "box", "zones")
     }
-    assert [o.ended_utc_s for o in again.store.tracked_objects()] == [None], "once the outbox holds its end"
+    assert [o.ended_utc_s for o in again.store.alarms.tracked_objects()] == [None], "once the outbox holds its end"
     await again.alarms.end_outlived()
-    assert [o.ended_utc_s for o in again.store.tracked_objects()] == [row["ended_utc_s"]]
+    assert [o.ended_utc_s for o in again.store.alarms.tracked_objects()] == [row["ended_utc_s"]]
     again.alarms.tick(slow=True)
     assert again.phases("lost") == ["alarm.end"], "the camera is live again"
     assert [a.phase for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
@@ -198,7 +198,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
     def locked(*_: object) -> bool:
         raise Unavailable("the database is locked")
 
-    monkeypatch.setattr(box.store, "set_picture", locked)
+    monkeypatch.setattr(box.store.alarms, "set_picture", locked)
     box.alarms.answered("gate", m.Picture(of, JPEG))
     await box.alarms.records.flush()
     monkeypatch.undo()
@@ -343,7 +343,7 @@ async def test_rules_that_name_what_is_not_there_are_refused(start: Callable[...
     changed = await box.alarms.change_rule("cars-in-the-drive", {"zones": None, "dwell_s": 3}, "ann")
     assert (changed.zones, changed.dwell_s) == ((), 3.0)
     await box.alarms.remove_rule("cars-in-the-drive-2", "ann")
-    records = box.store.audit("settings/rules")
+    records = box.store.settings.audit("settings/rules")
     assert len(records) == 4, "every change has its record, a refused one none"
     assert records[0].changed_by == "ann"
 

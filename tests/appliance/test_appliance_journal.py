@@ -25,7 +25,7 @@ def store(upgraded_data: Path) -> Iterator[Store]:
 @pytest.fixture
 def journal(store: Store) -> Journal:
     clock = ManualClock()
-    return Journal(JournalBuffer(store, clock=clock), store, clock)
+    return Journal(JournalBuffer(store.journal, clock=clock), store, clock)
 
 
 async def _next(journal: Journal) -> asyncio.Task[JournalEntry]:

@@ -121,7 +121,7 @@ def test_versions_name_what_runs() -> None:
 
 def test_sizes_on_disk(tmp_path: Path) -> None:
     with Store(None, tmp_path) as store:
-        sizes = store.sizes()
+        sizes = store.retention.sizes()
         assert sizes["pictures"] == 0
         assert sizes["models"] == 0
         assert sizes["database"] >= (tmp_path / "magpie.db").stat().st_size > 0

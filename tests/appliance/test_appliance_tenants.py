@@ -112,7 +112,7 @@ async def test_changes_are_kept_over_a_restart_and_the_database_decides_then(mad
     site = site_in_force(parse(SiteSettings, SITE), made.store)
     assert [(t.id, t.entitlement) for t in site.tenants] == [("gate", 3.0), ("night", 1.0)]
     assert (site.sharing.policy, site.sharing.largest_step) == ("njc", 0.2)
-    made.store.put_settings(TENANTS_DOCUMENT, made.box.shares.document(), "tenants", audited=False)
+    made.store.settings.put_settings(TENANTS_DOCUMENT, made.box.shares.document(), "tenants", audited=False)
     again = await made_of(tmp_path, site, made.store)
     assert again.service.one("gate").tenant.settings == made.service.one("gate").tenant.settings
     assert again.service.sharing().settings.policy == "njc"
@@ -170,7 +170,7 @@ async def test_a_member_of_the_file_that_is_not_there_stops_the_start(tmp_path: 
 
 async def test_a_damaged_state_is_reported_and_begun_anew(tmp_path: Path) -> None:
     store = Store(None, tmp_path)
-    store.put_settings(TENANTS_DOCUMENT, {"tenants": {"gate": {"memory": 3}}}, "tenants", audited=False)
+    store.settings.put_settings(TENANTS_DOCUMENT, {"tenants": {"gate": {"memory": 3}}}, "tenants", audited=False)
     made = await made_of(tmp_path, parse(SiteSettings, SITE), store)
     assert "tenants.forgotten" in made.notes
     assert made.service.one("gate").curve.learned.reports == 0

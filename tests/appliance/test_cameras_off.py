@@ -29,7 +29,7 @@ class Box(Cameras):
         runtime: Any = SimpleNamespace(
             cameras=self.there, camera=lambda name: self.there[name], camera_workers=SimpleNamespace(remove=remove)
         )
-        store: Any = SimpleNamespace(put_camera=nothing)
+        store: Any = SimpleNamespace(settings=SimpleNamespace(put_camera=nothing))
         control: Any = SimpleNamespace(may_name=nothing, may_show=nothing, secrets_file=folder / "secrets")
         live: Any = SimpleNamespace(ask_workers=nothing)
         teacher: Any = SimpleNamespace(check=nothing)

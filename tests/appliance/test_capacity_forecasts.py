@@ -36,14 +36,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def record(store: Store, windows: int, length_s: float = 100.0, realised: float = 0.6) -> None:
     """Closed windows of one camera."""
     for _ in range(windows):
-        window = store.open_window(0.0, length_s, "no-retraining")
+        window = store.windows.open_window(0.0, length_s, "no-retraining")
         problem = WindowProblem("p", 0.8, length_s, (StreamProblem("gate", 0.6, INFERENCE),))
-        store.add_plan(window, problem, window_policy("no-retraining").plan(problem), PlanCause("prepared"))
-        store.put_camera_window(
+        store.windows.add_plan(window, problem, window_policy("no-retraining").plan(problem), PlanCause("prepared"))
+        store.windows.put_camera_window(
             window, "gate", model_version="v1", realised=Accuracy(realised, 30, 90), frozen=Accuracy(0.5, 30, 90),
             frames_labelled=30,
         )  # fmt: skip
-        store.close_window(window)
+        store.windows.close_window(window)
 
 
 def service(store: Store) -> CapacityForecasts:
@@ -148,11 +148,11 @@ async def test_a_forecast_that_fails_says_why(store: Store, monkeypatch: pytest.
 
 async def test_retention_compares_before_it_deletes(store: Store) -> None:
     record(store, 6)
-    kept = store.add_forecast("anna", made(HALF, last=5))
+    kept = store.capacity.add_forecast("anna", made(HALF, last=5))
     record(store, 2 * HORIZON + 1, length_s=50.0)
     assert await service(store).retain() == 0
-    assert store.forecasts()[0].id == kept.id
-    assert store.forecasts()[0].outcome is not None
+    assert store.capacity.forecasts()[0].id == kept.id
+    assert store.capacity.forecasts()[0].outcome is not None
 
 
 async def test_a_forecast_that_takes_too_long_is_ended_and_says_so(

@@ -140,7 +140,7 @@ async def test_wishes_that_cannot_be_granted(box: Box, monkeypatch: pytest.Monke
     with pytest.raises(Unavailable, match="worker"):
         await box.clips.make("north", None, None, None, "ann")
     await box.alarm(1)
-    assert box.store.every_clip() == (), "nothing that was not begun is recorded"
+    assert box.store.clips.every_clip() == (), "nothing that was not begun is recorded"
     monkeypatch.setattr(clip_files.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     box.there = True
     with pytest.raises(DiskFull):
@@ -189,7 +189,7 @@ async def test_what_a_killed_run_left_is_cleared_away(box: Box) -> None:
     await box.clips.make("north", None, None, None, "ann")
     await box.made(1)
     half = ClipRecord(0, "north", "making", "", 5.0, 0.0, 10.0)
-    number = box.store.add_clip(half)
+    number = box.store.clips.add_clip(half)
     folder = box.folder / "clips" / "north"
     for name in (f"{number}.mp4", f"{number}.json", f".{number}.mp4.part", "99.mp4"):
         (folder / name).write_bytes(b"x")
@@ -225,7 +225,7 @@ async def test_old_files_that_no_record_names_go_while_it_runs(box: Box) -> None
         os.utime(folder / name, (now - age, now - age))
     with box.store.database.write() as c:
         c.execute(sa.update(t.clips).where(t.clips.c.id == kept.id).values(alarms=["no number"]))
-    assert box.store.every_clip() == (box.store.clip(making.id),), "the other's record cannot be read"
+    assert box.store.clips.every_clip() == (box.store.clips.clip(making.id),), "the other's record cannot be read"
     await box.clips.retain()
     assert box.files() == sorted([*ages, "97.mp4"])
 
@@ -261,16 +261,16 @@ async def test_without_a_database_alarms_without_a_clip_are_counted(box: Box, mo
         raise Unavailable("the database is away")
 
     with monkeypatch.context() as away:
-        away.setattr(box.store, "add_clip", refused)
+        away.setattr(box.store.clips, "add_clip", refused)
         with pytest.raises(Unavailable):
             await box.alarm(1)
     assert box.clips.counts().not_taken == 1
     box.there = False
     with monkeypatch.context() as away:
-        away.setattr(box.store, "delete_clips", refused)
+        away.setattr(box.store.clips, "delete_clips", refused)
         await box.alarm(2)
     assert box.clips.counts().not_taken == 2
-    (record,) = box.store.every_clip()
+    (record,) = box.store.clips.every_clip()
     assert (record.state, record.outcome["fault"]) == ("failed", "camera_off"), "not in the making for ever"
 
 

@@ -114,7 +114,7 @@ async def test_a_time_beside_an_earlier_one(box: Box) -> None:
         return [Count("north", HOUR + int(camera_at), Place("line", "gate", "forward"), "car", objects)]
 
     whole = [WatchedTime("north", HOUR + at, 3600.0, 9) for at in (0, 3600, -7200)]
-    box.store.add_counts(passing(0.0, 9) + passing(3600.0, 5) + passing(-7200.0, 6), whole, [])
+    box.store.counts.add_counts(passing(0.0, 9) + passing(3600.0, 5) + passing(-7200.0, 6), whole, [])
     found = box.counts.compared("north", "hour", HOUR, HOUR + 7200, HOUR - 7200)
     assert [(b.before_utc_s - HOUR, b.compared) for b in found.buckets] == [(-7200, True), (-3600, False)]
     assert [(t.name, t.objects, t.before) for t in found.totals] == [("gate", 9, 6)]
@@ -129,7 +129,7 @@ async def test_a_minute_that_is_not_over_is_written_at_the_end(box: Box) -> None
     box.see(0.0, (1, 0.45))
     box.see(1.0, (1, 0.55))
     await box.counts.flush(HOUR + 2.0)
-    assert not box.store.has_counted("north")
+    assert not box.store.counts.has_counted("north")
     await box.counts.close()
     assert box.answer().totals[0].objects == 1
 
@@ -142,7 +142,7 @@ async def test_counts_wait_for_a_database_that_is_away(box: Box, monkeypatch: py
         raise Unavailable("the database is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(box.store, "add_counts", away)
+        patch.setattr(box.store.counts, "add_counts", away)
         await box.counts.flush(HOUR + 60.0)
     assert box.complaints == ["counts_not_written"]
     await box.counts.flush(HOUR + 61.0)
@@ -194,7 +194,7 @@ async def test_each_minute_is_reported_once_and_whole_also_over_a_restart(
         raise Unavailable("the database is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(box.store, "watched", away)
+        patch.setattr(box.store.counts, "watched", away)
         await box.counts.look(HOUR + 76.0)
     assert set(box.complaints) == {"counts_not_told"}
     await box.counts.look(HOUR + 77.0)
@@ -223,7 +223,7 @@ async def test_movements_and_hours_are_facts_for_rules(box: Box) -> None:
     assert box.facts == [Moved("north", 5, "car", "west", "east")]
     week = 7 * 86_400
     gate = Place("line", "gate", "forward")
-    box.store.add_counts(
+    box.store.counts.add_counts(
         [Count("north", HOUR - n * week, gate, "car", 40 + n) for n in range(3)],
         [WatchedTime("north", HOUR - n * week, 3600.0, 9) for n in range(3)], [],
     )  # fmt: skip
@@ -245,17 +245,17 @@ async def test_hours_and_days_are_settled_once_and_tell_the_same(box: Box) -> No
     counts = [
         Count("north", HOUR + 3600 * n, gate, name, 10 + n) for n in range(3) for name in ("car", "person", "unknown")
     ]
-    box.store.add_counts(counts, [WatchedTime("north", HOUR + 3600 * n, 3500.0, 9) for n in range(3)], checks)
+    box.store.counts.add_counts(counts, [WatchedTime("north", HOUR + 3600 * n, 3500.0, 9) for n in range(3)], checks)
     before = [box.answer(step, 3) for step in ("hour", "day")]
     assert all(t.corrected is not None for found in before for b in found.buckets for t in b.counts)
     for n in range(4):
         await box.counts.look(HOUR + 10.9 * 3600.0 + n)
-    kept = box.store.counts("north", "hour", HOUR, HOUR + 3 * 3600)
+    kept = box.store.counts.counted("north", "hour", HOUR, HOUR + 3 * 3600)
     assert [c.settled for c in kept] == [True] * 6 + [False] * 3, "labels of the third hour may come"
     for n in range(8):
         await box.begun().look(HOUR + 60 * 3600.0 + n)
     for step in ("hour", "day"):
-        settled = box.store.counts("north", step, HOUR - 86_400, HOUR + 86_400)  # type: ignore[arg-type]
+        settled = box.store.counts.counted("north", step, HOUR - 86_400, HOUR + 86_400)  # type: ignore[arg-type]
         assert settled
         assert all(c.settled for c in settled)
     assert [box.answer(step, 3) for step in ("hour", "day")] == before

@@ -101,7 +101,7 @@ def box(tmp_path: Path) -> Iterator[Box]:
     with Store(None, tmp_path) as store:
         noon = int(at(DAY, 12.0)) // 3600 * 3600
         gate = Count("north", noon, Place("line", "gate", "forward"), "car", 7)
-        store.add_counts([gate], [WatchedTime("north", noon, 3600.0, 9)], [])
+        store.counts.add_counts([gate], [WatchedTime("north", noon, 3600.0, 9)], [])
         yield Box(store, tmp_path)
 
 

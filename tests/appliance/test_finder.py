@@ -78,12 +78,14 @@ async def test_a_day_of_25_hours_has_its_lanes(box: Box) -> None:
     box.put(2, 24.5 * 3600, "bus")
     await box.records.flush()
     began = MIDNIGHT + 700
-    box.store.put_alarms([Alarm(4, "r", "R", "object", "warning", "north", "", "new", began, "a car")])
-    box.store.add_clip(ClipRecord(0, "north", "making", "ann", began, began - 5, began + 10))
-    box.store.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 60)
-    box.store.append("camera.stalled", camera="north", data={"fault": "silent"}, at_utc_s=MIDNIGHT + 900)
-    box.store.append("camera.reconnecting", camera="north", data={"fault": "a new one"}, at_utc_s=MIDNIGHT + 910)
-    box.store.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 960)
+    box.store.alarms.put_alarms([Alarm(4, "r", "R", "object", "warning", "north", "", "new", began, "a car")])
+    box.store.clips.add_clip(ClipRecord(0, "north", "making", "ann", began, began - 5, began + 10))
+    box.store.journal.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 60)
+    box.store.journal.append("camera.stalled", camera="north", data={"fault": "silent"}, at_utc_s=MIDNIGHT + 900)
+    box.store.journal.append(
+        "camera.reconnecting", camera="north", data={"fault": "a new one"}, at_utc_s=MIDNIGHT + 910
+    )
+    box.store.journal.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 960)
     day = box.finder.timeline("north", None, 3600)
     assert (day.day, day.today, day.camera_state) == ("2026-10-25", "2026-10-25", "on")
     assert (len(day.hours), len(day.buckets)) == (25, 25)
@@ -108,7 +110,7 @@ def test_days_and_cameras_that_are_not_there(box: Box) -> None:
         box.finder.timeline("north", date(1, 1, 1), 600)
     box.switch(False)
     assert box.finder.timeline("north", None, 600).camera_state == "off"
-    box.store.append("camera.removed", camera="west", at_utc_s=MIDNIGHT + 5)
+    box.store.journal.append("camera.removed", camera="west", at_utc_s=MIDNIGHT + 5)
     gone = box.finder.timeline("west", None, 600)
     assert gone.camera_state == "removed"
     assert [(o.cause, o.to_utc_s) for o in gone.outages] == [("removed", None)]
@@ -122,7 +124,7 @@ def test_a_worker_that_failed_and_a_restart_are_outages_and_a_retraining_that_fa
         (400.0, "plan", None, {}), (500.0, "appliance.started", None, {}), (510.0, "camera.connecting", "north", {}),
         (520.0, "camera.live", "north", {}),
     ):  # fmt: skip
-        box.store.append(kind, camera=camera, data=data, at_utc_s=MIDNIGHT + at)
+        box.store.journal.append(kind, camera=camera, data=data, at_utc_s=MIDNIGHT + at)
     day = box.finder.timeline("north", None, 3600)
     assert [(o.cause, o.from_utc_s - MIDNIGHT, (o.to_utc_s or 0.0) - MIDNIGHT) for o in day.outages] == [
         ("worker_lost", 200.0, 260.0), ("box_off", 400.0, 520.0),
@@ -134,10 +136,10 @@ def test_a_camera_without_lines_for_a_while_is_watched_and_a_day_with_too_many_c
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     minutes = [WatchedTime("north", int(MIDNIGHT) + 60 * n, 60.0, 99) for n in range(30) if not 10 <= n < 20]
-    box.store.add_counts([], minutes, [])
-    box.store.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 1)
+    box.store.counts.add_counts([], minutes, [])
+    box.store.journal.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 1)
     assert [o.cause for o in box.finder.timeline("north", None, 600).outages] == ["not_watched"]
-    box.store.append("camera.changed", camera="north", data={"fields": ["lines"]}, at_utc_s=MIDNIGHT + 590)
+    box.store.journal.append("camera.changed", camera="north", data={"fields": ["lines"]}, at_utc_s=MIDNIGHT + 590)
     assert box.finder.timeline("north", None, 600).outages == ()
     monkeypatch.setattr(finder, "MOST_CHANGES", 1)
     cut = box.finder.timeline("north", None, 600)

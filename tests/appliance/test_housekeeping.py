@@ -49,7 +49,7 @@ class House:
         self.store = Store(None, self.folder)
         truth = SimpleNamespace(pictures=SimpleNamespace(retain=self._retained))
         self.keeper = Housekeeping(
-            site, self.store, *(cast(Any, _Alarms()) for _ in range(3)), cast(Any, truth),
+            site, self.store.retention, *(cast(Any, _Alarms()) for _ in range(3)), cast(Any, truth),
             cast(Any, _Alarms()), Tally(),
             lambda kind, data: self.noted.append(kind),
             lambda code, message: self.complaints.append((code, message)), Silences(ManualClock()),
@@ -94,7 +94,7 @@ async def test_a_retention_that_fails_is_reported_and_the_next_one_goes_on(
         raise StoreError("the disk cannot be read")
 
     with monkeypatch.context() as patched:
-        patched.setattr(house.store, "retain", broken)
+        patched.setattr(house.store.retention, "retain", broken)
         await house.keeper.retain()
     assert house.complaints == [(StoreError.code, "retention: the disk cannot be read")]
     assert house.pictures == 0

@@ -29,7 +29,7 @@ def _site(*cameras: str, **more: Any) -> SiteSettings:
 def test_a_camera_of_the_file_is_taken_once_and_the_database_decides_then(store: Store) -> None:
     (first,) = cameras_in_force(_site("north"), store)
     renamed = first.model_copy(update={"name": "North gate"})
-    store.put_camera("north", renamed.model_dump(mode="json"), "ann")
+    store.settings.put_camera("north", renamed.model_dump(mode="json"), "ann")
     found = cameras_in_force(_site("north", "south"), store)
     assert {c.id: c.name for c in found} == {"north": "North gate", "south": ""}
     assert {c.id for c in cameras_in_force(_site(), store)} == {"north", "south"}, "the file forgets none"
@@ -38,7 +38,7 @@ def test_a_camera_of_the_file_is_taken_once_and_the_database_decides_then(store:
 def test_a_name_that_would_be_refused_today_does_not_stop_a_start(store: Store) -> None:
     """It was kept by a version that took control characters."""
     (first,) = cameras_in_force(_site("north"), store)
-    store.put_camera("north", first.model_dump(mode="json") | {"name": "North\u202e\x07gate"}, "ann")
+    store.settings.put_camera("north", first.model_dump(mode="json") | {"name": "North\u202e\x07gate"}, "ann")
     (found,) = cameras_in_force(_site("north"), store)
     assert found.name == "North\\u202e\\u0007gate"
 
@@ -46,12 +46,12 @@ def test_a_name_that_would_be_refused_today_does_not_stop_a_start(store: Store) 
 def test_retraining_that_was_changed_by_rest_outlives_the_file(store: Store) -> None:
     site = _site(retraining={"window_s": 300.0})
     assert site_in_force(site, store).retraining.window_s == 300.0
-    store.put_settings("retraining", site.retraining.model_dump(mode="json") | {"window_s": 120.0}, "ann")
+    store.settings.put_settings("retraining", site.retraining.model_dump(mode="json") | {"window_s": 120.0}, "ann")
     assert site_in_force(site, store).retraining.window_s == 120.0
 
 
 def test_serving_that_was_changed_is_merged_and_needs_a_site_that_serves(store: Store) -> None:
-    store.put_settings("serving", {"policy": "elastic"}, "ann")
+    store.settings.put_settings("serving", {"policy": "elastic"}, "ann")
     assert site_in_force(_site(), store).serving is None
     serving = site_in_force(_site(serving={"folder": "models"}), store).serving
     assert serving is not None
@@ -59,6 +59,6 @@ def test_serving_that_was_changed_is_merged_and_needs_a_site_that_serves(store: 
 
 
 def test_settings_in_the_database_that_cannot_be_read_are_named(store: Store) -> None:
-    store.put_settings("retraining", {"window_s": -1}, "ann")
+    store.settings.put_settings("retraining", {"window_s": -1}, "ann")
     with pytest.raises(InvalidValues, match=r"retraining\.window_s"):
         site_in_force(_site(), store)

@@ -46,7 +46,7 @@ async def sitting(request: pytest.FixtureRequest, browser: Any, tmp_path: Path) 
     """Camera north with windows of twelve pictures; both kinds are among the newest one's first ten questions."""
     with Store(None, tmp_path) as store:
         appliance = DictAppliance()
-        appliance.truth = truth = Truth(store, tmp_path, SystemClock(), appliance.cameras.one, lambda _: None)
+        appliance.truth = truth = Truth(store.answers, tmp_path, SystemClock(), appliance.cameras.one, lambda _: None)
         number, kinds = 3, set[str]()
         while kinds != {"box", "missed"}:
             number += 1
@@ -82,12 +82,12 @@ async def test_ten_questions_are_answered_by_keyboard_alone(sitting: Sitting, ax
         await page.get_by_text(f"Question {at + 1} of 10").wait_for()
         verdict, missed = _shown(asked, at, sitting.street)
         await page.keyboard.press(_KEYS[verdict] if missed is None else str(missed))
-    assert sitting.store.answers() == (), "nothing is sent before Enter"
+    assert sitting.store.answers.page() == (), "nothing is sent before Enter"
     assert await sitting.visit.violations(axe) == []
     assert await sitting.visit.too_wide() == []
     await page.keyboard.press("Enter")
     await page.locator(".truth-summary").wait_for()
-    kept = sitting.store.answers("north")
+    kept = sitting.store.answers.page("north")
     assert [(r.answer.question.key.frame, r.answer.question.candidate) for r in kept] == [
         (q.frame, q.candidate) for q in asked
     ]
@@ -117,10 +117,10 @@ async def test_an_answer_is_undone_before_it_is_sent_and_arrows_go_back(sitting:
     await page.keyboard.press("Enter")
     await page.get_by_text("Question 1 of 10", exact=True).wait_for()
     for _ in range(100):
-        if len(sitting.store.answers()) == 2:
+        if len(sitting.store.answers.page()) == 2:
             break
         await asyncio.sleep(0.05)
-    assert [r.answer.verdict for r in sitting.store.answers()] == ["unsure", "unsure"]
+    assert [r.answer.verdict for r in sitting.store.answers.page()] == ["unsure", "unsure"]
 
 
 async def test_boxes_are_drawn_around_what_nobody_saw(sitting: Sitting) -> None:
@@ -141,10 +141,10 @@ async def test_boxes_are_drawn_around_what_nobody_saw(sitting: Sitting) -> None:
     await page.keyboard.press("y")
     await page.keyboard.press("Enter")
     for _ in range(100):
-        if sitting.store.answers():
+        if sitting.store.answers.page():
             break
         await asyncio.sleep(0.05)
-    (kept,) = sitting.store.answers()
+    (kept,) = sitting.store.answers.page()
     assert (kept.answer.missed, kept.to_json()["marked"][0]["class"]) == (1, "car")
     x1, y1, x2, y2 = kept.answer.marked[0].box
     assert (x2 - x1, y2 - y1) == (pytest.approx(0.2, abs=0.05), pytest.approx(0.2, abs=0.08))

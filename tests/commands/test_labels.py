@@ -17,7 +17,7 @@ from edge.store.store import Store
 def world(upgraded_data: Path) -> Street:
     found = street(upgraded_data, window=2, frames=4)
     with Store(None, upgraded_data) as store:
-        store.put_camera("north", {}, "test")
+        store.settings.put_camera("north", {}, "test")
     return found
 
 

@@ -62,7 +62,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
             assert first[camera].frozen.value == pytest.approx(first[camera].realised.value, abs=0.15)
         # What the window takes on disk is reported to the store, so that retention finds it.
         drop = appliance.housekeeping.drop_pictures
-        report = await asyncio.to_thread(appliance.store.retain, RetentionLimits(max_bytes=0), drop)
+        report = await asyncio.to_thread(appliance.store.retention.retain, RetentionLimits(max_bytes=0), drop)
         assert report.picture_sets >= 2
         assert report.bytes_freed > 10_000
         folder = Path(appliance.site.data_dir) / "windows" / "junction"

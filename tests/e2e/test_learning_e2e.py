@@ -50,7 +50,7 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
         assert learning.facts["label_s"].samples > 3
         assert runtime.supervisor.has("golden")
         assert all(w["losses"] == 0 for w in runtime.supervisor.workers() if w["role"] == "profiling" and "losses" in w)
-        kept = appliance.store.get_settings(LEARNED_DOCUMENT)
+        kept = appliance.store.settings.get_settings(LEARNED_DOCUMENT)
         assert kept is not None
         assert LearningFacts.from_json(kept["facts"]).label_s is not None
         promised = PromiseHistory.from_json(kept["promises"])

@@ -116,6 +116,6 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
     assert main(["restore", str(saved), "--data-dir", str(there)]) == 0
     with Store(None, there) as store:
         assert {c: v.id for c, v in store.recover().promoted.items()} == in_force
-        kept = store.get_settings("retraining")
+        kept = store.settings.get_settings("retraining")
         assert kept is not None
         assert kept["label_budget"] == 16

@@ -39,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path,
 def facts(data: Path) -> tuple[dict[str, str], Any]:
     """Models in force and the open window, read from the disk while nothing runs."""
     with Store(None, data) as store:
-        return {c: v.id for c, v in store.all_promoted().items()}, store.open_window_state()
+        return {c: v.id for c, v in store.versions.all_promoted().items()}, store.windows.open_window_state()
 
 
 def pictures(data: Path) -> set[Path]:

@@ -318,7 +318,7 @@ async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: St
         again = await joined({})
         (kept,) = again.outputs.outputs().webhooks
         assert kept.kinds == ("alarm", "object")
-        assert store.audit("settings/outputs")[0].changed_by == "ann"
+        assert store.settings.audit("settings/outputs")[0].changed_by == "ann"
         await again.outputs.remove_webhook("pager", "ann")
         assert again.outputs.outputs().webhooks == ()
         with pytest.raises(NotFound):

@@ -186,7 +186,7 @@ async def test_cameras_of_two_boxes_are_retrained_as_one_and_each_box_judges_for
     await two.judge()
     version = two.in_force("yard")
     assert (version.parent, version.config) == (before, JOB.retraining.id)
-    (row, *_) = two.store.lineage(version.id)
+    (row, *_) = two.store.versions.lineage(version.id)
     assert row.decided_by == "gate"
     assert "trained with cameras of the box b1; it was trained on the box b1" in row.reason
     ((kind, data),) = two.notes

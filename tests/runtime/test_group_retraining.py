@@ -153,7 +153,7 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     await site.groups.judge(JOB, replace(site.done("a"), members=theirs))
     assert site.cameras["b"].version.id != before["b"]
     assert site.cameras["c"].version.id == before["c"], "the group's student is worse there: it keeps its own"
-    b = site.store.lineage(site.cameras["b"].version.id)
+    b = site.store.versions.lineage(site.cameras["b"].version.id)
     assert (b[0].parent, b[0].config, b[0].decided_by) == (before["b"], JOB.config, "gate")
     assert "retrained as one with 1 other camera" in b[0].reason, "not which: a user of b may not see it"
     outcomes = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
@@ -211,9 +211,9 @@ async def test_a_result_that_was_compared_with_something_else_is_put_away(site: 
         site.cameras["b"] = replace(site.cameras["b"])
     if why == "removed":
         del site.cameras["b"]
-    before = site.store.promoted("b")
+    before = site.store.versions.promoted("b")
     await site.groups.judge(JOB, replace(site.done("a"), members=(("b", result),)))
-    assert site.store.promoted("b") == before
+    assert site.store.versions.promoted("b") == before
     assert not result.path.exists(), "no file is left behind"
     assert site.dispatched == []
     code = {"another student": "other_student", "its own retraining runs": "own_retraining"}.get(why, "changed")

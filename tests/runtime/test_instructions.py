@@ -23,7 +23,7 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     planned: list[ev.RecordPlan] = []
     runtime: Any = SimpleNamespace(
         records=SimpleNamespace(write=lambda call, *facts, basis: kept.append((call, *facts, basis))),
-        store=SimpleNamespace(add_plan="add_plan"),
+        store=SimpleNamespace(windows=SimpleNamespace(add_plan="add_plan")),
         shares=SimpleNamespace(partitioner=SimpleNamespace(caps=ideal_caps())),
         preparation=SimpleNamespace(planned=planned.append),
     )

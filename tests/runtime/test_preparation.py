@@ -47,7 +47,9 @@ def handed_over(
         ),
         learning=SimpleNamespace(profiled=lambda *given: None, known_profiles=lambda *given: (PROFILE,)),
         shares=SimpleNamespace(cores=2.0),
-        store=SimpleNamespace(add_profiles=print, add_cost=print, put_settings=print),
+        store=SimpleNamespace(
+            windows=SimpleNamespace(add_profiles=print, add_cost=print), settings=SimpleNamespace(put_settings=print)
+        ),
         window=SimpleNamespace(settings=RetrainingSettings()),
         dispatch=dispatched.append,
         camera_workers=SimpleNamespace(choose_score=lambda camera, *score: scores.append((camera.id, *score))),

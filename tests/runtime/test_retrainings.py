@@ -102,7 +102,9 @@ class Site:
             cameras={"yard": camera}, clock=ManualClock(), supervisor=self.workers, dispatch=self.events.append,
             fact=self.facts.append, site=SimpleNamespace(data_dir=tmp_path), student=lambda version: None,
             download=lambda camera: None, records=SimpleNamespace(write=self.write),
-            store=SimpleNamespace(start_job=None, end_job="end", update_job=None, add_cost=None),
+            store=SimpleNamespace(
+                windows=SimpleNamespace(start_job=None, end_job="end", update_job=None, add_cost=None)
+            ),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
             learning=SimpleNamespace(unprofiled_retrainings=0),
             preparation=SimpleNamespace(retrained=lambda *_: None),

@@ -97,16 +97,16 @@ class Box(Site):
         assert self.live.answering == self.in_force() == version
 
     def evaluated(self, live: float, parent: float, version: str = "a-2", frames: int = 100) -> m.Evaluated:
-        self.store.open_window(0.0, 100.0, "relay", number=3)
+        self.store.windows.open_window(0.0, 100.0, "relay", number=3)
         return m.Evaluated("a", 3, version, None, None, *(Accuracy(x, frames, 300) for x in (live, parent)))
 
     async def quiet(self) -> None:
         """Wait until each task has asked the store and ordered its switch."""
         for _ in range(5):
-            await self.records.ask(self.store.version, "a-first")
+            await self.records.ask(self.store.versions.version, "a-first")
 
     def state(self, version: str) -> str:
-        return next(v.state for v in self.store.versions("a") if v.id == version)
+        return next(v.state for v in self.store.versions.newest("a") if v.id == version)
 
     def settled(self, version: str) -> bool:
         """Record, state and answering version are one, and nothing is under way."""

@@ -216,7 +216,7 @@ class Box:
     async def _put(self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Any) -> None:
         if self.refuse:
             raise MagpieError("the worker is gone")
-        camera.version = self.store.promote(version.id, by, reason, scores=scores)
+        camera.version = self.store.versions.promote(version.id, by, reason, scores=scores)
 
     def _note(self, kind: str, **more: Any) -> None:
         self.notes.append((kind, more["data"]))
@@ -234,7 +234,7 @@ class Box:
 
     def _version(self, camera: str, name: str, content: bytes, parent: str | None, **more: Any) -> ModelVersion:
         made = self.store.add_model(ModelVersion(name, camera, "", SPEC, 1.0, parent=parent, **more), content)
-        return self.store.promote(made.id, "test", "")
+        return self.store.versions.promote(made.id, "test", "")
 
     def show(self, camera: CameraRuntime, count: int = FIRST_PICTURES) -> None:
         for n in range(count):
@@ -267,7 +267,7 @@ async def test_a_new_camera_begins_with_the_student_of_the_camera_that_looks_mos
     assert len(box.asked[0].data.frames) == FIRST_PICTURES
     assert box.asked[0].download.version == "new-first-1"
     await box.looked(new, replace(LOOK, crowd=2.5))
-    version = box.store.promoted("new")
+    version = box.store.versions.promoted("new")
     assert version is not None
     assert version == new.version
     assert version.blob == old.version.blob != far.version.blob
@@ -278,9 +278,9 @@ async def test_a_new_camera_begins_with_the_student_of_the_camera_that_looks_mos
     kind, data = box.notes[-1]
     assert kind == "model.from_sibling"
     assert (data["sibling"], data["sibling_version"], data["version"]) == ("old", old.version.id, version.id)
-    assert [v.id for v in box.store.lineage(version.id)] == [version.id, "new-first-1"]
+    assert [v.id for v in box.store.versions.lineage(version.id)] == [version.id, "new-first-1"]
     assert box.changed == [("new", "camera_from_sibling")]
-    assert box.store.get_settings("look/new") is not None
+    assert box.store.settings.get_settings("look/new") is not None
 
 
 async def test_nobody_alike_and_the_download_stays(box: Box) -> None:
@@ -299,7 +299,7 @@ async def test_a_camera_without_a_readable_picture_keeps_the_download(box: Box) 
     box.siblings.learned("old", LOOK)
     await box.looked(new, None)
     assert new.version.id == "new-first-1"
-    assert box.store.get_settings("look/new") is None
+    assert box.store.settings.get_settings("look/new") is None
 
 
 @pytest.mark.parametrize("why", ["labelled", "retraining is off", "weights were given", "retrained"])
@@ -332,7 +332,7 @@ async def test_a_camera_that_was_judged_before_a_restart_keeps_its_student(box: 
     new = box.camera("new")
     box.siblings.learned("old", LOOK)
     judged = box.store.add_model(ModelVersion("new-w1-x", "new", "", SPEC, 2.0, parent="new-first-1", window=1), b"x")
-    box.store.reject(judged.id, "gate", "worse")
+    box.store.versions.reject(judged.id, "gate", "worse")
     box.show(new)
     await box.looked(new, LOOK)
     assert new.version.id == "new-first-1"
@@ -367,7 +367,7 @@ def test_looks_outlive_a_restart_and_are_forgotten_with_their_camera(box: Box) -
     again = Box(box.store, box.folder)
     again.cameras = box.cameras
     for name in ("old", "new", "never"):
-        again.siblings.known(name, box.store.get_settings(f"look/{name}"))
+        again.siblings.known(name, box.store.settings.get_settings(f"look/{name}"))
     assert [s.version for s in again.siblings.starts(new)] == [old.version.id]
     again.siblings.forget("old")
     assert again.siblings.starts(new) == ()

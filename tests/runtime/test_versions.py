@@ -54,7 +54,7 @@ class Site:
         return True
 
     def camera(self, name: str = "a") -> CameraRuntime:
-        first = self.store.promote(self.made(f"{name}-first", name).id, "test", "")
+        first = self.store.versions.promote(self.made(f"{name}-first", name).id, "test", "")
         given = CameraSettings(id=name, name=name, url="rtsp://127.0.0.1/x", classes=["car"])
         camera = CameraRuntime(given, first, first, assumed_profile(given.inference, 1.0), worker_up=True)
         self.cameras[name] = camera
@@ -68,7 +68,7 @@ class Site:
         await self.versions.put_in_force(camera, version, "gate", "better", {"held_out": 0.8})
 
     def in_force(self, camera: str = "a") -> str:
-        found = self.store.promoted(camera)
+        found = self.store.versions.promoted(camera)
         assert found is not None
         return found.id
 
@@ -96,7 +96,7 @@ async def test_a_switch_that_fails_leaves_what_was_in_force(site: Site) -> None:
     with pytest.raises(MagpieError, match="differ"):
         await site.put(camera, site.made("a-2", "a", "a-first"))
     assert site.in_force() == camera.version.id == "a-first"
-    lost = next(v for v in site.store.versions("a") if v.id == "a-2")
+    lost = next(v for v in site.store.versions.newest("a") if v.id == "a-2")
     assert lost.state == "rolled_back"
     assert site.notes == []
 

@@ -118,7 +118,7 @@ def test_what_the_box_can_learn_is_reported_once_it_was_measured(tmp_path: Path)
     facts = LearningFacts(label_s=Cost(0.5, 0.02, 90), visit_s=Cost(0.1, 0.01, 9), trial_s=Cost(3.0, 0.3, 9))
     problem = BudgetProblem(30.0, 4, 0.9, 0.4, facts, thread=0.5, profilers=2)
     with Store(None, tmp_path / "data") as store:
-        store.put_settings(LEARNED_DOCUMENT, {"problem": problem.to_json()}, "micro-profiler", audited=False)
+        store.settings.put_settings(LEARNED_DOCUMENT, {"problem": problem.to_json()}, "micro-profiler", audited=False)
     report = examine.examine(tmp_path / "data", "", "127.0.0.1", 0)
     (check,) = [c for c in report["checks"] if c["name"] == "learning"]
     assert check["outcome"] == "warning", "half a minute is too short for labels of half a second"

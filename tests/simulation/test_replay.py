@@ -32,22 +32,22 @@ def keep(folder: Path) -> dict[str, Any]:
     caps = ideal_caps(0.05)
     plan = planner(caps)
     with Store(None, folder) as store:
-        window = store.open_window(1000.0, 100.0, "relay")
+        window = store.windows.open_window(1000.0, 100.0, "relay")
         first = PlanRequest("relay", problem(5.0))
         made = plan(first)
-        store.add_plan(
+        store.windows.add_plan(
             window, first.problem, made, PlanCause("prepared"), basis=PlanBasis.of(first, first.problem, caps)
         )
         second = PlanRequest("relay", problem(5.5), made, 0.5)
-        store.add_plan(
+        store.windows.add_plan(
             window,
             second.problem,
             plan(second),
             PlanCause("capacity_changed"),
             basis=PlanBasis.of(second, second.problem, caps),
         )
-        store.add_plan(window, second.problem, made, PlanCause("recorded", sentence="of an older version"))
-        return store.window(window).to_json()
+        store.windows.add_plan(window, second.problem, made, PlanCause("recorded", sentence="of an older version"))
+        return store.windows.window(window).to_json()
 
 
 def test_recorded_plans_are_made_again(tmp_path: Path) -> None:

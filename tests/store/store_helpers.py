@@ -54,7 +54,7 @@ def chain(store: Store, *names: str, camera: str = "gate") -> None:
     parent = None
     for name in names:
         add(store, name, camera, parent)
-        store.promote(name, "gate", "better")
+        store.versions.promote(name, "gate", "better")
         parent = name
 
 
@@ -80,14 +80,14 @@ def retraining_profile() -> RetrainingProfile:
 def check_invariants(store: Store) -> None:
     """The store's invariants: one model in force per camera with an intact blob, whole lineages."""
     seen = set()
-    for one in store.versions(limit=10_000):
+    for one in store.versions.newest(limit=10_000):
         if one.state == "promoted":
             assert one.camera not in seen, f"two models of {one.camera} are in force"
             seen.add(one.camera)
             assert one.blob_kept
             store.blobs.verify(one.blob)
-        ancestors = store.lineage(one.id)
+        ancestors = store.versions.lineage(one.id)
         assert ancestors[0] == one
         assert ancestors[-1].parent is None
         assert {a.camera for a in ancestors} == {one.camera}
-    assert sum(w.open for w in store.windows(10_000)) <= 1
+    assert sum(w.open for w in store.windows.newest(10_000)) <= 1

@@ -23,34 +23,34 @@ def test_a_forecast_comes_back_as_it_was_given_and_gets_one_outcome(tmp_path: Pa
     notes = (CapacityNote("few_windows", numbers={"windows": 4}),)
     asked = replace(made(BoxChange.of("frame_rate", 3.0, "gate")), models=(model,), notes=notes)
     with Store(None, tmp_path) as store:
-        first = store.add_forecast("anna", asked)
-        assert store.forecasts() == (first,)
+        first = store.capacity.add_forecast("anna", asked)
+        assert store.capacity.forecasts() == (first,)
         assert first.forecast == asked
         assert first.outcome is None
-        assert store.put_forecast_outcome(first.id, CAME)
-        assert not store.put_forecast_outcome(first.id, CAME), "it has one"
-        second = store.add_forecast("", made(BoxChange.of("box")))
-        assert [k.id for k in store.forecasts()] == [second.id, first.id]
-        assert store.forecasts()[1].outcome == CAME
+        assert store.capacity.put_forecast_outcome(first.id, CAME)
+        assert not store.capacity.put_forecast_outcome(first.id, CAME), "it has one"
+        second = store.capacity.add_forecast("", made(BoxChange.of("box")))
+        assert [k.id for k in store.capacity.forecasts()] == [second.id, first.id]
+        assert store.capacity.forecasts()[1].outcome == CAME
 
 
 def test_old_forecasts_go_unless_they_were_compared(tmp_path: Path) -> None:
     clock = ManualClock()
     with Store(None, tmp_path, clock=clock) as store:
-        compared = store.add_forecast("", made(BoxChange.of("box")))
-        store.put_forecast_outcome(compared.id, CAME)
-        store.add_forecast("", made(BoxChange.of("window")))
+        compared = store.capacity.add_forecast("", made(BoxChange.of("box")))
+        store.capacity.put_forecast_outcome(compared.id, CAME)
+        store.capacity.add_forecast("", made(BoxChange.of("window")))
         clock.advance(100.0)
-        new = store.add_forecast("", made(BoxChange.of("camera")))
-        assert store.delete_forecasts(clock.utc() - 50.0) == 1
-        assert [k.id for k in store.forecasts()] == [new.id, compared.id]
+        new = store.capacity.add_forecast("", made(BoxChange.of("camera")))
+        assert store.capacity.delete_forecasts(clock.utc() - 50.0) == 1
+        assert [k.id for k in store.capacity.forecasts()] == [new.id, compared.id]
 
 
 def test_a_forecast_that_cannot_be_read_takes_no_others_with_it(tmp_path: Path) -> None:
     with Store(None, tmp_path) as store:
-        bad, good = (store.add_forecast("", made(BoxChange.of("window"))) for _ in range(2))
+        bad, good = (store.capacity.add_forecast("", made(BoxChange.of("window"))) for _ in range(2))
         with store.database.write() as c:
             changed = sa.update(t.capacity_forecasts).where(t.capacity_forecasts.c.id == bad.id)
             c.execute(changed.values(forecast={"change": {"kind": "wall"}}))
-        assert [k.id for k in store.forecasts()] == [good.id]
+        assert [k.id for k in store.capacity.forecasts()] == [good.id]
         assert store.database.unreadable.counts() == {"forecast": 1}

@@ -25,77 +25,79 @@ def tracked(number: int, camera: str = "gate", began: float = 1000.0, ended: flo
 
 
 def test_an_alarm_lives_and_keeps_its_acknowledgement(store: Store) -> None:
-    store.put_alarms([alarm(1), alarm(2, "yard"), alarm(3, None)])
-    seen = store.acknowledge_alarm(1, "ann")
+    store.alarms.put_alarms([alarm(1), alarm(2, "yard"), alarm(3, None)])
+    seen = store.alarms.acknowledge_alarm(1, "ann")
     assert seen.acknowledged_by == "ann"
-    assert store.acknowledge_alarm(1, "bob") == seen, "who was first stays"
-    store.set_picture("alarms", 1, 900)
-    store.put_alarms([replace(alarm(1), phase="end", ended_utc_s=1010.0, message="it left", value=9.0), alarm(4)])
-    kept = store.alarm(1)
+    assert store.alarms.acknowledge_alarm(1, "bob") == seen, "who was first stays"
+    store.alarms.set_picture("alarms", 1, 900)
+    store.alarms.put_alarms(
+        [replace(alarm(1), phase="end", ended_utc_s=1010.0, message="it left", value=9.0), alarm(4)]
+    )
+    kept = store.alarms.alarm(1)
     assert (kept.phase, kept.ended_utc_s, kept.message, kept.value) == ("end", 1010.0, "it left", 9.0)
     assert (kept.acknowledged_by, kept.picture, kept.object) == ("ann", True, 1)
-    assert [a.id for a in store.alarms(active=True)] == [4, 3, 2]
-    assert [a.id for a in store.alarms(active=False)] == [1]
-    assert [a.id for a in store.alarms(before=3, limit=1)] == [2]
-    assert [a.id for a in store.alarms(cameras=["yard"])] == [2], "not the one that belongs to no camera"
-    assert [a.id for a in store.alarms(camera="gate", rule="r")] == [4, 1]
-    assert store.alarms(cameras=[]) == ()
+    assert [a.id for a in store.alarms.newest(active=True)] == [4, 3, 2]
+    assert [a.id for a in store.alarms.newest(active=False)] == [1]
+    assert [a.id for a in store.alarms.newest(before=3, limit=1)] == [2]
+    assert [a.id for a in store.alarms.newest(cameras=["yard"])] == [2], "not the one that belongs to no camera"
+    assert [a.id for a in store.alarms.newest(camera="gate", rule="r")] == [4, 1]
+    assert store.alarms.newest(cameras=[]) == ()
     with pytest.raises(NotFound, match="alarm 9"):
-        store.acknowledge_alarm(9, "ann")
+        store.alarms.acknowledge_alarm(9, "ann")
 
 
 def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:
-    store.put_objects([tracked(7), tracked(8, "yard")])
+    store.alarms.put_objects([tracked(7), tracked(8, "yard")])
     said = {"colour": AttributeValue("red", 0.75, 3), "speed": AttributeValue(7.5, None, 2)}
-    store.put_objects(
+    store.alarms.put_objects(
         [replace(tracked(7), class_name="bus", ended_utc_s=1009.0, zone_s={"drive": 4.0, "road": 1.0}, attributes=said)]
     )
-    kept = store.tracked_object(7)
+    kept = store.alarms.tracked_object(7)
     assert (kept.class_name, kept.ended_utc_s, kept.zone_s) == ("bus", 1009.0, {"drive": 4.0, "road": 1.0})
     assert kept.box == (0.1, 0.2, 0.3, 0.4)
     assert kept.to_json()["zones"] == ["drive", "road"]
     assert kept.attributes == said
     assert kept.to_json()["attributes"]["colour"] == {"value": "red", "score": 0.75, "answers": 3}
-    assert store.tracked_object(8).attributes == {}
-    assert [o.id for o in store.tracked_objects(class_name="car")] == [8]
-    assert [o.id for o in store.tracked_objects(cameras=["gate"])] == [7]
-    assert store.last_numbers() == (0, 8)
-    store.put_objects([tracked(9, began=1025.0), tracked(10)])
-    assert [o.id for o in store.open_objects()] == [8, 9, 10]
-    store.end_open_objects(1020.0, 9)
-    assert [o.id for o in store.open_objects()] == [10], "of this run"
-    store.end_open_objects(1030.0, 9)
-    assert [store.tracked_object(n).ended_utc_s for n in (8, 9)] == [1020.0, 1025.0], "none ends before it began"
+    assert store.alarms.tracked_object(8).attributes == {}
+    assert [o.id for o in store.alarms.tracked_objects(class_name="car")] == [8]
+    assert [o.id for o in store.alarms.tracked_objects(cameras=["gate"])] == [7]
+    assert store.alarms.last_numbers() == (0, 8)
+    store.alarms.put_objects([tracked(9, began=1025.0), tracked(10)])
+    assert [o.id for o in store.alarms.open_objects()] == [8, 9, 10]
+    store.alarms.end_open_objects(1020.0, 9)
+    assert [o.id for o in store.alarms.open_objects()] == [10], "of this run"
+    store.alarms.end_open_objects(1030.0, 9)
+    assert [store.alarms.tracked_object(n).ended_utc_s for n in (8, 9)] == [1020.0, 1025.0], "none ends before it began"
 
 
 def test_retention_takes_the_oldest_and_leaves_what_is_active(store: Store, clock: JumpClock) -> None:
     now = clock.utc()
     ended = [replace(alarm(n, began=now - 10 * 86400), phase="end", ended_utc_s=now) for n in (1, 2)]
-    store.put_alarms([*ended, alarm(3, began=now - 10 * 86400), alarm(4, began=now)])
-    store.put_objects([tracked(n, began=now - 100 + n, ended=now) for n in range(1, 7)])
+    store.alarms.put_alarms([*ended, alarm(3, began=now - 10 * 86400), alarm(4, began=now)])
+    store.alarms.put_objects([tracked(n, began=now - 100 + n, ended=now) for n in range(1, 7)])
     for n in range(1, 7):
-        store.set_picture("objects", n, 100)
-    store.set_picture("alarms", 1, 50)
+        store.alarms.set_picture("objects", n, 100)
+    store.alarms.set_picture("alarms", 1, 50)
     dropped: list[tuple[str, int, str | None]] = []
-    report = store.retain_alarms(5, 4, 250, lambda kind, n, camera: dropped.append((kind, n, camera)))
-    assert [a.id for a in store.alarms()] == [4, 3], "an active one stays however old it is"
-    assert [(o.id, o.picture) for o in store.tracked_objects()] == [
+    report = store.alarms.retain_alarms(5, 4, 250, lambda kind, n, camera: dropped.append((kind, n, camera)))
+    assert [a.id for a in store.alarms.newest()] == [4, 3], "an active one stays however old it is"
+    assert [(o.id, o.picture) for o in store.alarms.tracked_objects()] == [
         (6, True), (5, True), (4, False), (3, False),
     ]  # fmt: skip
     assert dropped[:3] == [("objects", 1, "gate"), ("objects", 2, "gate"), ("alarms", 1, "gate")]
     assert (report.alarms, report.objects, report.pictures, report.bytes_kept) == (2, 2, 5, 200)
-    assert not store.retain_alarms(5, 4, 250, lambda *_: None).anything
+    assert not store.alarms.retain_alarms(5, 4, 250, lambda *_: None).anything
 
 
 def test_a_picture_that_cannot_be_deleted_is_reported_and_tried_again(store: Store, clock: JumpClock) -> None:
-    store.put_objects([tracked(1, began=10.0, ended=11.0), tracked(2, began=clock.utc(), ended=clock.utc())])
-    store.set_picture("objects", 1, 100)
+    store.alarms.put_objects([tracked(1, began=10.0, ended=11.0), tracked(2, began=clock.utc(), ended=clock.utc())])
+    store.alarms.set_picture("objects", 1, 100)
 
     def refuse(*_: object) -> None:
         raise OSError("read-only")
 
-    report = store.retain_alarms(5, 10, 1000, refuse)
+    report = store.alarms.retain_alarms(5, 10, 1000, refuse)
     assert report.failures == ("picture of objects 1: read-only",)
-    assert len(store.tracked_objects()) == 2
-    assert store.retain_alarms(5, 10, 1000, lambda *_: None).objects == 1
-    assert store.last_numbers() == (0, 2), "numbers go on after the highest"
+    assert len(store.alarms.tracked_objects()) == 2
+    assert store.alarms.retain_alarms(5, 10, 1000, lambda *_: None).objects == 1
+    assert store.alarms.last_numbers() == (0, 2), "numbers go on after the highest"

@@ -22,27 +22,31 @@ def record(answer: Answer, camera: str = "gate") -> AnswerRecord:
 
 
 def test_answers_come_back_as_they_were_given(store: Store) -> None:
-    ids = store.add_answers([record(BOX), record(MISSED), record(BOX, "yard")])
+    ids = store.answers.add_answers([record(BOX), record(MISSED), record(BOX, "yard")])
     assert list(ids) == sorted(ids)
-    first, second = store.answers("gate")
+    first, second = store.answers.page("gate")
     assert first == replace(record(BOX), id=ids[0], classes=())
     assert (second.answer.missed, second.to_json()["marked"]) == (2, [{"box": [0.1, 0.1, 0.2, 0.3], "class": "bus"}])
-    assert store.answers("gate", window=4) == ()
-    assert [a.camera for a in store.answers(after=ids[1])] == ["yard"]
-    assert store.all_answers("gate") == store.answers("gate")
-    assert store.last_answers() == {"gate": ids[1], "yard": ids[2]}
+    assert store.answers.page("gate", window=4) == ()
+    assert [a.camera for a in store.answers.page(after=ids[1])] == ["yard"]
+    assert store.answers.all_answers("gate") == store.answers.page("gate")
+    assert store.answers.last_answers() == {"gate": ids[1], "yard": ids[2]}
 
 
 def test_a_second_answer_is_a_second_row(store: Store) -> None:
-    store.add_answers([record(BOX)])
-    store.add_answers([record(replace(BOX, verdict="no", by="bob", utc_s=1002.0))])
-    store.add_answers([record(replace(BOX, verdict="no", utc_s=1003.0))])
-    assert [(a.answer.by, a.answer.verdict) for a in store.answers()] == [("ann", "yes"), ("bob", "no"), ("ann", "no")]
+    store.answers.add_answers([record(BOX)])
+    store.answers.add_answers([record(replace(BOX, verdict="no", by="bob", utc_s=1002.0))])
+    store.answers.add_answers([record(replace(BOX, verdict="no", utc_s=1003.0))])
+    assert [(a.answer.by, a.answer.verdict) for a in store.answers.page()] == [
+        ("ann", "yes"),
+        ("bob", "no"),
+        ("ann", "no"),
+    ]
 
 
 def test_nothing_is_kept_of_a_list_with_one_wrong_answer(store: Store) -> None:
     with pytest.raises(InvalidValue, match=r"answer\.camera"):
-        store.add_answers([record(BOX), record(BOX, "")])
+        store.answers.add_answers([record(BOX), record(BOX, "")])
     with pytest.raises(InvalidValue, match="class_index"):
         AnswerRecord("gate", MISSED, ("car",))
-    assert store.answers() == ()
+    assert store.answers.page() == ()

@@ -34,7 +34,7 @@ def found(store: Store, limit: int = 50, cameras: Any = None, now: float = 1000.
     ids: list[int] = []
     after: FoundAfter | None = None
     while True:
-        page = store.find_objects(ObjectSearch(**wanted), limit, after, cameras, now)
+        page = store.finding.find_objects(ObjectSearch(**wanted), limit, after, cameras, now)
         ids += [o.id for o in page.objects]
         after = page.after
         if after is None:
@@ -44,7 +44,7 @@ def found(store: Store, limit: int = 50, cameras: Any = None, now: float = 1000.
 @pytest.fixture
 def filled(store: Store) -> Store:
     red = {"colour": AttributeValue("red", 0.9, 2)}
-    store.put_objects(
+    store.alarms.put_objects(
         [
             tracked(1, 100.0),
             replace(tracked(2, 200.0, stay=60.0, kind="bus"), attributes=red),
@@ -53,7 +53,7 @@ def filled(store: Store) -> Store:
             tracked(5, 300.0, "south", stay=30.0, kind="bus"),
         ]
     )
-    store.put_object_places(
+    store.finding.put_object_places(
         [
             PlacePassed(1, GATE, 101.0), PlacePassed(1, BACK, 103.0), PlacePassed(2, GATE, 204.0),
             PlacePassed(3, GATE, 202.0), PlacePassed(3, DRIVE, 203.0), PlacePassed(4, DRIVE, 151.0),
@@ -77,34 +77,40 @@ def test_objects_are_found_by_what_is_asked_the_newest_first(filled: Store) -> N
         assert found(filled, limit, least_s=10.0, most_s=30.0) == [5]
         assert found(filled, limit, attribute=("colour", "red")) == [2]
         assert found(filled, limit, attribute=("colour", "blue")) == []
-    passed = filled.places_passed([1, 3, 4])
+    passed = filled.finding.places_passed([1, 3, 4])
     assert {n: [(p.place.way, p.utc_s) for p in ps] for n, ps in passed.items()} == {
         1: [("forward", 101.0), ("backward", 103.0)], 3: [("forward", 202.0)],
     }  # fmt: skip
 
 
 def test_somebody_of_some_cameras_finds_only_theirs(filled: Store) -> None:
-    assert [o.id for o in filled.find_objects(ObjectSearch(), 9, None, {"south"}, 0.0).objects] == [5, 3]
-    assert filled.find_objects(ObjectSearch(cameras=("north",)), 9, None, {"south"}, 0.0).objects == ()
-    assert filled.find_objects(ObjectSearch(line="gate"), 9, None, set(), 0.0).objects == ()
+    assert [o.id for o in filled.finding.find_objects(ObjectSearch(), 9, None, {"south"}, 0.0).objects] == [5, 3]
+    assert filled.finding.find_objects(ObjectSearch(cameras=("north",)), 9, None, {"south"}, 0.0).objects == ()
+    assert filled.finding.find_objects(ObjectSearch(line="gate"), 9, None, set(), 0.0).objects == ()
 
 
 def test_a_page_looks_at_so_many_objects_and_goes_on_from_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "LOOKED_AT", 10)
-    store.put_objects([tracked(n, float(n), kind="bus" if n in (3, 14) else "car") for n in range(1, 41)])
-    page = store.find_objects(ObjectSearch(classes=("bus",)), 5, None, None, 0.0)
+    store.alarms.put_objects([tracked(n, float(n), kind="bus" if n in (3, 14) else "car") for n in range(1, 41)])
+    page = store.finding.find_objects(ObjectSearch(classes=("bus",)), 5, None, None, 0.0)
     assert (page.objects, page.after) == ((), FoundAfter(31.0, 31))
     assert found(store, 5, classes=("bus",)) == [14, 3]
-    newer = store.find_objects(ObjectSearch(), 5, None, None, 0.0)
-    store.put_objects([tracked(41, 41.0)])
-    assert [o.id for o in store.find_objects(ObjectSearch(), 5, newer.after, None, 0.0).objects] == [35, 34, 33, 32, 31]
+    newer = store.finding.find_objects(ObjectSearch(), 5, None, None, 0.0)
+    store.alarms.put_objects([tracked(41, 41.0)])
+    assert [o.id for o in store.finding.find_objects(ObjectSearch(), 5, newer.after, None, 0.0).objects] == [
+        35,
+        34,
+        33,
+        32,
+        31,
+    ]
 
 
 def test_places_go_with_their_object_and_one_that_cannot_be_read_is_left_out(filled: Store) -> None:
     with filled.database.write() as c:
         c.execute(sa.text("UPDATE objects SET box = '7' WHERE id = 3"))
     assert found(filled, 2, line="gate") == [2, 1]
-    filled.retain_alarms(1, 100, 10**9, lambda *_: None)
+    filled.alarms.retain_alarms(1, 100, 10**9, lambda *_: None)
     assert found(filled) == [5, 4], "the newest, and one that is there"
     with filled.database.read() as c:
         assert c.execute(sa.text("SELECT object FROM object_places")).scalars().all() == [4]
@@ -112,32 +118,35 @@ def test_places_go_with_their_object_and_one_that_cannot_be_read_is_left_out(fil
 
 def test_a_day_has_what_was_recorded_in_it(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     day = DaySpan(150.0, 300.0)
-    assert filled.came("north", day, 50) == (ObjectsCame(0, "car", 1), ObjectsCame(1, "bus", 1))
+    assert filled.finding.came("north", day, 50) == (ObjectsCame(0, "car", 1), ObjectsCame(1, "bus", 1))
     # Of a bucket that is not full no database makes the next one.
-    assert filled.came("north", DaySpan(120.0, 300.0), 100) == (ObjectsCame(0, "bus", 1), ObjectsCame(0, "car", 1))
+    assert filled.finding.came("north", DaySpan(120.0, 300.0), 100) == (
+        ObjectsCame(0, "bus", 1),
+        ObjectsCame(0, "car", 1),
+    )
 
     def alarm(number: int, camera: str, began: float, ended: float | None) -> Alarm:
         return Alarm(number, "r", "R", "object", "warning", camera, "", "new", began, "a car", ended_utc_s=ended)
 
-    filled.put_alarms(
+    filled.alarms.put_alarms(
         [
             alarm(1, "north", 100.0, 120.0), alarm(2, "north", 101.0, 160.0), alarm(3, "north", 102.0, None),
             alarm(4, "north", 299.0, None), alarm(5, "north", 300.0, None), alarm(6, "south", 200.0, None),
         ]
     )  # fmt: skip
-    kept = filled.alarms_of("north", day)
+    kept = filled.finding.alarms_of("north", day)
     assert ([a.id for a in kept.rows], kept.cut) == ([4, 3, 2], False)
     monkeypatch.setattr(finding, "MOST_OF_DAY", 2)
-    kept = filled.alarms_of("north", day)
+    kept = filled.finding.alarms_of("north", day)
     assert ([a.id for a in kept.rows], kept.cut) == ([4, 3], True)
     clip = ClipRecord(0, "north", "making", "ann", 200.0, 195.0, 210.0)
     first, second = (
-        filled.add_clip(clip),
-        filled.add_clip(replace(clip, at_utc_s=400.0, from_utc_s=395.0, to_utc_s=410.0)),
+        filled.clips.add_clip(clip),
+        filled.clips.add_clip(replace(clip, at_utc_s=400.0, from_utc_s=395.0, to_utc_s=410.0)),
     )
-    filled.put_clip(replace(clip, id=first, state="kept", outcome={"begins_utc_s": 193.0, "seconds": 15.0}))
-    assert [c.id for c in filled.clips_of("north", day).rows] == [first]
-    spans = filled.clip_spans("north", 250.0)
+    filled.clips.put_clip(replace(clip, id=first, state="kept", outcome={"begins_utc_s": 193.0, "seconds": 15.0}))
+    assert [c.id for c in filled.finding.clips_of("north", day).rows] == [first]
+    spans = filled.finding.clip_spans("north", 250.0)
     assert [(s.number, s.from_utc_s, s.to_utc_s, s.making, s.asked) for s in spans] == [
         (first, 193.0, 208.0, False, (195.0, 210.0)), (second, 395.0, 410.0, True, (395.0, 410.0)),
     ]  # fmt: skip
@@ -147,44 +156,44 @@ def test_a_day_has_what_was_recorded_in_it(filled: Store, monkeypatch: pytest.Mo
         (180.0, "appliance.started"),
         (400.0, "appliance.started"),
     ):
-        filled.append(kind, at_utc_s=at)
-    filled.append("appliance.started", at_utc_s=500.0)
+        filled.journal.append(kind, at_utc_s=at)
+    filled.journal.append("appliance.started", at_utc_s=500.0)
     starts = (BoxStart(50.0, None), BoxStart(180.0, 170.0), BoxStart(400.0, 180.0))
-    assert filled.box_starts(day) == finding.OfDay(starts, False)
-    assert filled.has_traces("south")
-    assert not filled.has_traces("west")
+    assert filled.finding.box_starts(day) == finding.OfDay(starts, False)
+    assert filled.finding.has_traces("south")
+    assert not filled.finding.has_traces("west")
 
 
 def test_a_retraining_that_goes_on_over_midnight_is_of_both_days(store: Store) -> None:
-    window = store.open_window(1.0, 60.0, "relay")
+    window = store.windows.open_window(1.0, 60.0, "relay")
     day = DaySpan(200_000.0, 286_400.0)
     for name, started, ended in (
         ("over", 199_000.0, 199_500.0), ("went-on", 199_900.0, 200_100.0), ("running", 199_950.0, None),
         ("inside", 250_000.0, 250_100.0), ("later", 286_400.0, None),
     ):  # fmt: skip
-        store.start_job(name, window, "north", "head-e5", 0.5)
+        store.windows.start_job(name, window, "north", "head-e5", 0.5)
         with store.database.write() as c:
             c.execute(
                 sa.text("UPDATE jobs SET started_utc_s = :started, ended_utc_s = :ended WHERE id = :name"),
                 {"name": name, "started": started, "ended": ended},
             )
-    kept = store.retrainings_of("north", day)
+    kept = store.finding.retrainings_of("north", day)
     assert ([j.id for j in kept.rows], kept.cut) == (["inside", "running", "went-on"], False)
 
 
 def test_who_sees_some_cameras_gets_no_cursor_of_another(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "LOOKED_AT", 2)
     own = {100.0, 150.0, 200.0}  # when objects of north came
-    filled.put_object_places([PlacePassed(5, GATE, 301.0), PlacePassed(4, GATE, 152.0)])
+    filled.finding.put_object_places([PlacePassed(5, GATE, 301.0), PlacePassed(4, GATE, 152.0)])
     for wanted in (
         ObjectSearch(line="gate", classes=("bus",)), ObjectSearch(classes=("bus",)), ObjectSearch(zone="drive"),
     ):  # fmt: skip
         for cameras in ({"north"}, {"north", "west"}):
             after: FoundAfter | None = None
-            while (after := filled.find_objects(wanted, 1, after, cameras, 0.0).after) is not None:
+            while (after := filled.finding.find_objects(wanted, 1, after, cameras, 0.0).after) is not None:
                 assert after.began_utc_s in own
                 assert after.id in (1, 2, 4)
-    nobody = filled.find_objects(ObjectSearch(), 1, None, set(), 0.0)
+    nobody = filled.finding.find_objects(ObjectSearch(), 1, None, set(), 0.0)
     assert (nobody.objects, nobody.after) == ((), None)
 
 
@@ -192,14 +201,14 @@ def test_at_a_pages_border_no_object_is_left_out(filled: Store, monkeypatch: pyt
     monkeypatch.setattr(finding, "LOOKED_AT", 1)
     for way, ids in (("forward", [3, 2, 1]), ("backward", [1]), (None, [3, 2, 1])):
         assert found(filled, 1, line="gate", way=way) == ids
-    filled.put_object_places([PlacePassed(1, GATE, 999.0)])
-    (first, _) = filled.places_passed([1])[1]
+    filled.finding.put_object_places([PlacePassed(1, GATE, 999.0)])
+    (first, _) = filled.finding.places_passed([1])[1]
     assert first.utc_s == 101.0, "the first time stays"
 
 
 def test_labels_that_are_numbers_are_compared_as_numbers(store: Store) -> None:
     for number, value in ((1, 1.0), (2, 1), (3, "1"), (4, "1.0"), (5, 2)):
-        store.put_objects([tracked(number, float(number))])
+        store.alarms.put_objects([tracked(number, float(number))])
         said = json.dumps({"seats": {"value": value, "score": 0.9}})
         with store.database.write() as c:
             c.execute(sa.text("UPDATE objects SET attributes = :said WHERE id = :id"), {"said": said, "id": number})
@@ -243,12 +252,12 @@ def test_the_states_of_a_camera_are_read_by_day(store: Store) -> None:
         (150.0, "camera.stalled", "north"), (140.0, "worker.worker_lost", "north"), (160.0, "camera.added", "north"),
         (170.0, "camera.live", "north"), (200.0, "camera.stalled", "north"),
     ):  # fmt: skip
-        store.append(kind, camera=camera, at_utc_s=at)
-    kept = store.entries_of_day("north", kinds, day, 9)
+        store.journal.append(kind, camera=camera, at_utc_s=at)
+    kept = store.finding.entries_of_day("north", kinds, day, 9)
     assert ([e.at_utc_s for e in kept.rows], kept.cut) == ([10.0, 140.0, 150.0, 170.0], False)
-    kept = store.entries_of_day("north", kinds, day, 2)
+    kept = store.finding.entries_of_day("north", kinds, day, 2)
     assert ([e.at_utc_s for e in kept.rows], kept.cut) == ([10.0, 140.0, 150.0], True)
-    assert store.journal_begins() == 90.0
+    assert store.finding.journal_begins() == 90.0
 
 
 def test_the_last_state_of_a_camera_outlives_the_journal_and_no_outage_comes_of_it(store: Store) -> None:
@@ -256,8 +265,8 @@ def test_the_last_state_of_a_camera_outlives_the_journal_and_no_outage_comes_of_
         (10.0, "camera.connecting", "north"), (11.0, "camera.live", "north"), (12.0, "camera.live", "gone"),
         (13.0, "camera.removed", "gone"), (14.0, "plan", None), (90.0, "appliance.started", None),
     ):  # fmt: skip
-        store.append(kind, camera=camera, at_utc_s=at)
-    store.retain(RetentionLimits(days=36_500, max_events=1))
-    kept = [(e.kind, e.camera) for e in store.events()]
+        store.journal.append(kind, camera=camera, at_utc_s=at)
+    store.retention.retain(RetentionLimits(days=36_500, max_events=1))
+    kept = [(e.kind, e.camera) for e in store.journal.events()]
     assert kept == [("appliance.started", None), ("camera.live", "north")]
-    assert store.box_starts(DaySpan(80.0, 100.0)).rows == (BoxStart(90.0, None),)
+    assert store.finding.box_starts(DaySpan(80.0, 100.0)).rows == (BoxStart(90.0, None),)

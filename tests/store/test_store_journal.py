@@ -40,13 +40,13 @@ class Sink(JournalPart):
 
 
 def test_events_go_to_the_real_store_in_order(lite: Store) -> None:
-    buffer = JournalBuffer(lite, batch=4)
+    buffer = JournalBuffer(lite.journal, batch=4)
     for n in range(10):
         buffer.append("note", camera="gate", window=3, data={"n": n}, at_utc_s=100.0 + n)
-    assert lite.events() == ()
+    assert lite.journal.events() == ()
     assert buffer.stats().waiting == 10
     assert buffer.flush()
-    events = lite.events(newest_first=False)
+    events = lite.journal.events(newest_first=False)
     assert [e.data["n"] for e in events] == list(range(10))
     assert {(e.kind, e.camera, e.window) for e in events} == {("note", "gate", 3)}
     assert [e.at_utc_s for e in events] == [100.0 + n for n in range(10)]
@@ -55,7 +55,7 @@ def test_events_go_to_the_real_store_in_order(lite: Store) -> None:
 
 def test_while_the_disk_is_full_events_wait_and_then_go(lite: Store) -> None:
     """A really full database: its file may not grow."""
-    buffer = JournalBuffer(lite)
+    buffer = JournalBuffer(lite.journal)
     with lite.database.engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
     limit = [pages]
@@ -72,11 +72,11 @@ def test_while_the_disk_is_full_events_wait_and_then_go(lite: Store) -> None:
     assert "no space left for the database" in stats.last_error
     assert stats.failing_since_utc_s is not None
     with pytest.raises(DiskFull):
-        lite.put_settings("big", {"text": "x" * 100_000}, "ann")
-    assert lite.get_settings("big") is None  # reading goes on, and nothing is half there
+        lite.settings.put_settings("big", {"text": "x" * 100_000}, "ann")
+    assert lite.settings.get_settings("big") is None  # reading goes on, and nothing is half there
     limit[0] = 1_000_000
     assert buffer.flush()
-    assert [e.data["n"] for e in lite.events(newest_first=False)] == list(range(50))
+    assert [e.data["n"] for e in lite.journal.events(newest_first=False)] == list(range(50))
     assert buffer.stats().failing_since_utc_s is None
 
 

@@ -27,11 +27,11 @@ def test_a_clean_store_recovers_to_itself(store: Store) -> None:
 
 def test_what_was_running_is_ended_and_the_window_goes_on(store: Store, data_dir: Path) -> None:
     chain(store, "v0")
-    window = store.open_window(1000.0, 60.0, "relay")
-    store.add_plan(window, problem(), plan(), PlanCause("prepared"))
+    window = store.windows.open_window(1000.0, 60.0, "relay")
+    store.windows.add_plan(window, problem(), plan(), PlanCause("prepared"))
     for name in ("done", "running"):
-        store.start_job(name, window, "gate", "head-e5", 0.5)
-    store.end_job("done", "completed")
+        store.windows.start_job(name, window, "gate", "head-e5", 0.5)
+    store.windows.end_job("done", "completed")
     add(store, "v1", parent="v0")
     (data_dir / "models" / ".77-half.tmp").write_bytes(b"half")
     found = store.recover()
@@ -41,25 +41,25 @@ def test_what_was_running_is_ended_and_the_window_goes_on(store: Store, data_dir
     assert [(j.id, j.state) for j in found.open.jobs] == [("done", "completed"), ("running", "interrupted")]
     assert (found.interrupted_jobs, found.rejected_candidates) == (("running",), ("v1",))
     assert found.temporaries_removed == 1
-    assert store.version("v1").reason == "interrupted by a restart"
-    assert store.decisions(version="v1")[0].decided_by == "recovery"
-    assert store.start_job("running", window, "gate", "head-e5", 0.5).attempt == 2
+    assert store.versions.version("v1").reason == "interrupted by a restart"
+    assert store.versions.decisions(version="v1")[0].decided_by == "recovery"
+    assert store.windows.start_job("running", window, "gate", "head-e5", 0.5).attempt == 2
     check_invariants(store)
 
 
 def test_a_damaged_model_in_force_gives_way_to_the_nearest_whole_one(store: Store) -> None:
     chain(store, "v0", "v1", "v2")
     chain(store, "y0", camera="yard")
-    store.set_pinned("v2", True, "ann")  # a pin does not make it loadable
-    store.blobs.path(store.version("v2").blob).write_bytes(b"rubbish")
-    store.blobs.path(store.version("v1").blob).unlink()
-    store.blobs.path(store.version("y0").blob).write_bytes(b"")
+    store.versions.set_pinned("v2", True, "ann")  # a pin does not make it loadable
+    store.blobs.path(store.versions.version("v2").blob).write_bytes(b"rubbish")
+    store.blobs.path(store.versions.version("v1").blob).unlink()
+    store.blobs.path(store.versions.version("y0").blob).write_bytes(b"")
     found = store.recover()
     assert {c: v.id for c, v in found.promoted.items()} == {"gate": "v0"}
     assert (found.rolled_back, found.lost) == (("v2",), ("yard",))
-    again = store.version("v2")
+    again = store.versions.version("v2")
     assert (again.state, again.blob_kept, again.pinned) == ("rolled_back", False, False)
-    assert "v2 is damaged or missing" in store.version("v0").reason
+    assert "v2 is damaged or missing" in store.versions.version("v0").reason
     assert store.recover().rolled_back == ()
 
 
@@ -68,16 +68,16 @@ def _work(folder: str, number: int, said: Connection) -> None:
     with Store(None, Path(folder)) as store:
         store.recover()
         said.send("started")
-        current = store.promoted("gate")
+        current = store.versions.promoted("gate")
         for n in range(10_000):
             name = f"run{number}-v{n}"
-            window = store.open_window(time.time(), 60.0, "relay")
-            store.add_plan(window, problem(name), plan(name), PlanCause("prepared"))
-            store.start_job(name, window, "gate", "head-e5", 0.5)
+            window = store.windows.open_window(time.time(), 60.0, "relay")
+            store.windows.add_plan(window, problem(name), plan(name), PlanCause("prepared"))
+            store.windows.start_job(name, window, "gate", "head-e5", 0.5)
             parent = None if current is None else current.id
             store.add_model(version(name, parent=parent), os.urandom(200_000))
-            current = store.promote(name, "gate", "better")
-            store.end_job(name, "completed", promoted=True, model_version=name)
+            current = store.versions.promote(name, "gate", "better")
+            store.windows.end_job(name, "completed", promoted=True, model_version=name)
             said.send(name)
 
 
@@ -113,16 +113,16 @@ def test_killed_at_any_instant_nothing_promised_is_lost(tmp_path: Path, sqlite_t
             check_invariants(store)
             if last is not None:
                 promised += 1
-                current = store.promoted("gate")
+                current = store.versions.promoted("gate")
                 assert current is not None
-                assert last in {v.id for v in store.lineage(current.id)}  # it, or what came after it
+                assert last in {v.id for v in store.versions.lineage(current.id)}  # it, or what came after it
             found = store.recover()
             assert (found.rolled_back, found.lost) == ((), ())
             if found.open is not None and found.open.plan is not None:
                 assert found.open.plan.window == found.open.window.id
                 assert found.open.plan.problem["name"].startswith("run")
             assert not list((tmp_path / "models").glob(".*"))
-            assert all(j.state != "running" for j in store.jobs())
+            assert all(j.state != "running" for j in store.windows.jobs())
             assert store.check_blobs().damaged == ()
             check_invariants(store)
     assert promised >= 3  # or the test saw nothing

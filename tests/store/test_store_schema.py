@@ -157,11 +157,11 @@ def test_a_locked_database_is_unavailable_and_usable_afterwards(lite: Store, dat
     other = sqlite3.connect(data_dir / "magpie.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable, match="locked by another process"):
-        store.append("note")
-    assert store.events() == ()  # reading goes on
+        store.journal.append("note")
+    assert store.journal.events() == ()  # reading goes on
     other.execute("ROLLBACK")
     other.close()
-    store.append("note")
+    store.journal.append("note")
     store.close()
 
 
@@ -253,7 +253,7 @@ def test_db_check_names_the_damaged_model(lite: Store, data_dir: Path, capsys: p
     where = ["--data-dir", str(data_dir)]
     assert cli.main(["db", "check", *where]) == 0  # while the appliance runs
     assert "2 model files checked, 0 damaged" in capsys.readouterr().out
-    current = lite.promoted("gate")
+    current = lite.versions.promoted("gate")
     assert current is not None
     lite.blobs.path(current.blob).write_bytes(b"")
     assert cli.main(["db", "check", *where]) == 1
@@ -303,7 +303,7 @@ def test_old_causes_workers_and_complaints_are_read_once(empty_url: str, tmp_pat
     assert db.upgrade(database)[0] == "0006"
     database.close()
     with Store(empty_url, tmp_path / "data") as store:
-        detail = store.window(3)
+        detail = store.windows.window(3)
         assert [(p.cause, p.cause_code, p.cause_camera) for p in detail.plans] == list(
             zip(
                 causes,
@@ -315,7 +315,7 @@ def test_old_causes_workers_and_complaints_are_read_once(empty_url: str, tmp_pat
         assert [(u.worker, u.camera) for u in detail.usage] == [
             ("camera-gate-2", "gate-2"), ("retrain-gate-2", "gate-2"), ("camera-gate", "gate"), ("golden", None),
         ]  # fmt: skip
-        assert [(e.kind, e.data) for e in store.events(newest_first=False)] == [
+        assert [(e.kind, e.data) for e in store.journal.events(newest_first=False)] == [
             ("complaint", {"code": "disk_full", "message": "little room"}), ("plan", {"policy": "relay"}),
         ]  # fmt: skip
 
@@ -396,6 +396,6 @@ def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) ->
     assert db.upgrade(database)[0] == "0007"
     database.close()
     with Store(empty_url, tmp_path / "data") as store:
-        assert store.tracked_object(5).attributes == {}
-        found = store.find_objects(ObjectSearch(zone="drive"), 9, None, None, 3.0).objects
+        assert store.alarms.tracked_object(5).attributes == {}
+        found = store.finding.find_objects(ObjectSearch(zone="drive"), 9, None, None, 3.0).objects
         assert [o.id for o in found] == [5], "schema 0014 takes zones over"

@@ -41,20 +41,22 @@ NOT_BACK = ("sessions", "links")
 
 def fill(store: Store) -> None:
     """Something of everything, with a lineage whose rows come children first."""
-    store.put_camera("gate", {"id": "gate", "name": "Tor — “Süd” 🚗"}, "operator")
-    store.put_settings("retraining", {"window_s": 120.0, "a_min": None}, "operator")
+    store.settings.put_camera("gate", {"id": "gate", "name": "Tor — “Süd” 🚗"}, "operator")
+    store.settings.put_settings("retraining", {"window_s": 120.0, "a_min": None}, "operator")
     chain(store, "first", "second", "third")
     add(store, "a-made-earlier", parent="third")
-    store.open_window(1, 60.0, "relay", {})
-    store.append_events([NewEvent(float(n), "camera.added", "gate", None, {"n": n}) for n in range(1300)])
-    store.put_settings("rules", {"rules": [{"id": "any", "kind": "object"}]}, "ann")
-    store.put_settings("outputs", {"mqtt": {"host": "broker", "password_from": "secret:mqtt"}}, "ann")
-    store.put_alarms([Alarm(7, "any", "Any", "object", "warning", "gate", "9", "new", 5.0, "car", object=9)])
+    store.windows.open_window(1, 60.0, "relay", {})
+    store.journal.append_events([NewEvent(float(n), "camera.added", "gate", None, {"n": n}) for n in range(1300)])
+    store.settings.put_settings("rules", {"rules": [{"id": "any", "kind": "object"}]}, "ann")
+    store.settings.put_settings("outputs", {"mqtt": {"host": "broker", "password_from": "secret:mqtt"}}, "ann")
+    store.alarms.put_alarms([Alarm(7, "any", "Any", "object", "warning", "gate", "9", "new", 5.0, "car", object=9)])
     said = Answer(Question(FrameKey(1, 2), "box", 0), "yes", "ann", 1000.0)
-    store.add_answers([AnswerRecord("gate", said, (), "car", None, (0.1, 0.1, 0.2, 0.2), 640, 360)])
-    store.put_alarms([Alarm(8, "disk", "Disk", "disk", "critical", None, "", "end", 6.0, "full", ended_utc_s=7.0)])
+    store.answers.add_answers([AnswerRecord("gate", said, (), "car", None, (0.1, 0.1, 0.2, 0.2), 640, 360)])
+    store.alarms.put_alarms(
+        [Alarm(8, "disk", "Disk", "disk", "critical", None, "", "end", 6.0, "full", ended_utc_s=7.0)]
+    )
     box = (0.1, 0.2, 0.3, 0.4)
-    store.put_objects([TrackedObject(9, "gate", "car", 0.9, box, 4.0, 5.0, 1.0, 6, ("drive",), {"drive": 0.5})])
+    store.alarms.put_objects([TrackedObject(9, "gate", "car", 0.9, box, 4.0, 5.0, 1.0, 6, ("drive",), {"drive": 0.5})])
     message = {"destination": "mqtt", "lane": "gate", "kind": "alarm", "message": "m", "at_utc_s": 5.0, "bytes": 99}
     of_ann = {"owner": "ann", "created_utc_s": 1.0, "expires_utc_s": 9e9}
     some: dict[str, dict[str, Any]] = {
@@ -144,9 +146,9 @@ def test_what_was_saved_comes_back_on_either_database(
     assert not (there / "pictures").exists()
     with Store(new, there) as store:
         assert store.check_blobs().damaged == ()
-        assert store.promoted("gate").id == "third"
-        last = store.events(limit=1)[0].id
-        assert store.append("camera.changed", camera="gate") > last  # numbers go on
+        assert store.versions.promoted("gate").id == "third"
+        last = store.journal.events(limit=1)[0].id
+        assert store.journal.append("camera.changed", camera="gate") > last  # numbers go on
         check_invariants(store)
     assert not list(there.glob(".*upkeep*"))
     assert not list(there.glob(".magpie*"))
@@ -170,16 +172,16 @@ def test_pictures_of_alarms_and_objects_are_there_or_are_not_said_to_be(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"jpeg")
     with Store(url, folder) as store:
-        assert all((store.set_picture("alarms", 7, 4), store.set_picture("objects", 9, 4)))
-        assert store.set_picture("alarms", 8, 4)
+        assert all((store.alarms.set_picture("alarms", 7, 4), store.alarms.set_picture("objects", 9, 4)))
+        assert store.alarms.set_picture("alarms", 8, 4)
     file, there = tmp_path / "magpie.tar", tmp_path / "there"
     back_up(file, folder, url, pictures=pictures)
     new = place("sqlite", there, empty=True)
     restore(file, there, new)
     with Store(new, there) as store:
-        said = [store.alarm(7).picture, store.alarm(8).picture, store.tracked_object(9).picture]
+        said = [store.alarms.alarm(7).picture, store.alarms.alarm(8).picture, store.alarms.tracked_object(9).picture]
         assert said == [pictures] * 3
-        assert store.alarm_picture_bytes() == (12 if pictures else 0)
+        assert store.alarms.alarm_picture_bytes() == (12 if pictures else 0)
     assert (there / "alarms" / "8.jpg").exists() == pictures
     assert (there / "answers" / "gate" / "00000001-00000002.jpg").exists() == pictures
 
@@ -197,8 +199,8 @@ def test_a_running_store_is_saved_as_of_one_instant(filled: tuple[str, Path], tm
                     return
                 name = f"later-{n}"
                 add(store, name, parent=parent)
-                store.promote(name, "gate", "better")
-                store.append("model.promoted", camera="gate", data={"version": name})
+                store.versions.promote(name, "gate", "better")
+                store.journal.append("model.promoted", camera="gate", data={"version": name})
                 parent = name
 
         writer = threading.Thread(target=write)
@@ -238,7 +240,7 @@ def test_data_is_not_overwritten_without_force_and_kept_with_it(filled: tuple[st
     back_up(file, folder, url)
     saved = state(url)
     with Store(url, folder) as store:
-        store.put_camera("later", {"id": "later"}, "operator")
+        store.settings.put_camera("later", {"id": "later"}, "operator")
     changed = state(url)
     with pytest.raises(Conflict, match="has data"):
         restore(file, folder, url)
@@ -258,7 +260,7 @@ def test_postgres_is_replaced_at_once(tmp_path: Path, place: Place) -> None:
     back_up(file, folder, url)
     saved = state(url)
     with Store(url, folder) as store:
-        store.put_camera("later", {"id": "later"}, "operator")
+        store.settings.put_camera("later", {"id": "later"}, "operator")
     with pytest.raises(Conflict, match="has data"):
         restore(file, folder, url)
     assert restore(file, folder, url, force=True).kept is None

@@ -46,14 +46,14 @@ def test_the_journal_is_cut_and_models_in_use_stay(tmp_path: Path, place: Callab
     with Store(place("sqlite", folder), folder) as store:
         chain(store, "first", "second", "third", "fourth")
         add(store, "other", parent="first")
-        store.reject("other", "gate", "worse")
+        store.versions.reject("other", "gate", "worse")
         now = store._clock.utc()
-        store.append_events([NewEvent(now + n, "camera.added", "gate", None, {"n": n}) for n in range(500)])
+        store.journal.append_events([NewEvent(now + n, "camera.added", "gate", None, {"n": n}) for n in range(500)])
         limits = retention_limits(RetentionSettings(max_gb=1e-9, max_events=100))
-        assert tally.retained(store.retain(limits))
-        assert len(store.events(limit=1000)) == 100
-        assert store.promoted("gate").id == "fourth"
-        assert store.roll_back("gate", "operator", "back").id == "third"
+        assert tally.retained(store.retention.retain(limits))
+        assert len(store.journal.events(limit=1000)) == 100
+        assert store.versions.promoted("gate").id == "fourth"
+        assert store.versions.roll_back("gate", "operator", "back").id == "third"
     deleted = tally.to_json()["retention"]["deleted"]
     assert deleted["events"] == 400
     assert deleted["versions"] == 2

@@ -43,7 +43,7 @@ async def test_who_may_search_and_that_it_is_recorded(tmp_path: Path, sqlite_tem
     assert {p["path"] for p in bad.json()["error"]["problems"]} == {"addresses[0]", "fps", "password"}
     assert [a.username for a in box.cameras.discovery.asked] == ["viewer"]
     with contextlib.closing(Store(None, tmp_path)) as store:
-        recorded = [(r.subject, r.action) for r in store.audit(limit=5)]
+        recorded = [(r.subject, r.action) for r in store.settings.audit(limit=5)]
     assert [a for a in recorded if a[1] == "searched for cameras"], recorded
 
 

@@ -43,7 +43,7 @@ def findings() -> list[Finding]:
 
 @pytest.fixture
 def truth(tmp_path: Path, store: Store, world: Street, findings: list[Finding]) -> Truth:
-    return Truth(store, tmp_path / "data", SystemClock(), DictAppliance().cameras.one, findings.append)
+    return Truth(store.answers, tmp_path / "data", SystemClock(), DictAppliance().cameras.one, findings.append)
 
 
 @pytest.fixture
@@ -111,17 +111,17 @@ async def test_second_opinions_that_contradict_are_counted_and_reported(
     client: httpx.AsyncClient, world: Street, store: Store, findings: list[Finding]
 ) -> None:
     await _sit(client, world, 1)
-    other = next(a.answer for a in store.answers("north") if a.answer.question.kind == "box")
+    other = next(a.answer for a in store.answers.page("north") if a.answer.question.kind == "box")
     body = {"window": 3, "frame": other.question.key.frame, "kind": "box", "candidate": other.question.candidate}
-    first = store.answers("north")
+    first = store.answers.page("north")
     turned = replace(other, by="bob", verdict="no" if other.verdict != "no" else "yes")
     record = next(r for r in first if r.answer == other)
-    store.add_answers([replace(record, answer=turned, id=0)])
+    store.answers.add_answers([replace(record, answer=turned, id=0)])
     truth = (await client.get("/north/truth")).json()
     assert (truth["estimate"]["contradicted"], truth["estimate"]["unsure"]) == (1, 1)
     assert [f["kind"] for f in truth["findings"]] == ["people_contradict"]
     assert [f.kind for f in findings] == ["people_contradict"], "reported once"
-    assert len(store.answers("north")) == 11, "both answers stay"
+    assert len(store.answers.page("north")) == 11, "both answers stay"
     second = (await client.get("/north/truth/questions", params={"second": True})).json()["questions"]
     assert body["frame"] not in [q["frame"] for q in second if q["candidate"] == body["candidate"]]
 
@@ -147,7 +147,7 @@ async def test_a_wrong_answer_is_named_and_nothing_is_kept(
     assert answer.status_code in (404, 422)
     assert words in answer.json()["error"]["message"]
     assert "answers[1]" in answer.json()["error"]["message"] or answer.status_code == 404
-    assert store.answers() == ()
+    assert store.answers.page() == ()
 
 
 async def test_labels_go_out_and_come_back(client: httpx.AsyncClient, world: Street, store: Store) -> None:
@@ -217,7 +217,7 @@ async def test_a_broken_file_is_refused_by_field(
     answer = await client.post("/north/truth/import", json=body)
     assert answer.status_code == 422, answer.text
     assert words in json.dumps(answer.json()["error"]["message"])
-    assert store.answers() == ()
+    assert store.answers.page() == ()
 
 
 async def test_a_camera_without_pictures_or_of_another_kind_says_so(client: httpx.AsyncClient, tmp_path: Path) -> None:

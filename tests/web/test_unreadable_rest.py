@@ -51,19 +51,19 @@ def store(upgraded_data: Path) -> Iterator[Store]:
     with Store(None, upgraded_data, clock=ManualClock()) as store:
         parent = None
         for number in (1, 2, 3):
-            store.open_window(1e9 + 60.0 * number, 60.0, "relay", number=number)
-            store.put_camera_window(number, "north", frames_sampled=4)
-            store.put_camera_window(number, "south", frames_sampled=4)
-            store.add_plan(number, problem(), window_policy("relay").plan(problem()), PlanCause("prepared"))
-            store.add_plan(number, problem(), window_policy("relay").plan(problem()), PlanCause("prepared"))
-            store.add_profiles(number, "north", [PROFILE])
-            store.append("model.promoted", camera="north", window=number, data={"version": f"v{number}"})
+            store.windows.open_window(1e9 + 60.0 * number, 60.0, "relay", number=number)
+            store.windows.put_camera_window(number, "north", frames_sampled=4)
+            store.windows.put_camera_window(number, "south", frames_sampled=4)
+            store.windows.add_plan(number, problem(), window_policy("relay").plan(problem()), PlanCause("prepared"))
+            store.windows.add_plan(number, problem(), window_policy("relay").plan(problem()), PlanCause("prepared"))
+            store.windows.add_profiles(number, "north", [PROFILE])
+            store.journal.append("model.promoted", camera="north", window=number, data={"version": f"v{number}"})
             version = ModelVersion(f"v{number}", "north", "0" * 64, SPEC, 1e9 + number, parent)
             parent = store.add_model(version, b"%d" % number).id
             alarm = Alarm(number, "r", "r", "object", "warning", "north", "1", "new", 1e9, "a car")
-            store.put_alarms([alarm])
+            store.alarms.put_alarms([alarm])
             tracked = TrackedObject(number, "north", "car", 0.9, (0.1, 0.1, 0.2, 0.2), 1e9, 1e9, 1.0, 3)
-            store.put_objects([tracked])
+            store.alarms.put_objects([tracked])
         yield store
 
 
@@ -79,7 +79,7 @@ def service(store: Store) -> DictAppliance:
     double: Any = DictAppliance()
     double.windows = Windows(store, runtime, 0.1, double.windows.capacity)  # type: ignore[arg-type]
     double.models = Models(store, runtime)
-    double.events = Journal(JournalBuffer(store), store, ManualClock())
+    double.events = Journal(JournalBuffer(store.journal), store, ManualClock())
     site = parse(SiteSettings, {"site": "box", "data_dir": str(store.data_dir), "cameras": [settings("north")]})
     double.alarms = Alarms(
         site, store, ManualClock(), dict, lambda camera, order: True, dict, lambda *args: None, lambda *args: None,
@@ -212,16 +212,16 @@ async def test_a_camera_s_row_that_cannot_be_read_leaves_the_window(store: Store
 def test_answers_of_people_are_read_past_one_that_cannot(store: Store) -> None:
     for frame in range(3):
         question = Question(FrameKey(1, frame), "box", 0)
-        store.add_answers([AnswerRecord("north", Answer(question, "yes", "ann", 1e9), (), "car")])
+        store.answers.add_answers([AnswerRecord("north", Answer(question, "yes", "ann", 1e9), (), "car")])
     spoil(store, "UPDATE answers SET marked = '7' WHERE id = 2")
-    assert [r.id for r in store.all_answers("north")] == [1, 3]
-    assert [r.id for r in store.answers("north", limit=2)] == [1, 3]
+    assert [r.id for r in store.answers.all_answers("north")] == [1, 3]
+    assert [r.id for r in store.answers.page("north", limit=2)] == [1, 3]
 
 
 def test_decisions_do_not_go_on_without_a_record(store: Store) -> None:
     """What is rolled back to, and what retention may delete, is decided on all versions or not at all."""
     spoil(store, "UPDATE versions SET spec = '{}' WHERE id = 'v2'")
     with pytest.raises(UnreadableRecord, match="model version v2"):
-        store.lineage("v3")
+        store.versions.lineage("v3")
     with pytest.raises(StoreError, match="model version v2"):
-        store.kept_versions()
+        store.versions.kept_versions()
