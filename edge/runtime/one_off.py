@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import time
 from dataclasses import dataclass
 from typing import Any, Final
@@ -56,8 +57,15 @@ def first_message(
     if isinstance(message, _Ended):
         if message.code == OUT_OF_MEMORY:
             raise MemoryLimitExceeded(about, limit)
-        raise WorkerFailed(f"{about}: its process {describe_exit(message.code)}")
+        raise WorkerFailed(f"{about}: its process {describe_exit(message.code)}", _of_a_crash(message.code, limit))
     return message
+
+
+def _of_a_crash(code: int | None, limit: int) -> str:
+    """Native code that is refused memory rarely says so: it crashes, as it does on a damaged file."""
+    if code is None or -code not in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+        return ""
+    return f"it may have needed more memory than one process may have (worker_memory_mb: {limit / 2**20:.0f} MiB)"
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,11 @@ def test_everything_else_stays_what_it_was() -> None:
         run_once("check", mains.ends, None, FILE)
 
 
+def test_a_crash_names_the_limit_that_may_have_caused_it() -> None:
+    with pytest.raises(WorkerFailed, match="its process ended by SIGSEGV .*worker_memory_mb: 64 MiB"):
+        run_once("check", mains.crashes, None, FILE, 64 * MIB)
+
+
 def test_one_that_says_nothing_is_given_up() -> None:
     with pytest.raises(Unavailable, match=FILE):
         first_message("check", mains.takes_and_waits, 1, FILE, patience_s=0.0)
@@ -116,5 +121,6 @@ async def test_a_repository_is_checked_under_the_site_s_limit(tmp_path: Path) ->
 
 
 def test_a_teacher_s_check_is_limited_too() -> None:
-    with pytest.raises(MemoryLimitExceeded, match="worker_memory_mb: 64 MiB"):
+    # Native code that is refused memory may crash: that names the limit, too.
+    with pytest.raises(WorkerFailed, match="worker_memory_mb: 64 MiB"):
         check_golden(GoldenWorkerSpec(DEMO_TEACHER), 64 * MIB)

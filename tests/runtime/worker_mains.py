@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os
 import re
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -189,6 +190,11 @@ def raises(channel: Channel, error: Exception) -> None:
 
 def ends(channel: Channel, argument: Any) -> None:
     """Ends without a word."""
+
+
+def crashes(channel: Channel, argument: Any) -> None:
+    """Ends as native code does that uses memory it was not given."""
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def beats_first(channel: Channel, argument: Any) -> None:
