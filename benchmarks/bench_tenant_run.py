@@ -221,18 +221,25 @@ class Change:
     foreign: list[str] = field(default_factory=list)
 
 
-async def change_students(box: Appliance, own: dict[str, Students], before: str, name: str) -> Change:
+async def change_students(
+    box: Appliance,
+    own: dict[str, Students],
+    before: str,
+    name: str,
+    look_s: float = LOOK_S,
+    judged_s: float = JUDGED_S,
+) -> Change:
     """As the next window begins, put the students that the arm `name` has of its `own` in force, and keep those of the
-    arm `before`; once what was trained before is judged, which is still the work of that one, or after JUDGED_S."""
+    arm `before`; once what was trained before is judged, which is still the work of that one, or after `judged_s`."""
     change = Change()
-    await asyncio.sleep(max(0.0, to_boundary(box)) + LOOK_S)
-    ends = time.monotonic() + JUDGED_S
+    await asyncio.sleep(max(0.0, to_boundary(box)) + look_s)
+    ends = time.monotonic() + judged_s
     runtime = box.runtime
     while left := earlier(runtime.students.retrainings.running.values(), runtime.controller.state.window):
         if time.monotonic() >= ends:
             change.late = left
             break
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(look_s)
     there = in_force(box)
     own[before] = there
     others = {camera: version for camera, version in own[name].items() if there[camera] != version}
@@ -353,8 +360,15 @@ def block_windows(minutes: float, arms: Sequence[str]) -> int:
 
 
 async def blocks(
-    box: Appliance, folder: Path, minutes: float, seed: int, rate: float, arms: Sequence[str]
+    box: Appliance,
+    folder: Path,
+    minutes: float,
+    seed: int,
+    rate: float,
+    arms: Sequence[str],
+    measured_s: float = WINDOW_S / 2,
 ) -> list[dict[str, Any]]:
+    """Each way to share twice, with the accuracies of its windows; the last one is measured `measured_s` after it."""
     windows = block_windows(minutes, arms)
     own, before = {name: in_force(box) for name in ("watched", *arms)}, "watched"
     # Nobody's block is the one in which the first request comes.
@@ -369,7 +383,7 @@ async def blocks(
         out.append(found | {"late_retrainings": change.late, "foreign_retrainings": change.foreign})
         shown = {k: out[-1][k] for k in ("rates", "utility", "plan", "held", "lost", "moves")}
         print(f"{name}: {json.dumps(shown)}", flush=True)
-    await asyncio.sleep(WINDOW_S / 2)  # the last window is being measured
+    await asyncio.sleep(measured_s)
     await asyncio.to_thread(with_cameras, box, out)
     return out
 

@@ -308,6 +308,11 @@ class FleetOfAgents:
         await asyncio.gather(task, return_exceptions=True)
         await parts.aclose()
 
+    async def beats(self, name: str, count: float) -> None:
+        """Until the agent of a box has beaten `count` times more: long enough to have done what it is to leave."""
+        last = self.lives[name] + count
+        await until(lambda: self.lives[name] >= last, f"{name} beats on")
+
     def status(self, name: str) -> FleetStatus:
         """The fleet as a box knows it."""
         return self.agents[name].status()

@@ -64,6 +64,7 @@ from edge.runtime.groups import GROUPS_DOCUMENT
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime
+from edge.runtime.supervisor import Patience
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenants import TenantShares
 from edge.settings import CameraSettings, SiteSettings
@@ -125,12 +126,13 @@ class Appliance:
         front: WorkerMain,
         clock: Clock | None = None,
         partitioner: Partitioner | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """`front` is the main of the process that takes the requests for served models (edge.commands.front_process):
-        it knows the transports, which the appliance does not."""
+        it knows the transports, which the appliance does not. `patience` with workers that say nothing."""
         self.site = site
         self.clock: Clock = clock or SystemClock()
-        self._front, self._partitioner = front, partitioner
+        self._front, self._partitioner, self._patience = front, partitioner, patience
         self._ring = LogRing()
         self._parts = AsyncExitStack()
 
@@ -227,6 +229,7 @@ class Appliance:
             lambda camera, picture: self.services.live.preview(camera, picture),
             alarms.answered,
             fact,
+            self._patience,
         )
         self._parts.push_async_callback(runtime.close)
         self._parts.push_async_callback(counts.close)

@@ -56,7 +56,8 @@ MOST_CHANGES: Final = 10_000
 
 
 class Finder:
-    """Implements `FinderService`. `cameras()` are those there now; `zone` None: the box's own time zone."""
+    """Implements `FinderService`. `cameras()` are those there now; `zone` None: the box's own time zone. Of a day at
+    most `most_changes` of the camera's states are read."""
 
     def __init__(
         self,
@@ -64,8 +65,10 @@ class Finder:
         clock: Clock,
         cameras: Callable[[], Mapping[str, CameraRuntime]],
         zone: tzinfo | None = None,
+        most_changes: int = MOST_CHANGES,
     ) -> None:
         self._store, self._clock, self._cameras, self._zone = store, clock, cameras, zone
+        self._most_changes = most_changes
 
     def objects(
         self, wanted: ObjectSearch, limit: int, after: FoundAfter | None, cameras: Collection[str] | None
@@ -146,7 +149,7 @@ class Finder:
 
     def _outages(self, camera: str, span: DaySpan, now: float) -> tuple[tuple[Outage, ...], float | None, bool]:
         """The outages of a day, from when on they are known, and whether all of the day were read."""
-        entries = self._store.finding.entries_of_day(camera, (*_STATES, "camera.changed"), span, MOST_CHANGES)
+        entries = self._store.finding.entries_of_day(camera, (*_STATES, "camera.changed"), span, self._most_changes)
         changes = [change for entry in entries.rows if (change := _change(entry)) is not None]
         # Of those before the day the last one tells.
         before = sum(change.at_utc_s < span.from_utc_s for change in changes)

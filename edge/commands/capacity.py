@@ -42,8 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Raises MagpieError for bad input, too few windows, and an appliance that does not answer."""
+def run(args: argparse.Namespace, look_s: float = LOOK_S) -> int:
+    """An appliance's forecast is looked for every `look_s` seconds. Raises MagpieError for bad input, too few windows,
+    and an appliance that does not answer."""
     if args.change is None:
         for name in ("factor", "camera", "data"):
             if getattr(args, name) is not None:
@@ -52,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(answer, indent=1) + "\n" if args.json else forecasts_in_words(answer))
         return 0
     change = BoxChange.of(args.change, args.factor, args.camera)
-    made = _asked(remote_of(args), change, args.windows) if args.data is None else _of_folder(args, change)
+    made = _asked(remote_of(args), change, args.windows, look_s) if args.data is None else _of_folder(args, change)
     sys.stdout.write(json.dumps(made, indent=1) + "\n" if args.json else in_words(made))
     return 0
 
 
-def _asked(remote: Remote, change: BoxChange, windows: int) -> dict[str, Any]:
+def _asked(remote: Remote, change: BoxChange, windows: int, look_s: float) -> dict[str, Any]:
     """Ask, and wait for the forecast."""
     body: dict[str, Any] = {"kind": change.kind, "factor": change.factor, "windows": windows}
     if change.camera is not None:
@@ -68,7 +69,7 @@ def _asked(remote: Remote, change: BoxChange, windows: int) -> dict[str, Any]:
     while answer["working"] is not None:
         if time.monotonic() > until_s:
             raise Unavailable(f"no forecast came within {PATIENCE_S:.0f} s")
-        time.sleep(LOOK_S)
+        time.sleep(look_s)
         answer = remote.ask("GET", "/capacity")
     made = [f for f in answer["forecasts"] if f["id"] not in before]
     if not made:

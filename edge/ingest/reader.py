@@ -63,7 +63,13 @@ class CameraReader:
     """
 
     def __init__(
-        self, source: CameraSource, *, clock: Clock | None = None, seed: int = 0, tap: PacketTap | None = None
+        self,
+        source: CameraSource,
+        *,
+        clock: Clock | None = None,
+        seed: int = 0,
+        tap: PacketTap | None = None,
+        capture: CaptureClock | None = None,
     ) -> None:
         self.source = source
         self._clock: Clock = clock or SystemClock()
@@ -78,7 +84,7 @@ class CameraReader:
             source.retry_first_s, source.retry_min_s, source.retry_max_s, random.Random(f"{seed}:{source.camera}")
         )
         # Times go forward over reconnections: one clock of captures for all attempts.
-        self._open_stream = partial(open_stream, source, self._clock, CaptureClock(), tap)
+        self._open_stream = partial(open_stream, source, self._clock, capture or CaptureClock(), tap)
         self._converter = Converter()
         self._pace = Pace(source.max_fps)
         self._frozen_watch = FrozenWatch(min(0.25, source.stall_timeout_s / 8))

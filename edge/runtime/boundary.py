@@ -41,8 +41,10 @@ _REMEMBERED = 100
 class Boundary:
     """The runtime's hands at a window's end. `spawn(work, name)` runs beside the loop's main work."""
 
-    def __init__(self, runtime: Runtime, note: JournalNote, spawn: Callable[..., None]) -> None:
-        self._r, self._note, self._spawn = runtime, note, spawn
+    def __init__(
+        self, runtime: Runtime, note: JournalNote, spawn: Callable[..., None], close_s: float = CLOSE_S
+    ) -> None:
+        self._r, self._note, self._spawn, self._close_s = runtime, note, spawn, close_s
         self._data = Path(runtime.site.data_dir)
         #: Cameras of which all that is measured of a window is known (or will never be), by window.
         self.measured: dict[int, set[str]] = {}
@@ -165,7 +167,7 @@ class Boundary:
         self._closing[(camera.id, window)] = future
         if self._r.camera_workers.next_window(camera, window, window + 1):
             try:
-                async with asyncio.timeout(CLOSE_S):
+                async with asyncio.timeout(self._close_s):
                     await future
             except TimeoutError:
                 why = {"reason": "the worker did not answer"}

@@ -73,11 +73,11 @@ class Retrainings:
         self._finishing: set[str] = set()
 
     def forget_camera(self, camera: str) -> None:
-        """The camera is gone."""
-        gone = self.running.pop(camera, None)
-        if gone is not None:
-            self._finishing.discard(gone.job)
+        """The camera is gone, and its retraining ends without a result."""
         self._waiting.pop(camera, None)
+        running = self.running.get(camera)
+        if running is not None:
+            self._end(camera, running.job, "stopped", "the camera was removed")
 
     def start(self, order: ev.StartRetraining) -> None:
         """Start a worker for a job, as soon as the camera's earlier one has ended; where its data are gone the
@@ -335,29 +335,33 @@ class Retrainings:
             await r.students.groups.judge(job, done)
             self.given_up(name, job.job, str(error))
             return
-        self._ended(name, job.job)
-        self._record_end(job, done, judged, window)
+        # Where the camera was removed while it was judged, its end is recorded already.
+        recorded = self._ended(name, job.job) is None
+        self._record_result(job, done, judged, window, recorded)
         r.preparation.retrained(camera, job, done, judged.learned)
         try:
             await r.students.groups.judge(job, done, judged.version if judged.learned else "")
         finally:
             r.dispatch(judged.completed(r.clock.monotonic(), name, job.job))
 
-    def _record_end(self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int) -> None:
+    def _record_result(
+        self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int, end_recorded: bool
+    ) -> None:
         r = self._r
         r.records.write(
             r.store.windows.add_cost, window, "retraining", camera=job.camera, device_seconds=done.device_seconds
         )
-        r.records.write(
-            r.store.windows.end_job,
-            job.job,
-            "completed",
-            device_seconds=done.device_seconds,
-            accuracy_after=judged.accuracy,
-            promoted=judged.promoted,
-            reason=judged.reason,
-            model_version=judged.version,
-        )
+        if not end_recorded:
+            r.records.write(
+                r.store.windows.end_job,
+                job.job,
+                "completed",
+                device_seconds=done.device_seconds,
+                accuracy_after=judged.accuracy,
+                promoted=judged.promoted,
+                reason=judged.reason,
+                model_version=judged.version,
+            )
         self._note(
             judged.kind,
             camera=job.camera,

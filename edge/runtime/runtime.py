@@ -47,7 +47,7 @@ from edge.runtime.profilers import Answer, Job, Profilers
 from edge.runtime.retrainings import Retrainings
 from edge.runtime.siblings import Hands, Siblings
 from edge.runtime.store_thread import StoreThread
-from edge.runtime.supervisor import Supervisor
+from edge.runtime.supervisor import Patience, Supervisor
 from edge.runtime.tasks import BackgroundTasks
 from edge.runtime.versions import Versions
 from edge.runtime.window_in_force import WindowInForce
@@ -74,7 +74,7 @@ class Students:
 class Runtime:
     """Owns cameras, workers, labels, models and jobs. `note(kind, ...)` journals; `on_preview` takes live pictures,
     `on_answer` each camera's answers and the pictures that `camera_workers.take_pictures` asked for, `on_fact` what
-    alarms and counts go by."""
+    alarms and counts go by. `patience` with workers that say nothing: the supervisor's own without one."""
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class Runtime:
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
         on_fact: Callable[[RuntimeFact], None],
+        patience: Patience | None = None,
     ) -> None:
         self.site, self.store, self.clock, self.fact = site, store, clock, on_fact
         self.window = WindowInForce(site.retraining, clock)
@@ -95,7 +96,7 @@ class Runtime:
         self.records = StoreThread(self.complaints.add)
         self._tasks = BackgroundTasks(self.complaints.add)
         self.supervisor = Supervisor(
-            partitioner, clock, partial(self._worker_event, note),
+            partitioner, clock, partial(self._worker_event, note), patience,
             on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
             memory_limit_bytes=worker_limit_bytes(site.worker_memory_mb, usable_bytes()),
         )  # fmt: skip

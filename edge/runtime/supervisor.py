@@ -60,7 +60,8 @@ class Patience:
 class Supervisor:
     """Workers by name. `on_event(kind, data)` receives every loss and restart, for the journal; `on_lost(worker,
     cause)` every process that is gone without having been asked to end. `memory_limit_bytes`: a worker (but the front)
-    that has more is ended. `process` makes a worker's process."""
+    that has more is ended. `process` makes a worker's process; `later(seconds, call, argument)` calls then, by the
+    event loop unless another is given."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Supervisor:
         on_lost: Callable[[Worker, LossCause], None] | None = None,
         memory_limit_bytes: int | None = None,
         process: Callable[..., WorkerProcess] = WorkerProcess,
+        later: Callable[..., asyncio.TimerHandle] | None = None,
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
         self._on_lost = on_lost or (lambda worker, cause: None)
@@ -79,7 +81,7 @@ class Supervisor:
         self._workers: dict[str, WorkerState] = {}
         #: Also those that ended and still have an account of what they used.
         self._known: dict[str, Worker] = {}
-        self._loop = asyncio.get_running_loop()
+        self._later = later or asyncio.get_running_loop().call_later
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
         self._usage_due_s = 0.0
@@ -324,7 +326,7 @@ class Supervisor:
         delay = backoff[min(worker.failures_in_a_row, len(backoff) - 1)]
         worker.failures_in_a_row += 1
         worker.restarts += 1
-        worker.retry = self._loop.call_later(delay, self._relaunch, worker)
+        worker.retry = self._later(delay, self._relaunch, worker)
 
     def _relaunch(self, worker: WorkerState) -> None:
         owned = self._workers.get(worker.spec.name) is worker and worker.state == "waiting"

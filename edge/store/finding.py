@@ -82,17 +82,23 @@ class FindingPart(Part):
 
     @retried
     def find_objects(
-        self, wanted: ObjectSearch, limit: int, after: FoundAfter | None, cameras: Collection[str] | None, now: float
+        self,
+        wanted: ObjectSearch,
+        limit: int,
+        after: FoundAfter | None,
+        cameras: Collection[str] | None,
+        now: float,
+        looked_at: int = LOOKED_AT,
     ) -> FoundPage:
         """One page of a search, without objects that cannot be read. `cameras` (not None): only objects of these, and
-        no other object is looked at. At most LOOKED_AT objects of the cameras, time and place asked for are."""
+        no other object is looked at. At most `looked_at` objects of the cameras, time and place asked for are."""
         limit = page(limit)
         named = set(wanted.cameras) or None
         if cameras is not None:
             named = set(cameras) if named is None else named & set(cameras)
         if named is not None and not named:
             return FoundPage((), None)
-        full = LOOKED_AT if wanted.attribute is None else LOOKED_AT_ATTRIBUTES
+        full = looked_at if wanted.attribute is None else LOOKED_AT_ATTRIBUTES
         then: FoundAfter | None = None
         rows: Sequence[Any] = ()
         with self.database.read() as c:
@@ -163,8 +169,8 @@ class FindingPart(Part):
             return tuple(ObjectsCame(int(n), str(name), int(objects)) for n, name, objects in c.execute(query))
 
     @retried
-    def alarms_of(self, camera: str, day: DaySpan) -> OfDay[Alarm]:
-        """The alarms of a day, also those that went on then; the newest MOST_OF_DAY, the newest first."""
+    def alarms_of(self, camera: str, day: DaySpan, most: int = MOST_OF_DAY) -> OfDay[Alarm]:
+        """The alarms of a day, also those that went on then; the newest `most`, the newest first."""
         own = sa.select(t.alarms).where(_a.camera == camera)
         # By the index of the ends (a sum has none): through all older alarms it would be a long way.
         before = own.where(_a.began_utc_s + 0.0 < day.from_utc_s)
@@ -175,32 +181,32 @@ class FindingPart(Part):
                 before.where(_a.ended_utc_s.is_(None)),
                 before.where(_a.ended_utc_s >= day.from_utc_s),
             ):
-                ordered = query.order_by(_a.began_utc_s.desc(), _a.id.desc()).limit(MOST_OF_DAY + 1)
+                ordered = query.order_by(_a.began_utc_s.desc(), _a.id.desc()).limit(most + 1)
                 rows += c.execute(ordered).mappings()
         rows.sort(key=lambda row: (-row["began_utc_s"], -row["id"]))
-        alarms = self.database.unreadable.readable("alarm", rows[:MOST_OF_DAY], read_alarm, lambda row: int(row["id"]))
-        return OfDay(tuple(alarms), len(rows) > MOST_OF_DAY)
+        alarms = self.database.unreadable.readable("alarm", rows[:most], read_alarm, lambda row: int(row["id"]))
+        return OfDay(tuple(alarms), len(rows) > most)
 
     @retried
-    def retrainings_of(self, camera: str, day: DaySpan) -> OfDay[JobRecord]:
-        """The retrainings of a day, also those that went on then; the newest MOST_OF_DAY, the newest first."""
+    def retrainings_of(self, camera: str, day: DaySpan, most: int = MOST_OF_DAY) -> OfDay[JobRecord]:
+        """The retrainings of a day, also those that went on then; the newest `most`, the newest first."""
         near = DaySpan(day.from_utc_s - _LONGEST_RETRAINING_S, day.to_utc_s)
         went_on = (_j.started_utc_s >= day.from_utc_s) | _j.ended_utc_s.is_(None) | (_j.ended_utc_s >= day.from_utc_s)
         query = sa.select(t.jobs).where(_j.camera == camera, *_within(_j.started_utc_s, near), went_on)
         with self.database.read() as c:
-            ordered = query.order_by(_j.started_utc_s.desc(), _j.id).limit(MOST_OF_DAY + 1)
+            ordered = query.order_by(_j.started_utc_s.desc(), _j.id).limit(most + 1)
             found = [JobRecord(**by_field(t.jobs, row)) for row in c.execute(ordered).mappings()]
-        return OfDay(tuple(found[:MOST_OF_DAY]), len(found) > MOST_OF_DAY)
+        return OfDay(tuple(found[:most]), len(found) > most)
 
     @retried
-    def clips_of(self, camera: str, day: DaySpan) -> OfDay[ClipRecord]:
-        """The clips of a day's moments; the newest MOST_OF_DAY, the newest first."""
+    def clips_of(self, camera: str, day: DaySpan, most: int = MOST_OF_DAY) -> OfDay[ClipRecord]:
+        """The clips of a day's moments; the newest `most`, the newest first."""
         query = sa.select(t.clips).where(_c.camera == camera, *_within(_c.at_utc_s, day))
         with self.database.read() as c:
-            ordered = query.order_by(_c.at_utc_s.desc(), _c.id.desc()).limit(MOST_OF_DAY + 1)
+            ordered = query.order_by(_c.at_utc_s.desc(), _c.id.desc()).limit(most + 1)
             rows = c.execute(ordered).mappings().all()
-        clips = self.database.unreadable.readable("clip", rows[:MOST_OF_DAY], read_clip, lambda row: int(row["id"]))
-        return OfDay(tuple(clips), len(rows) > MOST_OF_DAY)
+        clips = self.database.unreadable.readable("clip", rows[:most], read_clip, lambda row: int(row["id"]))
+        return OfDay(tuple(clips), len(rows) > most)
 
     @retried
     def clip_spans(self, camera: str, at_utc_s: float) -> tuple[ClipSpan, ...]:

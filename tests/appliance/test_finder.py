@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from edge.appliance import finder
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.clip_video import video_now
 from edge.appliance.finder import Finder
@@ -39,9 +38,12 @@ class Box:
         self.store = store
         self.cameras: dict[str, Any] = {}
         self.switch(True)
-        clock = ManualClock(0.0, MIDNIGHT + 13 * 3600)
+        self.clock = ManualClock(0.0, MIDNIGHT + 13 * 3600)
         self.records = AlarmRecords(store, PictureFiles(folder), lambda *_: None)
-        self.finder = Finder(store, clock, lambda: cast(Any, self.cameras), ZoneInfo("Europe/Berlin"))
+        self.finder = self.made()
+
+    def made(self, **limits: int) -> Finder:
+        return Finder(self.store, self.clock, lambda: cast(Any, self.cameras), ZoneInfo("Europe/Berlin"), **limits)
 
     def switch(self, on: bool) -> None:
         self.cameras["north"] = SimpleNamespace(settings=parse(CameraSettings, NORTH | {"enabled": on}))
@@ -132,17 +134,14 @@ def test_a_worker_that_failed_and_a_restart_are_outages_and_a_retraining_that_fa
     assert (day.known_from_utc_s, day.cut) == (MIDNIGHT + 20, ())
 
 
-def test_a_camera_without_lines_for_a_while_is_watched_and_a_day_with_too_many_changes_is_cut(
-    box: Box, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_camera_without_lines_for_a_while_is_watched_and_a_day_with_too_many_changes_is_cut(box: Box) -> None:
     minutes = [WatchedTime("north", int(MIDNIGHT) + 60 * n, 60.0, 99) for n in range(30) if not 10 <= n < 20]
     box.store.counts.add_counts([], minutes, [])
     box.store.journal.append("camera.live", camera="north", at_utc_s=MIDNIGHT + 1)
     assert [o.cause for o in box.finder.timeline("north", None, 600).outages] == ["not_watched"]
     box.store.journal.append("camera.changed", camera="north", data={"fields": ["lines"]}, at_utc_s=MIDNIGHT + 590)
     assert box.finder.timeline("north", None, 600).outages == ()
-    monkeypatch.setattr(finder, "MOST_CHANGES", 1)
-    cut = box.finder.timeline("north", None, 600)
+    cut = box.made(most_changes=1).timeline("north", None, 600)
     assert (cut.cut, cut.outages) == (("outages",), ())
 
 

@@ -39,9 +39,8 @@ class _Appliance(QuietHandler):
 
 
 @pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def url() -> Iterator[str]:
     ASKED.clear()
-    monkeypatch.setattr(capacity, "LOOK_S", 0.0)
     with answering(_Appliance) as address:
         yield address
 
@@ -49,7 +48,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     capacity.add_arguments(parser)
-    return capacity.run(parser.parse_args([*words]))
+    return capacity.run(parser.parse_args([*words]), look_s=0.0)
 
 
 def test_a_forecast_is_asked_for_and_waited_for(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tritonclient.http.aio as http
 import yaml
+from runtime_kit import PATIENCE_S
 from serving_kit import Served, echo, served, table
 from tritonclient.utils import InferenceServerException
 
@@ -126,18 +127,17 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
         seen: list[dict[str, float]] = []
         pids = {e.pid for e in made.executors()}
         try:
-            began = time.monotonic()
-            while time.monotonic() - began < 25.0 and shares.shares["entrance"].held < first + 0.15:
-                await asyncio.sleep(0.5)
-                await shares.look()
-                seen.append({t: s.held for t, s in shares.shares.items()})
+            async with asyncio.timeout(PATIENCE_S):
+                while shares.shares["entrance"].held <= first + 0.1:
+                    await asyncio.sleep(0.5)
+                    await shares.look()
+                    seen.append({t: s.held for t, s in shares.shares.items()})
         finally:
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
         reasons = [data["reasons"]["entrance"]["code"] for kind, data in notes if kind == "tenants.moved"]
         assert "more" in reasons
-        assert seen[-1]["entrance"] > first + 0.1
         assert min(s["office"] for s in seen) >= 0.15 - 1e-6
         assert all(abs(sum(s.values()) - shares.pool) < 0.02 for s in seen[-3:])
         await made.until(lambda: not made.runtime.planner.view.in_flight, "the plan is in force")

@@ -16,7 +16,6 @@ import pytest
 import pytest_asyncio
 from appliance_kit import Watched, cameras, gone, site_of
 
-import edge.runtime.supervisor as supervisor_module
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
@@ -26,6 +25,7 @@ from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.mains import training_worker
 from edge.runtime.process import Channel
+from edge.runtime.supervisor import START_S, Patience
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(480)]
 HANG_S = 4.0
@@ -39,9 +39,9 @@ SPACE = {"epochs": [70], "batch_sizes": [4], "layers": ["head"], "data_fractions
 async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
     """Two cameras, windows of 15 s; hangs are noticed within a few seconds."""
     data = tmp_path_factory.mktemp("appliance")
-    with pytest.MonkeyPatch.context() as patch, serve_cameras(cameras(), data) as port:
-        patch.setattr(supervisor_module, "HANG_S", HANG_S)
-        async with Appliance(site_of(port, data, window_s=15.0, space=SPACE), front_process) as appliance:
+    with serve_cameras(cameras(), data) as port:
+        site = site_of(port, data, window_s=15.0, space=SPACE)
+        async with Appliance(site, front_process, patience=Patience(HANG_S, START_S)) as appliance:
             watched = Watched(appliance)
             follower = asyncio.create_task(watched.follow())
             await watched.answering()

@@ -137,7 +137,7 @@ async def test_a_killed_boxs_camera_is_answered_elsewhere_with_its_student_and_d
         assert settings["password_from"] == "secret:yard"
         await until(lambda: fleet.owners("b1").get("gate") == "b1", "the head knows that it is answered")
         assert fleet.appliances["b3"].history == [], "no other camera moved"
-        await asyncio.sleep(3 * RULES.beat_s)
+        await fleet.beats("b1", 3)
         assert Path(settings["student"]["weights"]).is_file(), "the camera may have to begin with it again"
         assert "gate" in fleet.appliances["b2"].cameras, "its own appliance went on, as behind a cut line"
 
@@ -188,7 +188,7 @@ async def test_of_two_boxes_the_first_takes_over_for_the_second_but_not_the_othe
         fleet.appliances["b2"].watch("gate")
         await until(lambda: fleet.owners("b2") == {"gate": "b2"}, "the camera is taken up")
         await fleet.kill("b1")
-        await asyncio.sleep(2 * RULES.lease_s)
+        await fleet.beats("b2", 2 * RULES.lease_s / RULES.beat_s)
         assert fleet.status("b2").mandate is None
         assert "gate" in fleet.appliances["b2"].cameras, "no head is needed to answer"
         await fleet.start("b1")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_agents_kit import RULES, FleetOfAgents, until
+from fleet_agents_kit import FleetOfAgents, until
 
 from edge.core.errors import Forbidden, InvalidValue, NotFound, NotUnderstood
 from edge.core.fleet_links import FleetMember, FleetOrder
@@ -134,7 +133,7 @@ async def test_an_order_is_recorded_where_it_was_given_and_on_the_head(tmp_path:
         assert recorded["b2"][0]["by"] == ""
         with pytest.raises(NotFound, match="box b9"):
             await fleet.order("drain", "b9", by="b2")
-        await asyncio.sleep(2 * RULES.beat_s)
+        await fleet.beats("b1", 2)
         assert len(recorded["b1"]) == 2, "what was refused is no change"
 
 

@@ -32,14 +32,16 @@ async def bench(partitioner: CpuPartitioner) -> AsyncIterator[Callable[..., Benc
     """Makes supervisors: `bench()` or `bench(partitioner=..., hang_s=...)`; all are closed at the end."""
     made: list[Bench] = []
 
-    def make(partitioner: Any = partitioner, memory_limit_bytes: int | None = None, **patience: Any) -> Bench:
+    def make(
+        partitioner: Any = partitioner, memory_limit_bytes: int | None = None, later: Any = None, **patience: Any
+    ) -> Bench:
         limits = {"hang_s": 20.0, "start_s": 60.0, "watch_s": 0.05, "backoff_s": (0.0, 0.02, 0.04)} | patience
         events: list[tuple[str, dict[str, Any]]] = []
         gone: list[Worker] = []
         causes: list[LossCause] = []
         supervisor = Supervisor(
             partitioner, SystemClock(), lambda kind, data: events.append((kind, data)), Patience(**limits),
-            lambda worker, cause: (gone.append(worker), causes.append(cause)), memory_limit_bytes,
+            lambda worker, cause: (gone.append(worker), causes.append(cause)), memory_limit_bytes, later=later,
         )  # fmt: skip
         supervisor.open()
         made.append(Bench(supervisor, events, gone, causes))

@@ -40,12 +40,13 @@ class Box:
         self.versions[camera] = version
 
 
-def students(box: Box, own: dict[str, bench.Students]) -> Coroutine[Any, Any, bench.Change]:
-    return bench.change_students(box, own, "planned", "learned")  # type: ignore[arg-type]
+def students(
+    box: Box, own: dict[str, bench.Students], judged_s: float = bench.JUDGED_S
+) -> Coroutine[Any, Any, bench.Change]:
+    return bench.change_students(box, own, "planned", "learned", 0.0, judged_s)  # type: ignore[arg-type]
 
 
-async def test_what_was_trained_before_is_judged_first_and_stays_with_its_arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "LOOK_S", 0.0)
+async def test_what_was_trained_before_is_judged_first_and_stays_with_its_arm() -> None:
     box = Box(JOB)
     own = {"learned": {"yard": "mine"}, "planned": {"yard": "first"}}
     task = asyncio.ensure_future(students(box, own))
@@ -59,18 +60,15 @@ async def test_what_was_trained_before_is_judged_first_and_stays_with_its_arm(mo
     assert own == {"learned": {"yard": "mine"}, "planned": {"yard": "trained"}}
 
 
-async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bench, "LOOK_S", 0.0)
-    monkeypatch.setattr(bench, "JUDGED_S", 0.0)
+async def test_the_windows_own_retrainings_are_not_waited_for_and_late_ones_are_reported() -> None:
     own_work = replace(JOB, window=3)
     for job, change in ((JOB, bench.Change(late=["yard"])), (own_work, bench.Change(foreign=["yard"]))):
         box = Box(job)
-        assert await students(box, {"learned": {"yard": "mine"}, "planned": {}}) == change
+        assert await students(box, {"learned": {"yard": "mine"}, "planned": {}}, 0.0) == change
         assert box.versions == {"yard": "mine"}
     same = Box(own_work)
-    assert await students(same, {"learned": {"yard": "learned"}, "planned": {}}) == bench.Change(), "of its own student"
+    own = {"learned": {"yard": "learned"}, "planned": {}}
+    assert await students(same, own, 0.0) == bench.Change(), "of its own student"
 
 
 def test_a_block_that_begins_late_or_on_others_students_is_reported() -> None:
@@ -100,9 +98,8 @@ async def test_every_arm_warms_up_with_the_first_load_and_sees_the_load_move(mon
 
     for name, double in (("arm", arm), ("load", load), ("warm_up", warm_up), ("block", block)):
         monkeypatch.setattr(bench, name, double)
-    monkeypatch.setattr(bench, "WINDOW_S", 0.001)
     monkeypatch.setattr(bench, "with_cameras", lambda *_: None)
-    found = await bench.blocks(Box(JOB), Path(), 12e-5, 1, 10.0, ("learned", "planned"))  # type: ignore[arg-type]
+    found = await bench.blocks(Box(JOB), Path(), 12.0, 1, 10.0, ("learned", "planned"), 0.0)  # type: ignore[arg-type]
     first, second = bench.parts(10.0, True), bench.parts(10.0, False)
     assert did == [
         ("watched", "learned", first), ("learned", 2, first),

@@ -61,7 +61,7 @@ def test_everything_else_stays_what_it_was() -> None:
 
 
 def test_a_crash_names_the_limit_that_may_have_caused_it() -> None:
-    with pytest.raises(WorkerFailed, match="its process ended by SIGSEGV .*worker_memory_mb: 64 MiB"):
+    with pytest.raises(WorkerFailed, match=r"its process ended by SIGSEGV .*worker_memory_mb: 64 MiB"):
         run_once("check", mains.crashes, None, FILE, 64 * MIB)
 
 

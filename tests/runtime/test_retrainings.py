@@ -216,6 +216,19 @@ async def test_a_result_of_a_camera_that_was_removed_ends_no_other_retraining(si
     assert (site.workers.jobs, site.failures) == (["job 1", "job 2"], [])
 
 
+@pytest.mark.parametrize("at_the_gate", [False, True])
+async def test_a_retraining_of_a_camera_that_was_removed_ends_once(site: Site, at_the_gate: bool) -> None:
+    site.gate.error = None
+    site.hands.start(order(1))
+    if at_the_gate:
+        site.hands.received("yard", done(1))
+    site.workers.alive = False
+    site.hands.forget_camera("yard")
+    site.gate.open.set()
+    await site.settled()
+    assert (site.hands.running, site.ends) == ({}, [("job 1", "stopped")])
+
+
 async def test_a_gate_that_breaks_lets_the_next_begin(site: Site) -> None:
     site.hands.start(order(1))
     site.hands.received("yard", done(1))

@@ -16,6 +16,7 @@ from edge.core.finding import BoxStart, DaySpan, FoundAfter, ObjectsCame, Object
 from edge.core.tracks import TrackedObject
 from edge.store import finding, tables
 from edge.store.clips import ClipRecord
+from edge.store.finding import LOOKED_AT
 from edge.store.retention import RetentionLimits
 from edge.store.store import Store
 
@@ -29,12 +30,14 @@ def tracked(
     return TrackedObject(number, camera, kind, 0.8, (0.1, 0.2, 0.3, 0.4), began, began, 0.0, 3, ended_utc_s=ended)
 
 
-def found(store: Store, limit: int = 50, cameras: Any = None, now: float = 1000.0, **wanted: Any) -> list[int]:
+def found(
+    store: Store, limit: int = 50, cameras: Any = None, now: float = 1000.0, looked_at: int = LOOKED_AT, **wanted: Any
+) -> list[int]:
     """The ids of all pages."""
     ids: list[int] = []
     after: FoundAfter | None = None
     while True:
-        page = store.finding.find_objects(ObjectSearch(**wanted), limit, after, cameras, now)
+        page = store.finding.find_objects(ObjectSearch(**wanted), limit, after, cameras, now, looked_at)
         ids += [o.id for o in page.objects]
         after = page.after
         if after is None:
@@ -89,15 +92,14 @@ def test_somebody_of_some_cameras_finds_only_theirs(filled: Store) -> None:
     assert filled.finding.find_objects(ObjectSearch(line="gate"), 9, None, set(), 0.0).objects == ()
 
 
-def test_a_page_looks_at_so_many_objects_and_goes_on_from_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "LOOKED_AT", 10)
+def test_a_page_looks_at_so_many_objects_and_goes_on_from_there(store: Store) -> None:
     store.alarms.put_objects([tracked(n, float(n), kind="bus" if n in (3, 14) else "car") for n in range(1, 41)])
-    page = store.finding.find_objects(ObjectSearch(classes=("bus",)), 5, None, None, 0.0)
+    page = store.finding.find_objects(ObjectSearch(classes=("bus",)), 5, None, None, 0.0, 10)
     assert (page.objects, page.after) == ((), FoundAfter(31.0, 31))
-    assert found(store, 5, classes=("bus",)) == [14, 3]
-    newer = store.finding.find_objects(ObjectSearch(), 5, None, None, 0.0)
+    assert found(store, 5, looked_at=10, classes=("bus",)) == [14, 3]
+    newer = store.finding.find_objects(ObjectSearch(), 5, None, None, 0.0, 10)
     store.alarms.put_objects([tracked(41, 41.0)])
-    assert [o.id for o in store.finding.find_objects(ObjectSearch(), 5, newer.after, None, 0.0).objects] == [
+    assert [o.id for o in store.finding.find_objects(ObjectSearch(), 5, newer.after, None, 0.0, 10).objects] == [
         35,
         34,
         33,
@@ -116,7 +118,7 @@ def test_places_go_with_their_object_and_one_that_cannot_be_read_is_left_out(fil
         assert c.execute(sa.text("SELECT object FROM object_places")).scalars().all() == [4]
 
 
-def test_a_day_has_what_was_recorded_in_it(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_has_what_was_recorded_in_it(filled: Store) -> None:
     day = DaySpan(150.0, 300.0)
     assert filled.finding.came("north", day, 50) == (ObjectsCame(0, "car", 1), ObjectsCame(1, "bus", 1))
     # Of a bucket that is not full no database makes the next one.
@@ -136,8 +138,7 @@ def test_a_day_has_what_was_recorded_in_it(filled: Store, monkeypatch: pytest.Mo
     )  # fmt: skip
     kept = filled.finding.alarms_of("north", day)
     assert ([a.id for a in kept.rows], kept.cut) == ([4, 3, 2], False)
-    monkeypatch.setattr(finding, "MOST_OF_DAY", 2)
-    kept = filled.finding.alarms_of("north", day)
+    kept = filled.finding.alarms_of("north", day, 2)
     assert ([a.id for a in kept.rows], kept.cut) == ([4, 3], True)
     clip = ClipRecord(0, "north", "making", "ann", 200.0, 195.0, 210.0)
     first, second = (
@@ -181,8 +182,7 @@ def test_a_retraining_that_goes_on_over_midnight_is_of_both_days(store: Store) -
     assert ([j.id for j in kept.rows], kept.cut) == (["inside", "running", "went-on"], False)
 
 
-def test_who_sees_some_cameras_gets_no_cursor_of_another(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "LOOKED_AT", 2)
+def test_who_sees_some_cameras_gets_no_cursor_of_another(filled: Store) -> None:
     own = {100.0, 150.0, 200.0}  # when objects of north came
     filled.finding.put_object_places([PlacePassed(5, GATE, 301.0), PlacePassed(4, GATE, 152.0)])
     for wanted in (
@@ -190,17 +190,16 @@ def test_who_sees_some_cameras_gets_no_cursor_of_another(filled: Store, monkeypa
     ):  # fmt: skip
         for cameras in ({"north"}, {"north", "west"}):
             after: FoundAfter | None = None
-            while (after := filled.finding.find_objects(wanted, 1, after, cameras, 0.0).after) is not None:
+            while (after := filled.finding.find_objects(wanted, 1, after, cameras, 0.0, 2).after) is not None:
                 assert after.began_utc_s in own
                 assert after.id in (1, 2, 4)
-    nobody = filled.finding.find_objects(ObjectSearch(), 1, None, set(), 0.0)
+    nobody = filled.finding.find_objects(ObjectSearch(), 1, None, set(), 0.0, 2)
     assert (nobody.objects, nobody.after) == ((), None)
 
 
-def test_at_a_pages_border_no_object_is_left_out(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "LOOKED_AT", 1)
+def test_at_a_pages_border_no_object_is_left_out(filled: Store) -> None:
     for way, ids in (("forward", [3, 2, 1]), ("backward", [1]), (None, [3, 2, 1])):
-        assert found(filled, 1, line="gate", way=way) == ids
+        assert found(filled, 1, looked_at=1, line="gate", way=way) == ids
     filled.finding.put_object_places([PlacePassed(1, GATE, 999.0)])
     (first, _) = filled.finding.places_passed([1])[1]
     assert first.utc_s == 101.0, "the first time stays"

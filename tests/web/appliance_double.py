@@ -553,7 +553,10 @@ class DictModels:
     async def pin(self, version: str, pinned: bool, by: str) -> VersionAnswer:
         found = self._version(version)
         found["pinned"] = pinned
-        self.box.note("model.pinned" if pinned else "model.unpinned", found["camera"], version=version, by=by)
+        self.box.note(
+            "model.pinned" if pinned else "model.unpinned", found["camera"], version=version, origin=found["origin"],
+            trained_on=found["window"], by=by,
+        )  # fmt: skip
         return read(VersionAnswer, found)
 
     async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> VersionAnswer:
@@ -567,7 +570,10 @@ class DictModels:
             raise Conflict(f"{before['id']} is pinned")
         before["state"], found["state"] = "rolled_back", "promoted"
         self.box.in_force[camera] = target
-        self.box.note("model.rolled_back", camera, version=target, by=by, reason=reason)
+        self.box.note(
+            "model.rolled_back", camera, version=target, origin=found["origin"], trained_on=found["window"], by=by,
+            reason=reason, automatic=False,
+        )  # fmt: skip
         return read(VersionAnswer, found)
 
 

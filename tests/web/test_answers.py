@@ -38,7 +38,7 @@ from edge.appliance.answers.alarms import (
     ServedDetails,
     UnusualDetails,
 )
-from edge.appliance.answers.cameras import CameraAnswer
+from edge.appliance.answers.cameras import CameraAnswer, PictureHeader
 from edge.appliance.answers.documents import REASONS
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.limit import hidden_fields, limited
@@ -65,8 +65,11 @@ from edge.appliance.answers.windows import (
     WindowAnswer,
     WindowStory,
 )
+from edge.appliance.service import LivePicture
+from edge.core.access import Principal
 from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.detectors import InputSpec, OutputSpec, StudentDetector
+from edge.core.errors import NotFound
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.settings import ConfigurationSpace, RetrainingSettings, RuleSettings, Settings, TenantSettings, ZoneSettings
@@ -75,6 +78,7 @@ from web.app import create_app
 from web.examples.alarms import ALARM
 from web.examples.events import EVENT
 from web.route_table import row_of
+from web.routes.live import header_of, message
 
 #: Fields of settings that users of some cameras do not get, on purpose.
 HIDDEN_SETTINGS: Mapping[type[Settings], set[str]] = {TenantSettings: {"applications"}}
@@ -364,6 +368,27 @@ def test_settings_that_nobody_listed_are_reported_as_their_defaults() -> None:
 def test_settings_of_ones_own_camera_are_whole() -> None:
     north = DictAppliance().cameras.one("north")
     assert limited(north, lambda camera: camera in (None, "north")) == north
+
+
+@answer
+class GrownHeader(PictureHeader):
+    new: str | None
+
+
+def test_a_live_pictures_header_is_limited_as_answers_of_rest_are() -> None:
+    told = {
+        "camera": "north", "number": 1, "utc_s": 1.0, "width": 64, "height": 36, "model_version": "v", "stale": False,
+        "classes": ("car",), "boxes": (), "scores": (), "labels": (), "delay_s": 0.0, "state": "live",
+    }  # fmt: skip
+    picture = LivePicture("north", GrownHeader(**told, new="south"), b"jpeg")
+    one, other = (Principal("bob", "viewer", frozenset({camera})) for camera in ("north", "south"))
+    shown = header_of(one, picture)
+    assert isinstance(shown, GrownHeader)
+    assert (shown.number, shown.new) == (1, None), "nobody has marked the new field"
+    assert header_of(Principal("ann", "viewer"), picture) == picture.header
+    assert b'"number":1' in message(one, picture)
+    with pytest.raises(NotFound):
+        message(other, picture)
 
 
 @answer

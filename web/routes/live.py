@@ -21,6 +21,7 @@ from edge.appliance.service import ApplianceService, LivePicture
 from edge.core.access import Principal
 from edge.core.errors import InvalidValue, MagpieError
 from edge.settings import parse
+from web import limits
 from web.bodies import LiveRequest
 from web.errors import body_of, finite
 from web.parts import Ending, caller_of, closing_of, parse_object, seen, service_of, until_closing
@@ -33,9 +34,14 @@ ROLES: Final = {
 }
 
 
-def message(picture: LivePicture) -> bytes:
-    """One binary message."""
-    header = json.dumps(finite(plain(PictureHeader, picture.header)), separators=(",", ":")).encode()
+def header_of(caller: Principal, picture: LivePicture) -> PictureHeader:
+    """The header as the caller may see it. Raises NotFound if it is of a camera that the caller may not see."""
+    return limits.whole(caller, picture.header)
+
+
+def message(caller: Principal, picture: LivePicture) -> bytes:
+    """One binary message, as the caller may see it. Raises NotFound as `header_of`."""
+    header = json.dumps(finite(plain(PictureHeader, header_of(caller, picture))), separators=(",", ":")).encode()
     return struct.pack(">H", len(header)) + header + picture.jpeg
 
 
@@ -82,7 +88,7 @@ async def _serve(
                 return  # no cameras: to the service that would be all of them
         async for picture in until_closing(service.live.watch(wanted, asked.fps), closing):
             if picture is not None:
-                await socket.send_bytes(_fitting(picture))
+                await socket.send_bytes(_fitting(caller, picture))
     except MagpieError as error:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             await socket.send_text(json.dumps(body_of(error)))
@@ -90,9 +96,9 @@ async def _serve(
         return  # the client went between two pictures; the receiving side sees it too
 
 
-def _fitting(picture: LivePicture) -> bytes:
+def _fitting(caller: Principal, picture: LivePicture) -> bytes:
     try:
-        return message(picture)
+        return message(caller, picture)
     except struct.error:
         raise InvalidValue("header", f"{len(picture.header.boxes)} boxes", "a header under 64 kB") from None
 
