@@ -65,7 +65,7 @@ class Box:
         self.rows: list[tuple[int, str, dict[str, Any]]] = []
         self.complaints: list[str] = []
         self.looks: list[str] = []
-        self.told: list[tuple[int, int]] = []
+        self.closed: list[tuple[int, int]] = []
         self.profilers = Profilers()
         self.labels = LabelQueue(self._label)
         self.labels.set_classes("a", ("car",), {})
@@ -110,7 +110,7 @@ class Box:
         return True
 
     def _next(self, camera: CameraRuntime, window: int, following: int) -> bool:
-        self.told.append((window, following))
+        self.closed.append((window, following))
         return self.worker()
 
     def _row(self, window: int, camera: str, **more: Any) -> None:
@@ -124,7 +124,7 @@ class Box:
         """To the boundary's end; the worker hands `last` frames over that it had not sent yet."""
         self.boundary.close(ev.CloseSample("a", window))
         if self.worker():
-            await until(lambda: self.told)
+            await until(lambda: self.closed)
             rest = tuple(frame(self.folder, 100 + n, window=window) for n in range(last))
             self.boundary.sample_closed("a", window, rest)
         await self.ended()
@@ -156,7 +156,7 @@ async def test_the_frames_that_the_worker_still_had_are_in_the_windows_data(box:
     data = box.camera.closed[1]
     assert [f.frame.number for f in data.all_sampled] == [*range(8), 100, 101]
     assert len(data.held_out) == 3, "the latest 30 %"
-    assert box.told == [(1, 2)], "the worker has begun the next sample"
+    assert box.closed == [(1, 2)], "the worker has begun the next sample"
     kept = read_manifest(box.folder, "a", 1)
     assert kept is not None
     assert kept.to_json() == data.to_json()
@@ -225,7 +225,7 @@ async def test_exemplars_are_picked_of_the_window_before_while_labels_come(box: 
     box.camera.closed = {1: held(1)}
     box.sampled(10, window=2)
     box.boundary.close(ev.CloseSample("a", 2))
-    await until(lambda: box.told)
+    await until(lambda: box.closed)
     box.boundary.sample_closed("a", 2, ())
     await until(lambda: box.profilers.of(m.Remember))
     (asked,) = box.profilers.of(m.Remember)
@@ -252,7 +252,7 @@ async def test_exemplars_that_are_late_are_left_or_awaited_where_they_have_begun
     box.camera.closed = {1: held(1)}
     box.sampled(10, window=2)
     box.boundary.close(ev.CloseSample("a", 2))
-    await until(lambda: box.told)
+    await until(lambda: box.closed)
     box.boundary.sample_closed("a", 2, ())
     await until(lambda: box.profilers.of(m.Remember))
     if begun:
@@ -280,7 +280,7 @@ async def test_a_measurement_that_never_began_is_left_for_the_new_one(box: Box) 
 async def test_a_camera_that_was_removed_meanwhile_is_left_alone(box: Box) -> None:
     box.sampled(10)
     box.boundary.close(ev.CloseSample("a", 1))
-    await until(lambda: box.told)
+    await until(lambda: box.closed)
     del box.cameras["a"]
     box.boundary.sample_closed("a", 1, ())
     await until(lambda: box.rows)

@@ -339,8 +339,8 @@ async def test_files_go_to_members_and_students_to_their_box_alone(
     (camera,), (student,) = one.shared.shared().cameras, one.shared.students()
     b1, path = member(fleet, "b1"), f"/groups/students/{student.digest}"
     async with Links(fleet.folder("b2").path) as links:
-        told = await links.ask(b1, "/groups", GroupsAsk(), GroupsAnswer)
-        assert (told.cameras, told.students) == ((camera,), (student,))
+        answer = await links.ask(b1, "/groups", GroupsAsk(), GroupsAnswer)
+        assert (answer.cameras, answer.students) == ((camera,), (student,))
         assert await links.fetch(b1, f"/groups/files/{camera.manifest}")
         assert len(await links.fetch(b1, path)) == student.size
         secret = one.cameras["north"].closed[2].held_out[0].frame.path

@@ -61,8 +61,8 @@ def test_everything_else_stays_what_it_was() -> None:
 
 
 def test_a_crash_names_the_limit_that_may_have_caused_it() -> None:
-    with pytest.raises(WorkerFailed, match=r"its process ended by SIGSEGV .*worker_memory_mb: 64 MiB"):
-        run_once("check", mains.crashes, None, FILE, 64 * MIB)
+    with pytest.raises(WorkerFailed, match=r"its process ended by SIGSEGV .*worker_memory_mb: 2048 MiB"):
+        run_once("check", mains.crashes, None, FILE, 2048 * MIB)
 
 
 def test_one_that_says_nothing_is_given_up() -> None:

@@ -191,7 +191,7 @@ def test_profiles_of_past_windows_are_offered_recorded_and_noted() -> None:
     assert (own.known, [history.known for history in others]) == ({}, [{}, {}, history_of(KNOWN).known])
     assert (start, thread) == (0.6, 0.5)
     ((kind, said),) = box.notes
-    assert (kind, said["configs"], said["gpu_s"]) == ("profiled", 1, 0.0)
+    assert (kind, said["configs"], said["device_seconds"]) == ("profiled", 1, 0.0)
     assert box.cameras["a"].history is not None, "they were offered: what comes of them teaches"
 
 

@@ -356,8 +356,8 @@ class Orders(RuleBasedStateMachine):
         jobs = [trainer.job.job for trainer in self.box.trainers.alive.values()]
         assert len(set(jobs)) == len(jobs)
         assert set(self.box.records.ended.values()) <= {1}
-        told = (ev.RetrainingCompleted, ev.RetrainingFailed)
-        answers = Counter(e.job for e in self.box.events if isinstance(e, told))
+        ends = (ev.RetrainingCompleted, ev.RetrainingFailed)
+        answers = Counter(e.job for e in self.box.events if isinstance(e, ends))
         assert set(answers.values()) <= {1}, "the controller has one answer of each"
 
     def teardown(self) -> None:
