@@ -19,11 +19,11 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.gpu_device import open_gpu, result_path, tried
 from edge.core.errors import ShareError
-from edge.core.shares import Partitioner, Role
+from edge.core.shares import Partitioner, Role, ShareKind
 
 RESULTS = Path(__file__).parent / "results"
 REPO = Path(__file__).resolve().parents[1]
@@ -189,7 +189,7 @@ def main() -> int:
     parser.add_argument("--batches", default="1,4,16")
     parser.add_argument("--shares", default="0.25,0.5,0.75,1.0")
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--kind", choices=("mps+green", "mps", "coop"), help="share kind (default: the best one)")
+    parser.add_argument("--kind", choices=get_args(ShareKind), help="share kind (default: the best one)")
     args = parser.parse_args()
     opened = open_gpu(args.kind)
     if opened is None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.gpu_device import open_gpu, result_path, tried
 from benchmarks.make_models import paper, write_repository
@@ -28,6 +28,7 @@ from edge.commands.profile import table_text
 from edge.core.clock import SystemClock
 from edge.core.front_messages import ServedVersion
 from edge.core.serving import DeviceTable
+from edge.core.shares import ShareKind
 from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler, resize_seconds
 from edge.runtime.supervisor import Supervisor
 from edge.serving.profiling import Effort
@@ -72,7 +73,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--batch", type=int, default=32, help="largest batch")
     parser.add_argument("--seconds", type=float, default=0.8, help="per measurement")
-    parser.add_argument("--kind", choices=("mps+green", "mps", "coop"), help="share kind (default: the best one)")
+    parser.add_argument("--kind", choices=get_args(ShareKind), help="share kind (default: the best one)")
     args = parser.parse_args()
     opened = open_gpu(args.kind)
     if opened is None:

@@ -20,6 +20,7 @@ from edge.core.clock import SystemClock
 from edge.core.errors import Unavailable
 from edge.core.fleet import FleetRules
 from edge.core.fleet_links import FleetMember, FleetOrder, FleetStatus, OrderAnswer
+from edge.core.fleet_questions import ALL_S
 from edge.fleet.agent import FleetAgent
 from edge.fleet.agent_jobs import AgentJobs
 from edge.fleet.appliance_client import ApplianceClient
@@ -219,6 +220,8 @@ class FleetOfAgents:
         self.cut_off: set[str] = set()
         #: Boxes whose agents know no groups over boxes.
         self.of_the_version_before: set[str] = set()
+        #: The boxes of an agent that begins from now on have so long to answer its questions.
+        self.question_s = ALL_S
         #: How often each agent showed that it lives.
         self.lives: Counter[str] = Counter()
         self._running: dict[str, tuple[AsyncExitStack, asyncio.Task[None]]] = {}
@@ -290,7 +293,9 @@ class FleetOfAgents:
         )  # fmt: skip
         context = server_context(folder.path, refusals.add)
         lending = AgentLending(name, settings.lending, self.lending(name), links, lambda: memory.agreement, clock)
-        questions = AgentQuestions(name, settings.answer, appliance, links, lambda: memory.agreement, clock)
+        questions = AgentQuestions(
+            name, settings.answer, appliance, links, lambda: memory.agreement, clock, self.question_s
+        )
         groups = AgentGroups(
             name, settings.share_pictures, self.groups(name), links, lambda: memory.agreement, clock, 0.2
         )

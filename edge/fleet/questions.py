@@ -37,7 +37,7 @@ _WAIT_S: Final = 1.0
 
 
 class AgentQuestions:
-    """`answers`: whether this box answers other boxes (fleet.answer)."""
+    """`answers`: whether this box answers other boxes (fleet.answer). All of them have `all_s` seconds to answer."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class AgentQuestions:
         links: Links,
         agreement: Callable[[], FleetAgreement],
         clock: Clock,
+        all_s: float = ALL_S,
     ) -> None:
-        self._me, self._answers = me, answers
+        self._me, self._answers, self._all_s = me, answers, all_s
         self._appliance, self._links, self._agreement, self._clock = appliance, links, agreement, clock
         self._heard_s: dict[str, float] = {}
         # Two, so that boxes that ask each other never wait in a circle.
@@ -73,7 +74,7 @@ class AgentQuestions:
         if not tasks:
             return []
         try:
-            await asyncio.wait(tasks, timeout=ALL_S)
+            await asyncio.wait(tasks, timeout=self._all_s)
             silent = [BoxReply(m.name, "silent", self._age_s(m.name)) for m in boxes]
             return [t.result() if t.done() else none for t, none in zip(tasks, silent, strict=True)]
         finally:

@@ -71,9 +71,9 @@ async def test_all_boxes_are_asked_for_a_user_and_those_that_give_no_answer_are_
         assert (await ask(fleet, "b2", asked))["b1"].outcome == "too_long"
 
 
-async def test_an_appliance_that_hangs_holds_no_question_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge.fleet.questions.ALL_S", 2.0)
+async def test_an_appliance_that_hangs_holds_no_question_up(tmp_path: Path) -> None:
     async with FleetOfAgents(tmp_path) as fleet:
+        fleet.question_s = 2.0
         await three(fleet)
         fleet.appliances["b1"].found = {}
         fleet.appliances["b3"].found = None

@@ -25,6 +25,23 @@ def _methods(found: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef
     return [n for n in found.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
+def _own_classes() -> dict[str, ast.ClassDef]:
+    """The product's classes by name: no two have one."""
+    modules = _modules(tuple(ROOMS))
+    return {n.name: n for _, _, tree in modules for n in tree.body if isinstance(n, ast.ClassDef)}
+
+
+def _inherited(found: ast.ClassDef, own: dict[str, ast.ClassDef]) -> set[str]:
+    """The names of its methods, those of the product's classes that it is made from included."""
+    names = {method.name for method in _methods(found)}
+    for base in found.bases:
+        base = base.value if isinstance(base, ast.Subscript) else base
+        name = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
+        if name in own and own[name] is not found:
+            names |= _inherited(own[name], own)
+    return names
+
+
 def _attributes(found: ast.ClassDef) -> set[str]:
     """The attributes that its methods set on `self`, and the fields that it declares."""
     names = {n.target.id for n in found.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
@@ -48,6 +65,30 @@ def test_no_class_has_too_many_methods_or_attributes() -> None:
             if len(_methods(found)) > MOST_METHODS or fields > MOST_ATTRIBUTES:
                 large[f"{path}: {found.name}"] = (len(_methods(found)), fields)
     assert large == {}
+
+
+def test_no_class_has_too_many_methods_with_those_that_it_inherits() -> None:
+    own = _own_classes()
+    counts = {found.name: len(_inherited(found, own)) for found in own.values()}
+    # The store is one class made of parts, of which one is made of another.
+    of_the_store = {"Store", "RetentionPart"}
+    assert {name: count for name, count in counts.items() if count > MOST_METHODS and name not in of_the_store} == {}
+
+
+def test_inherited_methods_are_counted() -> None:
+    code = """
+class A:
+    def a(self): ...
+    def b(self): ...
+class B(A):
+    def b(self): ...
+    def c(self): ...
+class C(Generic[T], module.B, list): ...
+"""
+    own = {n.name: n for n in ast.parse(code).body if isinstance(n, ast.ClassDef)}
+    assert {name: _inherited(found, own) for name, found in own.items()} == {
+        "A": {"a", "b"}, "B": {"a", "b", "c"}, "C": {"a", "b", "c"},
+    }  # fmt: skip
 
 
 def test_no_module_is_too_long() -> None:

@@ -52,7 +52,7 @@ from web.examples.truth import TRUTH
 from web.examples.windows import EXPLAINED, WHAT_IF, WINDOW
 
 NOW = 1790000040.0
-SILENCE = {"longest_s": 0.02, "longest_in_hour_s": 0.02, "count": 0, "seconds": 0.0}
+SILENCE = {"longest_s": 72.0, "longest_in_hour_s": 3.5, "count": 4, "seconds": 80.25}
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
 
 
@@ -152,14 +152,8 @@ class DictAppliance:
 
     def note(self, kind: str, /, camera: str | None = None, **data: Any) -> None:
         """Journal an event and tell the listeners."""
-        entry = {
-            "id": next(self._events),
-            "utc_s": self.utc_s,
-            "kind": kind,
-            "camera": camera,
-            "window": 3,
-            "data": data,
-        }
+        number = next(self._events)
+        entry = {"id": number, "utc_s": self.utc_s, "kind": kind, "camera": camera, "window": 3, "data": data}
         self.journal.append(entry)
         for queue in self.listeners:
             queue.put_nowait(entry)

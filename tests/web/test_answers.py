@@ -18,7 +18,6 @@ from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 
 from edge.appliance import answers
-from edge.appliance.answers import settings_shown
 from edge.appliance.answers.access import (
     LoggedInAnswer,
     Me,
@@ -52,7 +51,7 @@ from edge.appliance.answers.models import (
     VersionAnswer,
 )
 from edge.appliance.answers.read import plain, read
-from edge.appliance.answers.settings_shown import SHOWN_SETTINGS
+from edge.appliance.answers.settings_shown import SHOWN_SETTINGS, shown_settings
 from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.answers.system import CheckedSettings
 from edge.appliance.answers.windows import (
@@ -339,18 +338,12 @@ class GrownSettings(Settings):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_new_field_of_settings_is_reported_as_its_default_until_somebody_lists_it(
-    listed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_field_of_settings_is_reported_as_its_default_until_somebody_lists_it(listed: bool) -> None:
     corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
     grown = GrownZone(name="drive", polygon=corners, note="of south")
     shown = frozenset({"name", "polygon", "note"} if listed else {"name", "polygon"})
-    monkeypatch.setattr(settings_shown, "SHOWN_SETTINGS", {**SHOWN_SETTINGS, GrownZone: shown})
-    north = DictAppliance().cameras.one("north")
-    answered = replace(north, settings=north.settings.model_copy(update={"zones": (grown,)}))
-    left = limited(answered, lambda camera: camera in (None, "north"))
-    assert left is not None
-    (zone,) = left.settings.zones
+    settings = DictAppliance().cameras.one("north").settings.model_copy(update={"zones": (grown,)})
+    (zone,) = shown_settings(settings, {**SHOWN_SETTINGS, GrownZone: shown}).zones
     assert isinstance(zone, GrownZone)
     assert (zone.name, zone.polygon, zone.note) == ("drive", corners, "of south" if listed else "none")
 

@@ -252,6 +252,14 @@ async def test_readiness_is_reported_with_its_reasons(client: httpx.AsyncClient,
     assert "401" not in text
 
 
+async def test_silences_of_the_control_loop(client: httpx.AsyncClient) -> None:
+    text = await scrape(client)
+    assert value(text, "magpie_control_silence_longest_seconds", of="start") == 72.0
+    assert value(text, "magpie_control_silence_longest_seconds", of="hour") == 3.5
+    assert value(text, "magpie_control_silences_total") == 4
+    assert value(text, "magpie_control_silence_seconds_total") == 80.25
+
+
 async def test_every_name_follows_the_rules(client: httpx.AsyncClient) -> None:
     text = await scrape(client)
     for family in text_string_to_metric_families(text):

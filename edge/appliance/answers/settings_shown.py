@@ -86,23 +86,25 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
 }  # fmt: skip
 
 
-def shown_settings(settings: S) -> S:
-    """`settings` with defaults in place of the fields that are not shown. Raises TypeError for a field that is not
-    shown and has no default."""
+def shown_settings(settings: S, listed: Mapping[type[Settings], frozenset[str]] = SHOWN_SETTINGS) -> S:
+    """`settings` with defaults in place of the fields that are not `listed`. Raises TypeError for a field that is not
+    listed and has no default."""
     kind = type(settings)
-    shown = SHOWN_SETTINGS.get(kind, frozenset())
+    shown = listed.get(kind, frozenset())
     names = kind.model_fields
-    values = {name: _inside(getattr(settings, name)) if name in shown else _default(kind, name) for name in names}
+    values = {
+        name: _inside(getattr(settings, name), listed) if name in shown else _default(kind, name) for name in names
+    }
     return settings.model_copy(update=values)
 
 
-def _inside(value: Any) -> Any:
+def _inside(value: Any, listed: Mapping[type[Settings], frozenset[str]]) -> Any:
     if isinstance(value, Settings):
-        return shown_settings(value)
+        return shown_settings(value, listed)
     if isinstance(value, tuple):
-        return tuple(map(_inside, value))
+        return tuple(_inside(inner, listed) for inner in value)
     if isinstance(value, Mapping):
-        return {key: _inside(inner) for key, inner in value.items()}
+        return {key: _inside(inner, listed) for key, inner in value.items()}
     return value
 
 
