@@ -10,7 +10,7 @@ from parsed_code import REPO
 
 LINTER: dict[str, Any] = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 DENYLISTS = {contract["name"]: contract for contract in LINTER["contracts"] if contract["type"] == "forbidden"}
-#: The rooms that the sources of each denylist may know beside themselves. Every room may read the data that are shipped.
+#: The rooms that the sources of each denylist may know beside themselves. Shipped data may be read by every room.
 ALLOWED: dict[str, set[str]] = {
     "the vocabulary knows nothing of ours": set(),
     "decisions know the vocabulary only": {"edge.core"},
