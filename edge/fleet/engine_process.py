@@ -37,7 +37,7 @@ _NODE_S: Final = 60.0
 
 
 def main() -> None:
-    """Until the agent ends it, or ends itself."""
+    """Run until the agent ends this process, or the agent is gone."""
     channel = ChildChannel(kinds_of(msg))
     log_in_worker("fleet engine")
     begin = channel.receive()

@@ -110,10 +110,12 @@ class FleetFolder:
 
     def write_jobs_report(self, message: Any) -> None:
         """Write this box's report as the head; None: it is not the head."""
-        if message is None:
-            with self._errors("jobs_report.json"):
+        with self._errors("jobs_report.json"):
+            # Its name in earlier versions: one of them would take an old report for today's.
+            (self.path / "jobs_told.json").unlink(missing_ok=True)
+            if message is None:
                 (self.path / "jobs_report.json").unlink(missing_ok=True)
-        else:
+        if message is not None:
             self.write_bytes("jobs_report.json", encoded(message), _READABLE, sync=False)
 
     def write_engine_cost(self, message: Any) -> None:

@@ -369,15 +369,17 @@ class GrownHeader(PictureHeader):
 
 
 def test_a_live_pictures_header_is_limited_as_answers_of_rest_are() -> None:
-    told = {
+    values = {
         "camera": "north", "number": 1, "utc_s": 1.0, "width": 64, "height": 36, "model_version": "v", "stale": False,
-        "classes": ("car",), "boxes": (), "scores": (), "labels": (), "delay_s": 0.0, "state": "live",
+        "classes": ("car",), "boxes": ((0.1, 0.2, 0.3, 0.4),), "scores": (0.9,), "labels": (0,), "delay_s": 0.0,
+        "state": "live",
     }  # fmt: skip
-    picture = LivePicture("north", GrownHeader(**told, new="south"), b"jpeg")
+    picture = LivePicture("north", GrownHeader(**values, new="south"), b"jpeg")
     one, other = (Principal("bob", "viewer", frozenset({camera})) for camera in ("north", "south"))
     shown = header_of(one, picture)
     assert isinstance(shown, GrownHeader)
     assert (shown.number, shown.new) == (1, None), "nobody has marked the new field"
+    assert (shown.boxes, shown.scores, shown.labels) == (((0.1, 0.2, 0.3, 0.4),), (0.9,), (0,))
     assert header_of(Principal("ann", "viewer"), picture) == picture.header
     assert b'"number":1' in message(one, picture)
     with pytest.raises(NotFound):
