@@ -33,7 +33,8 @@ class _Requests:
 @dataclass(frozen=True)
 class CountedInterval:
     """By tenant: the report of each that had requests which ended, the number of values that were not usable, and of
-    requests that were lost with the front. `silent_s`: the front reported nothing for so long; None: it was not silent."""
+    requests that were lost with the front. `silent_s`: so long the front reported nothing (None: it was not silent).
+    """
 
     reports: Mapping[str, SharingReport] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
