@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,3 +41,17 @@ def test_what_is_cut_off_or_no_jpeg_is_not_read(tmp_path: Path, cut: slice) -> N
 
 def test_what_is_no_picture_cannot_be_written() -> None:
     assert jpeg_bytes(np.zeros((0, 4, 3), np.uint8)) is None
+
+
+def test_a_picture_that_claims_too_many_pixels_is_not_decoded(tmp_path: Path) -> None:
+    """In a process of its own: OpenCV takes its limit when it is loaded, here perhaps before ours was set."""
+    data = jpeg_bytes(np.zeros((64, 64, 3), np.uint8))
+    assert data is not None
+    jpeg = bytearray(data)
+    size = jpeg.index(b"\xff\xc0") + 5
+    jpeg[size : size + 4] = (16_000).to_bytes(2, "big") * 2
+    (tmp_path / "bomb.jpg").write_bytes(jpeg)
+    code = "import sys; from pathlib import Path; from edge.detectors.pictures import read_picture as read; "
+    code += "sys.exit(0 if read(Path(sys.argv[1])) is None else 'decoded')"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "bomb.jpg")], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
