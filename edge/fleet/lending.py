@@ -29,6 +29,7 @@ from edge.core.fleet_links import (
 from edge.core.lending import LARGEST_WORK, MOST_OPEN, LendingOffers, LentState, LentWork, check_digest, check_work_id
 from edge.fleet.links import Links
 from edge.runtime.lending_folder import LendingFolder, WorkInput
+from edge.runtime.tasks import repeated
 from edge.settings import LendingSettings
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class AgentLending:
         self._rounds: asyncio.Task[None]
 
     async def __aenter__(self) -> AgentLending:
-        self._rounds = asyncio.create_task(self._run(), name="lending")
+        self._rounds = asyncio.create_task(repeated(self.look, _LOOK_S, "lending"), name="lending")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -74,14 +75,6 @@ class AgentLending:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except (MagpieError, OSError) as error:
-                log.warning("lending: %s", error)
-            await asyncio.sleep(_LOOK_S)
 
     async def look(self) -> None:
         """One round."""
