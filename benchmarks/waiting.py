@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+
+#: Ports under those that systems give to connections by default (Linux: from 32768 on): between our look and the
+#: server's start no connection takes one.
+_PORTS: Final = range(15_000, 32_000)
+_given: set[int] = set()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody uses on this address now."""
-    with socket.socket() as found:
-        found.bind((host, 0))
-        return int(found.getsockname()[1])
+    """A port that nobody uses on this address now, each once in a process."""
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind((host, port))
+            if port not in _given:
+                _given.add(port)
+                return port
+    raise OSError(f"no port from {_PORTS.start} to {_PORTS.stop} is free on {host}")
 
 
 def until(condition: Callable[[], Any], what: str, timeout_s: float, pause_s: float = 0.1) -> Any:
