@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-
 #: Ports under those that systems give to connections by default (Linux: from 32768 on): between our look and the
 #: server's start no connection takes one.
 _PORTS: Final = range(15_000, 32_000)

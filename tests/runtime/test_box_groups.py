@@ -4,6 +4,7 @@ loopback), and the real judge of candidates; a student that was trained is a fil
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack
@@ -351,6 +352,30 @@ async def test_files_go_to_members_and_students_to_their_box_alone(
         assert (await links.ask(b1, "/groups", GroupsAsk(), GroupsAnswer)).students == ()
         with pytest.raises(NotFound):
             await links.fetch(b1, path)
+
+
+async def test_a_box_that_offers_many_students_is_given_one_place_for_a_camera(
+    stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
+) -> None:
+    await fleet.found("b1", share_pictures=True)
+    await fleet.join("b2", "b1", share_pictures=True)
+    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
+    one.labelled("north")
+    two.labelled("yard")
+    await one.look()
+    await trained(one)
+    (student,) = one.shared.students()
+    content = one.shared.student(student.digest).read_bytes()
+    other = hashlib.sha256(content + b"x").hexdigest()
+    more = replace(student, digest=other, size=len(content) + 1)
+    one.shared.write_students((student, more, replace(student, camera="nowhere")))
+    one.shared.student(other).write_bytes(content + b"x")
+    await repeated(two.has_students, "one is here")
+    rounds = fleet.lives["b2"]
+    await until(lambda: fleet.lives["b2"] >= rounds + 20, "the agent has looked again")
+    assert two.shared.known() == [student]
+    two.shared.end(student.id)
+    await until(lambda: two.shared.arrived() == [more], "the next one comes when it was judged")
 
 
 async def test_pictures_of_a_window_teach_until_those_of_the_next_one_are_here(
