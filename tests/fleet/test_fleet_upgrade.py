@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from fleet_agents_kit import RULES, FleetOfAgents, until
+from fleet_agents_kit import FleetOfAgents, until
 
 from edge.core.clock import SystemClock
 from edge.core.errors import Conflict, InvalidValue
@@ -19,8 +18,6 @@ from edge.fleet.upgrading import Upgrade
 from edge.ingest.secrets import Secret
 
 COMMAND = ("upgrade", "it")
-#: No box is away in these tests but by an order: a busy machine must not make one look so.
-PATIENT = replace(RULES, missed_beats=10)
 Run = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -64,7 +61,7 @@ class Upgraded:
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncIterator[Upgraded]:
-    async with FleetOfAgents(tmp_path, PATIENT) as fleet, AsyncExitStack() as parts:
+    async with FleetOfAgents(tmp_path) as fleet, AsyncExitStack() as parts:
         await fleet.found("b1")
         await fleet.join("b2", "b1")
         fleet.appliances["b2"].watch("gate")
