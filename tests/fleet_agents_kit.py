@@ -44,7 +44,7 @@ from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.lending_folder import LendingFolder
 from edge.settings import FleetSettings
 
-#: Fast enough for a test; a loaded machine has to be away for 1.2 s before a box counts as late, and for 1.4 s before it
+#: Fast enough for a test; a loaded machine has to be away for 1.2 s before a box counts as late, for 1.4 s before it
 #: counts as lost.
 RULES = FleetRules(beat_s=0.12, missed_beats=10, lease_s=1.4, fence_margin_s=0.2)
 
