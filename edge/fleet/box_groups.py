@@ -196,22 +196,21 @@ class AgentGroups:
         self, boxes: Mapping[str, FleetMember], students: Mapping[str, tuple[GroupStudent, ...]]
     ) -> None:
         known = {s.id: s for s in await asyncio.to_thread(self._folder.known)}
+        # One of each box for a camera waits for its judgement: a box that offers hundreds would fill the disk.
+        waiting: set[tuple[str, str]] = set()
         for name, one in known.items():
             offered = one.trainer in boxes and (one.trainer not in students or one in students[one.trainer])
-            if not offered and await asyncio.to_thread(self._folder.over, name):
+            if not await asyncio.to_thread(self._folder.over, name):
+                waiting.add((one.trainer, one.camera))
+            elif not offered:
                 await asyncio.to_thread(self._folder.forget, name)
-        # One of each box for a camera waits for its judgement: a box that offers hundreds would fill the disk.
-        free = {camera: set(boxes) for camera in await asyncio.to_thread(self._shared_here)}
-        for waiting in await asyncio.to_thread(self._folder.arrived):
-            free.get(waiting.camera, set()).discard(waiting.trainer)
+        cameras = {c.camera for c in (await asyncio.to_thread(self._folder.shared)).cameras}
         for box, found in students.items():
             for student in found:
-                if box in free.get(student.camera, ()) and student.id not in known:
-                    free[student.camera].discard(box)
+                taken = student.id in known or (box, student.camera) in waiting
+                if box in boxes and student.camera in cameras and not taken:
+                    waiting.add((box, student.camera))
                     await self._tried(student.id, self._copy_student(boxes[box], student))
-
-    def _shared_here(self) -> list[str]:
-        return [c.camera for c in self._folder.shared().cameras]
 
     async def _copy_student(self, box: FleetMember, student: GroupStudent) -> None:
         path = f"/groups/students/{student.digest}"

@@ -144,6 +144,16 @@ def box(name: str, stores: list[Store], tmp_path: Path, fleet: FleetOfAgents | N
     return GroupsBox(name, stores[int(name[1]) - 1], folder, shared)
 
 
+async def sharing_boxes(stores: list[Store], tmp_path: Path, fleet: FleetOfAgents) -> tuple[GroupsBox, GroupsBox]:
+    """b1 with camera north and b2 with camera yard, which share their labelled pictures."""
+    await fleet.found("b1", share_pictures=True)
+    await fleet.join("b2", "b1", share_pictures=True)
+    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
+    one.labelled("north")
+    two.labelled("yard")
+    return one, two
+
+
 async def trained(one: GroupsBox, score: float = GOOD) -> None:
     """A retraining of camera north on `one` that camera yard of b2 taught, too."""
     path = one.folder / "guests"
@@ -159,11 +169,7 @@ async def trained(one: GroupsBox, score: float = GOOD) -> None:
 async def test_cameras_of_two_boxes_are_retrained_as_one_and_each_box_judges_for_itself(
     stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
 ) -> None:
-    await fleet.found("b1", share_pictures=True)
-    await fleet.join("b2", "b1", share_pictures=True)
-    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
-    one.labelled("north")
-    two.labelled("yard")
+    one, two = await sharing_boxes(stores, tmp_path, fleet)
 
     async def heard() -> bool:
         await two.look()
@@ -357,11 +363,7 @@ async def test_files_go_to_members_and_students_to_their_box_alone(
 async def test_a_box_that_offers_many_students_is_given_one_place_for_a_camera(
     stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
 ) -> None:
-    await fleet.found("b1", share_pictures=True)
-    await fleet.join("b2", "b1", share_pictures=True)
-    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
-    one.labelled("north")
-    two.labelled("yard")
+    one, two = await sharing_boxes(stores, tmp_path, fleet)
     await one.look()
     await trained(one)
     (student,) = one.shared.students()
@@ -381,11 +383,7 @@ async def test_a_box_that_offers_many_students_is_given_one_place_for_a_camera(
 async def test_pictures_of_a_window_teach_until_those_of_the_next_one_are_here(
     stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
 ) -> None:
-    await fleet.found("b1", share_pictures=True)
-    await fleet.join("b2", "b1", share_pictures=True)
-    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
-    one.labelled("north")
-    two.labelled("yard")
+    one, two = await sharing_boxes(stores, tmp_path, fleet)
 
     async def of_window(number: int) -> bool:
         await two.look()
@@ -413,11 +411,7 @@ async def test_pictures_of_a_window_teach_until_those_of_the_next_one_are_here(
 async def test_another_content_than_was_announced_is_counted_and_not_used(
     stores: list[Store], tmp_path: Path, fleet: FleetOfAgents
 ) -> None:
-    await fleet.found("b1", share_pictures=True)
-    await fleet.join("b2", "b1", share_pictures=True)
-    one, two = (box(name, stores, tmp_path, fleet) for name in ("b1", "b2"))
-    one.labelled("north")
-    two.labelled("yard")
+    one, two = await sharing_boxes(stores, tmp_path, fleet)
     await two.look()
     for frame in two.cameras["yard"].closed[2].train:
         frame.frame.path.write_bytes(b"another picture")
