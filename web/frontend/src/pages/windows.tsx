@@ -105,64 +105,12 @@ function Windows({ known, changed, before, camera }: WindowsProps) {
   const oldest = windows.at(-1)?.id ?? null;
   const newest = known.overview?.window.number ?? windows[0]?.id ?? 0;
   const newerEnds = (before ?? 0) + PAGE;
-  const oldestFirst = [...windows].reverse();
-  const values = oldestFirst.map((w) => measured(w, camera));
-  const any = values.some((v) => v.realised !== null);
-  const name = cameras.find((c) => c.id === camera)?.name ?? camera;
   return (
     <>
-      <section class="card" aria-labelledby="accuracy-title">
-        <div class="section-head">
-          <h2 id="accuracy-title">Accuracy per window</h2>
-          <label>
-            Camera
-            <select value={camera} onChange={(e) => go(address(before, e.currentTarget.value), true)}>
-              <option value="">All, on average</option>
-              {camera !== "" && !cameras.some((c) => c.id === camera) && <option value={camera}>{camera}</option>}
-              {cameras.map((c) => (
-                <option key={c.id} value={c.id}>
-                  {c.name}
-                </option>
-              ))}
-            </select>
-          </label>
-        </div>
-        {any ? (
-          <Chart
-            title={`Accuracy per window, ${camera === "" ? "mean of all cameras" : name}`}
-            x={oldestFirst.map((w) => w.id)}
-            xName="Window"
-            series={[
-              { label: "With retraining", values: values.map((v) => v.realised), colour: "--realised", points: true },
-              { label: "Frozen first model", values: values.map((v) => v.frozen), colour: "--frozen", dashed: true },
-            ]}
-            write={(v) => percent(v)}
-            range={[0, 1]}
-            height={220}
-          />
-        ) : (
-          <Empty title="Nothing is measured yet">
-            <p>Accuracy comes when the labels of a window are in, a little after it has ended.</p>
-          </Empty>
-        )}
-      </section>
+      <AccuracyCard windows={windows} cameras={cameras} camera={camera} before={before} />
       <section class="card" aria-labelledby="list-title">
         <h2 id="list-title">{before === null ? "Newest windows" : "Older windows"}</h2>
-        <Table
-          caption="Retraining windows, the newest first"
-          rows={windows}
-          rowKey={(w) => w.id}
-          empty="There is no older window."
-          columns={[
-            { key: "id", title: "Window", cell: (w) => <a href={href("windows", w.id)}>Window {w.id}</a> },
-            { key: "began", title: "Began", cell: (w) => moment(w.start_utc_s) },
-            { key: "state", title: "State", cell: (w) => outcomeBadge(w.outcome) },
-            { key: "realised", title: "Right", number: true, cell: (w) => percent(measured(w, camera).realised, 1) },
-            { key: "frozen", title: "Frozen", number: true, cell: (w) => percent(measured(w, camera).frozen, 1) },
-            { key: "gain", title: "Gain", number: true, cell: (w) => <Gain {...measured(w, camera)} /> },
-            { key: "policy", title: "Policy", cell: (w) => w.policy },
-          ]}
-        />
+        <WindowsTable windows={windows} camera={camera} />
         <nav class="paging" aria-label="Pages of windows">
           {before !== null && (
             <a class="button" href={address(newerEnds > newest ? null : newerEnds, camera)}>
@@ -177,5 +125,77 @@ function Windows({ known, changed, before, camera }: WindowsProps) {
         </nav>
       </section>
     </>
+  );
+}
+
+interface AccuracyProps {
+  windows: WindowRecord[];
+  cameras: Camera[];
+  /** The one that is shown; empty: the mean of all. */
+  camera: string;
+  before: number | null;
+}
+
+function AccuracyCard({ windows, cameras, camera, before }: AccuracyProps) {
+  const oldestFirst = [...windows].reverse();
+  const values = oldestFirst.map((w) => measured(w, camera));
+  const any = values.some((v) => v.realised !== null);
+  const name = cameras.find((c) => c.id === camera)?.name ?? camera;
+  return (
+    <section class="card" aria-labelledby="accuracy-title">
+      <div class="section-head">
+        <h2 id="accuracy-title">Accuracy per window</h2>
+        <label>
+          Camera
+          <select value={camera} onChange={(e) => go(address(before, e.currentTarget.value), true)}>
+            <option value="">All, on average</option>
+            {camera !== "" && !cameras.some((c) => c.id === camera) && <option value={camera}>{camera}</option>}
+            {cameras.map((c) => (
+              <option key={c.id} value={c.id}>
+                {c.name}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      {any ? (
+        <Chart
+          title={`Accuracy per window, ${camera === "" ? "mean of all cameras" : name}`}
+          x={oldestFirst.map((w) => w.id)}
+          xName="Window"
+          series={[
+            { label: "With retraining", values: values.map((v) => v.realised), colour: "--realised", points: true },
+            { label: "Frozen first model", values: values.map((v) => v.frozen), colour: "--frozen", dashed: true },
+          ]}
+          write={(v) => percent(v)}
+          range={[0, 1]}
+          height={220}
+        />
+      ) : (
+        <Empty title="Nothing is measured yet">
+          <p>Accuracy comes when the labels of a window are in, a little after it has ended.</p>
+        </Empty>
+      )}
+    </section>
+  );
+}
+
+function WindowsTable({ windows, camera }: { windows: WindowRecord[]; camera: string }) {
+  return (
+    <Table
+      caption="Retraining windows, the newest first"
+      rows={windows}
+      rowKey={(w) => w.id}
+      empty="There is no older window."
+      columns={[
+        { key: "id", title: "Window", cell: (w) => <a href={href("windows", w.id)}>Window {w.id}</a> },
+        { key: "began", title: "Began", cell: (w) => moment(w.start_utc_s) },
+        { key: "state", title: "State", cell: (w) => outcomeBadge(w.outcome) },
+        { key: "realised", title: "Right", number: true, cell: (w) => percent(measured(w, camera).realised, 1) },
+        { key: "frozen", title: "Frozen", number: true, cell: (w) => percent(measured(w, camera).frozen, 1) },
+        { key: "gain", title: "Gain", number: true, cell: (w) => <Gain {...measured(w, camera)} /> },
+        { key: "policy", title: "Policy", cell: (w) => w.policy },
+      ]}
+    />
   );
 }

@@ -55,11 +55,18 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
     }
     return <ErrorBox what={`Window ${number} could not be loaded`} error={error} onRetry={asked.again} />;
   }
-  const { window } = explained;
-  const since = now_s - window.start_utc_s;
-  const now = window.open && since < window.length_s ? since : null;
-  const numbers = new Map(explained.decisions.map((d, n) => [d.plan, n + 1]));
-  const newest = known.overview?.window.number ?? number;
+  return (
+    <>
+      <WindowHead window={explained.window} newest={known.overview?.window.number ?? number} />
+      {error !== null && <ErrorBox what="The newest state of this window could not be loaded" error={error} onRetry={asked.again} />}
+      <WindowCards explained={explained} cameras={cameras} now_s={now_s} />
+      {explained.decisions.length > 0 && <WhatIfCard explained={explained} me={me} cameras={cameras} />}
+    </>
+  );
+}
+
+function WindowHead({ window, newest }: { window: Explained["window"]; newest: number }) {
+  const number = window.id;
   return (
     <>
       <nav class="steps" aria-label="Windows">
@@ -75,15 +82,24 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
           {moment(window.start_utc_s)} – {clock(window.start_utc_s + window.length_s)}, {duration(window.length_s)}, policy {window.policy}
         </p>
       </div>
-      {error !== null && <ErrorBox what="The newest state of this window could not be loaded" error={error} onRetry={asked.again} />}
+    </>
+  );
+}
 
+function WindowCards({ explained, cameras, now_s }: { explained: Explained; cameras: Camera[]; now_s: number }) {
+  const { window } = explained;
+  const since = now_s - window.start_utc_s;
+  const now = window.open && since < window.length_s ? since : null;
+  const numbers = new Map(explained.decisions.map((d, n) => [d.plan, n + 1]));
+  return (
+    <>
       <Section id="came" title="What came of it" about={now === null ? RESULT_ABOUT : RESULT_OPEN}>
         <Results explained={explained} cameras={cameras} />
       </Section>
 
       <Section id="plan" title="Shares over time" about="The part of the device that each worker had over time. Numbers mark where a new plan took over.">
         <PlanChart
-          label={`Shares in window ${number}`}
+          label={`Shares in window ${window.id}`}
           timeline={explained.timeline}
           length_s={window.length_s}
           start_utc_s={window.start_utc_s}
@@ -117,8 +133,6 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
       <Section id="costs" title="Costs and losses">
         <CostsAndLosses explained={explained} cameras={cameras} />
       </Section>
-
-      {explained.decisions.length > 0 && <WhatIfCard explained={explained} me={me} cameras={cameras} />}
     </>
   );
 }

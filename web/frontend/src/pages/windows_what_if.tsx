@@ -21,10 +21,19 @@ interface Props {
   cameras: Camera[];
 }
 
-export function WhatIfCard({ explained, me, cameras }: Props) {
-  const { window } = explained;
-  const others = explained.policies.filter((p) => p !== window.policy);
-  const [policy, setPolicy] = useState(others[0] ?? "");
+interface Comparisons {
+  answers: Record<string, WhatIf>;
+  /** The policy that is asked now. */
+  asking: string | null;
+  /** The policy whose plan is shown. */
+  shown: string | null;
+  error: unknown;
+  show: (policy: string) => void;
+  /** Asks one policy after another; the plan of a single one is shown at once. */
+  compare: (policies: string[]) => Promise<void>;
+}
+
+function useComparisons(window: number): Comparisons {
   const [answers, setAnswers] = useState<Record<string, WhatIf>>({});
   const [asking, setAsking] = useState<string | null>(null);
   const [shown, setShown] = useState<string | null>(null);
@@ -38,7 +47,7 @@ export function WhatIfCard({ explained, me, cameras }: Props) {
     try {
       for (const one of policies) {
         setAsking(one);
-        const answer = await ask<WhatIf>(`/windows/${window.id}/what-if`, "POST", { policy: one }, TIMEOUT_MS);
+        const answer = await ask<WhatIf>(`/windows/${window}/what-if`, "POST", { policy: one }, TIMEOUT_MS);
         setAnswers((before) => ({ ...before, [one]: answer }));
       }
       if (policies.length === 1) setShown(policies[0] ?? null);
@@ -49,7 +58,13 @@ export function WhatIfCard({ explained, me, cameras }: Props) {
       setAsking(null);
     }
   };
+  return { answers, asking, shown, error, show: setShown, compare };
+}
 
+export function WhatIfCard({ explained, me, cameras }: Props) {
+  const others = explained.policies.filter((p) => p !== explained.window.policy);
+  const [policy, setPolicy] = useState(others[0] ?? "");
+  const { answers, asking, shown, error, show, compare } = useComparisons(explained.window.id);
   const allowed = may(me, "operator") && seesAll(me);
   const nothing = explained.cameras.every((c) => c.options.length === 0);
   const asked = explained.policies.flatMap((p) => answers[p] ?? []);
@@ -86,30 +101,35 @@ export function WhatIfCard({ explained, me, cameras }: Props) {
       )}
       {asking !== null && <Loading what={`Asking ${asking}`} />}
       {error !== null && <ErrorBox what="The other plan could not be made" error={error} />}
-      {asked.length > 1 && (
-        <Table
-          caption="What each policy would have reached"
-          rows={[...asked].sort((a, b) => b.objective - a.objective)}
-          rowKey={(a) => a.policy}
-          rowClass={(a) => (a.policy === shown ? "chosen" : "")}
-          columns={[
-            { key: "policy", title: "Policy", cell: (a) => POLICIES[a.policy] ?? a.policy },
-            { key: "objective", title: "Expected accuracy", number: true, cell: (a) => percent(a.objective, 1) },
-            { key: "difference", title: "Against the plan made", number: true, cell: (a) => points(a.objective - a.original_objective) },
-            {
-              key: "show",
-              title: "Plan",
-              cell: (a) => (
-                <button type="button" class="link" aria-label={`Show the plan of ${a.policy}`} onClick={() => setShown(a.policy)}>
-                  Show
-                </button>
-              ),
-            },
-          ]}
-        />
-      )}
+      {asked.length > 1 && <AskedTable asked={asked} shown={shown} onShow={show} />}
       {answer !== undefined && <Comparison answer={answer} explained={explained} cameras={cameras} />}
     </section>
+  );
+}
+
+/** The policies that were asked, the best first. */
+function AskedTable({ asked, shown, onShow }: { asked: WhatIf[]; shown: string | null; onShow: (policy: string) => void }) {
+  return (
+    <Table
+      caption="What each policy would have reached"
+      rows={[...asked].sort((a, b) => b.objective - a.objective)}
+      rowKey={(a) => a.policy}
+      rowClass={(a) => (a.policy === shown ? "chosen" : "")}
+      columns={[
+        { key: "policy", title: "Policy", cell: (a) => POLICIES[a.policy] ?? a.policy },
+        { key: "objective", title: "Expected accuracy", number: true, cell: (a) => percent(a.objective, 1) },
+        { key: "difference", title: "Against the plan made", number: true, cell: (a) => points(a.objective - a.original_objective) },
+        {
+          key: "show",
+          title: "Plan",
+          cell: (a) => (
+            <button type="button" class="link" aria-label={`Show the plan of ${a.policy}`} onClick={() => onShow(a.policy)}>
+              Show
+            </button>
+          ),
+        },
+      ]}
+    />
   );
 }
 
