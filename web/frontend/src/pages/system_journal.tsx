@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 
 import type { Camera, JournalEntry } from "../api";
 import { moment } from "../format";
+import { CameraFilter } from "../parts/camera_filter";
 import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
 import { Empty, ErrorBox, Loading } from "../parts/states";
@@ -47,17 +48,7 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
       <div class="card-head">
         <h2 id="journal-title">Journal</h2>
         <div class="filters">
-          <label>
-            Camera{" "}
-            <select value={camera} onChange={(e) => setCamera(e.currentTarget.value)}>
-              <option value="">all</option>
-              {cameras.map((c) => (
-                <option key={c.id} value={c.id}>
-                  {c.name}
-                </option>
-              ))}
-            </select>
-          </label>
+          <CameraFilter cameras={cameras} chosen={camera} onChoose={setCamera} />
           <label>
             Kind{" "}
             <input
@@ -88,44 +79,48 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
       {found.rows?.length === 0 && <Empty title="No such entry">Other filters may find some.</Empty>}
       {found.rows !== null && found.rows.length > 0 && (
         <ol class="journal" aria-label="Journal, newest first">
-          {found.rows.map((entry) => {
-            const line = entryText(entry, (id) => cameras.find((c) => c.id === id)?.name ?? id);
-            const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
-            return (
-              <li key={entry.id} class={line.tone}>
-                <time>{entry.utc_s === null ? "" : moment(entry.utc_s)}</time>
-                <details>
-                  <summary>
-                    {name !== null && <b>{name}: </b>}
-                    {line.text}
-                  </summary>
-                  <dl class="pairs">
-                    <div>
-                      <dt>Kind</dt>
-                      <dd>
-                        <code>{entry.kind}</code>
-                      </dd>
-                    </div>
-                    {entry.window !== null && (
-                      <div>
-                        <dt>Window</dt>
-                        <dd>{entry.window}</dd>
-                      </div>
-                    )}
-                    {Object.entries(entry.data).map(([key, value]) => (
-                      <div key={key}>
-                        <dt>{key}</dt>
-                        <dd class="break">{typeof value === "string" ? value : JSON.stringify(value)}</dd>
-                      </div>
-                    ))}
-                  </dl>
-                </details>
-              </li>
-            );
-          })}
+          {found.rows.map((entry) => (
+            <Entry key={entry.id} entry={entry} cameras={cameras} />
+          ))}
         </ol>
       )}
       <Older of={found} />
     </section>
+  );
+}
+
+function Entry({ entry, cameras }: { entry: JournalEntry; cameras: Camera[] }) {
+  const line = entryText(entry, (id) => cameras.find((c) => c.id === id)?.name ?? id);
+  const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
+  return (
+    <li class={line.tone}>
+      <time>{entry.utc_s === null ? "" : moment(entry.utc_s)}</time>
+      <details>
+        <summary>
+          {name !== null && <b>{name}: </b>}
+          {line.text}
+        </summary>
+        <dl class="pairs">
+          <div>
+            <dt>Kind</dt>
+            <dd>
+              <code>{entry.kind}</code>
+            </dd>
+          </div>
+          {entry.window !== null && (
+            <div>
+              <dt>Window</dt>
+              <dd>{entry.window}</dd>
+            </div>
+          )}
+          {Object.entries(entry.data).map(([key, value]) => (
+            <div key={key}>
+              <dt>{key}</dt>
+              <dd class="break">{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+            </div>
+          ))}
+        </dl>
+      </details>
+    </li>
   );
 }

@@ -16,20 +16,21 @@ const TYPED_MS = 300;
 const LEVELS: Record<string, string> = { DEBUG: "everything", INFO: "information", WARNING: "warnings", ERROR: "errors" };
 const TONES: Record<string, Tone> = { DEBUG: "off", INFO: "info", WARNING: "wait", ERROR: "bad", CRITICAL: "bad" };
 
-export function Log() {
-  const [level, setLevel] = useState("INFO");
-  const [typed, setTyped] = useState("");
-  const [text, setText] = useState("");
-  const [follow, setFollow] = useState(true);
+interface Records {
+  /** The newest first; null until the first answer. */
+  entries: LogLine[] | null;
+  /** The newest answer: what the appliance keeps of its log. */
+  kept: LogAnswer | null;
+  error: unknown;
+  again: () => void;
+}
+
+/** The log's newest records of a level or worse that hold a text; with `follow` the new ones come in by themselves. */
+function useRecords(level: string, text: string, follow: boolean): Records {
   const [entries, setEntries] = useState<LogLine[] | null>(null);
   const [kept, setKept] = useState<LogAnswer | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [tries, setTries] = useState(0);
-
-  useEffect(() => {
-    const timer = setTimeout(() => setText(typed.trim()), TYPED_MS);
-    return () => clearTimeout(timer);
-  }, [typed]);
 
   useEffect(() => setEntries(null), [level, text]);
 
@@ -57,9 +58,22 @@ export function Log() {
       clearTimeout(timer);
     };
   }, [level, text, follow, tries]);
+  return { entries, kept, error, again: () => setTries(tries + 1) };
+}
 
-  const logged =
-    kept !== null && kept.level !== "DEBUG" && LEVELS[kept.level] ? ` This appliance logs ${kept.level === "ERROR" ? "errors" : `${LEVELS[kept.level]} and worse`} (option --log-level at its start).` : "";
+export function Log() {
+  const [level, setLevel] = useState("INFO");
+  const [typed, setTyped] = useState("");
+  const [text, setText] = useState("");
+  const [follow, setFollow] = useState(true);
+
+  useEffect(() => {
+    const timer = setTimeout(() => setText(typed.trim()), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+
+  const { entries, kept, error, again } = useRecords(level, text, follow);
+  const logged = kept === null ? "" : loggedWords(kept.level);
   return (
     <section class="card" aria-labelledby="log-title">
       <div class="card-head">
@@ -83,32 +97,10 @@ export function Log() {
           </label>
         </div>
       </div>
-      {error !== null && <ErrorBox what="The log could not be loaded" error={error} onRetry={() => setTries(tries + 1)} />}
+      {error !== null && <ErrorBox what="The log could not be loaded" error={error} onRetry={again} />}
       {entries === null && error === null && <Loading what="Loading the log" />}
       {entries?.length === 0 && <Empty title="No such record">{text || level !== "DEBUG" ? "A lower level or another text may find some." : "Nothing was logged yet."}{logged}</Empty>}
-      {entries !== null && entries.length > 0 && (
-        <ol class="log" tabIndex={0} aria-label="Log records, newest first">
-          {entries.map((e) => (
-            <li key={e.id}>
-              <time title={new Date(1000 * e.utc_s).toLocaleString()}>{clock(e.utc_s)}</time>
-              <Badge tone={TONES[e.level] ?? "info"}>{e.level.toLowerCase()}</Badge>
-              <span class="message">
-                {e.camera && <b>{e.camera}: </b>}
-                {e.message}
-                {e.cause && <span class="quiet"> – {e.cause}</span>}
-                {e.window !== null && <span class="quiet"> (window {e.window})</span>}
-                {e.error && (
-                  <details>
-                    <summary>Traceback</summary>
-                    <pre>{e.error}</pre>
-                  </details>
-                )}
-              </span>
-              <span class="quiet logger">{e.worker ?? e.logger}</span>
-            </li>
-          ))}
-        </ol>
-      )}
+      {entries !== null && entries.length > 0 && <LogLines entries={entries} />}
       {kept && (
         <p class="quiet table-note">
           The newest {kept.capacity.toLocaleString()} records of the control process are in memory
@@ -117,5 +109,37 @@ export function Log() {
         </p>
       )}
     </section>
+  );
+}
+
+/** The level that the appliance logs at, where that is not everything. */
+function loggedWords(level: string): string {
+  if (level === "DEBUG" || !LEVELS[level]) return "";
+  return ` This appliance logs ${level === "ERROR" ? "errors" : `${LEVELS[level]} and worse`} (option --log-level at its start).`;
+}
+
+function LogLines({ entries }: { entries: LogLine[] }) {
+  return (
+    <ol class="log" tabIndex={0} aria-label="Log records, newest first">
+      {entries.map((e) => (
+        <li key={e.id}>
+          <time title={new Date(1000 * e.utc_s).toLocaleString()}>{clock(e.utc_s)}</time>
+          <Badge tone={TONES[e.level] ?? "info"}>{e.level.toLowerCase()}</Badge>
+          <span class="message">
+            {e.camera && <b>{e.camera}: </b>}
+            {e.message}
+            {e.cause && <span class="quiet"> – {e.cause}</span>}
+            {e.window !== null && <span class="quiet"> (window {e.window})</span>}
+            {e.error && (
+              <details>
+                <summary>Traceback</summary>
+                <pre>{e.error}</pre>
+              </details>
+            )}
+          </span>
+          <span class="quiet logger">{e.worker ?? e.logger}</span>
+        </li>
+      ))}
+    </ol>
   );
 }
