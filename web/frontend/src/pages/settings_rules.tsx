@@ -131,7 +131,6 @@ export function RulesSection(props: SectionProps) {
   if (rest[0] === "new" || editing !== undefined) {
     return <RuleForm key={rest[0]} {...props} rule={editing ?? null} cameras={cameras.value ?? []} changeable={changeable} onDone={back} />;
   }
-  const named = (id: string): string => cameras.value?.find((c) => c.id === id)?.settings.name || id;
   return (
     <section class="card" aria-labelledby="rules-title">
       <div class="card-head">
@@ -150,35 +149,7 @@ export function RulesSection(props: SectionProps) {
       {rules.value.length === 0 ? (
         <Empty title="No rule yet">Without rules there are no alarms.</Empty>
       ) : (
-        <Table
-          caption="Rules"
-          rows={rules.value}
-          rowKey={(r) => r.id}
-          columns={[
-            { key: "name", title: "Rule", cell: (r) => <a href={href("settings", "rules", r.id)}>{r.name || r.id}</a> },
-            { key: "kind", title: "When", cell: (r) => <span>{inWords(r)}</span> },
-            { key: "cameras", title: "Cameras", cell: (r) => (suits("cameras", r) ? r.cameras.map(named).join(", ") || "all" : <span class="quiet">–</span>) },
-            { key: "severity", title: "How bad", cell: (r) => <Badge tone={SEVERITIES[r.severity]?.[1] ?? "info"}>{SEVERITIES[r.severity]?.[0] ?? r.severity}</Badge> },
-            { key: "state", title: "State", cell: (r) => (r.enabled ? <Badge tone="good">On</Badge> : <Badge tone="off">Off</Badge>) },
-            {
-              key: "actions",
-              title: "Actions",
-              cell: (r) =>
-                changeable ? (
-                  <span class="row-actions">
-                    <a class="button" href={href("settings", "rules", r.id)} aria-label={`Change the rule ${r.name || r.id}`}>
-                      Change
-                    </a>
-                    <button type="button" aria-label={`Delete the rule ${r.name || r.id}`} onClick={() => setDeleting(r)}>
-                      Delete
-                    </button>
-                  </span>
-                ) : (
-                  <span class="quiet">–</span>
-                ),
-            },
-          ]}
-        />
+        <RulesTable rules={rules.value} cameras={cameras.value ?? []} onDelete={changeable ? setDeleting : null} />
       )}
       {deleting && (
         <Confirm
@@ -196,6 +167,48 @@ export function RulesSection(props: SectionProps) {
         </Confirm>
       )}
     </section>
+  );
+}
+
+interface TableProps {
+  rules: RuleSettings[];
+  cameras: CameraRecord[];
+  /** Null: the user may not change rules. */
+  onDelete: ((rule: RuleSettings) => void) | null;
+}
+
+function RulesTable({ rules, cameras, onDelete }: TableProps) {
+  const named = (id: string): string => cameras.find((c) => c.id === id)?.settings.name || id;
+  return (
+    <Table
+      caption="Rules"
+      rows={rules}
+      rowKey={(r) => r.id}
+      columns={[
+        { key: "name", title: "Rule", cell: (r) => <a href={href("settings", "rules", r.id)}>{r.name || r.id}</a> },
+        { key: "kind", title: "When", cell: (r) => <span>{inWords(r)}</span> },
+        { key: "cameras", title: "Cameras", cell: (r) => (suits("cameras", r) ? r.cameras.map(named).join(", ") || "all" : <span class="quiet">–</span>) },
+        { key: "severity", title: "How bad", cell: (r) => <Badge tone={SEVERITIES[r.severity]?.[1] ?? "info"}>{SEVERITIES[r.severity]?.[0] ?? r.severity}</Badge> },
+        { key: "state", title: "State", cell: (r) => (r.enabled ? <Badge tone="good">On</Badge> : <Badge tone="off">Off</Badge>) },
+        {
+          key: "actions",
+          title: "Actions",
+          cell: (r) =>
+            onDelete ? (
+              <span class="row-actions">
+                <a class="button" href={href("settings", "rules", r.id)} aria-label={`Change the rule ${r.name || r.id}`}>
+                  Change
+                </a>
+                <button type="button" aria-label={`Delete the rule ${r.name || r.id}`} onClick={() => onDelete(r)}>
+                  Delete
+                </button>
+              </span>
+            ) : (
+              <span class="quiet">–</span>
+            ),
+        },
+      ]}
+    />
   );
 }
 

@@ -31,31 +31,7 @@ export function SecretsSection() {
       {error !== null && <ErrorBox what="The secrets could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
       {value?.length === 0 && <Empty title="No secret yet">The password of a camera is the usual first one.</Empty>}
-      {value !== null && value.length > 0 && (
-        <Table
-          caption="Secrets and what uses them"
-          rows={value}
-          rowKey={(s) => s.name}
-          columns={[
-            { key: "name", title: "Refer to it as", cell: (s) => <code>secret:{s.name}</code> },
-            { key: "used", title: "Used by", cell: (s) => (s.used_by.length > 0 ? s.used_by.join(", ") : <span class="quiet">nothing</span>) },
-            {
-              key: "actions",
-              title: "Actions",
-              cell: (s) => (
-                <span class="row-actions">
-                  <button type="button" aria-label={`Replace ${s.name}`} onClick={() => setEditing(s.name)}>
-                    Replace
-                  </button>
-                  <button type="button" aria-label={`Delete ${s.name}`} onClick={() => setDeleting(s)}>
-                    Delete
-                  </button>
-                </span>
-              ),
-            },
-          ]}
-        />
-      )}
+      {value !== null && value.length > 0 && <SecretsTable secrets={value} onReplace={setEditing} onDelete={setDeleting} />}
       {editing !== null && (
         <SecretDialog
           name={editing}
@@ -83,6 +59,40 @@ export function SecretsSection() {
         </Confirm>
       )}
     </section>
+  );
+}
+
+interface TableProps {
+  secrets: SecretAnswer[];
+  onReplace: (name: string) => void;
+  onDelete: (secret: SecretAnswer) => void;
+}
+
+function SecretsTable({ secrets, onReplace, onDelete }: TableProps) {
+  return (
+    <Table
+      caption="Secrets and what uses them"
+      rows={secrets}
+      rowKey={(s) => s.name}
+      columns={[
+        { key: "name", title: "Refer to it as", cell: (s) => <code>secret:{s.name}</code> },
+        { key: "used", title: "Used by", cell: (s) => (s.used_by.length > 0 ? s.used_by.join(", ") : <span class="quiet">nothing</span>) },
+        {
+          key: "actions",
+          title: "Actions",
+          cell: (s) => (
+            <span class="row-actions">
+              <button type="button" aria-label={`Replace ${s.name}`} onClick={() => onReplace(s.name)}>
+                Replace
+              </button>
+              <button type="button" aria-label={`Delete ${s.name}`} onClick={() => onDelete(s)}>
+                Delete
+              </button>
+            </span>
+          ),
+        },
+      ]}
+    />
   );
 }
 

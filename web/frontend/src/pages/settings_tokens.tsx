@@ -55,38 +55,7 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
       {error !== null && <ErrorBox what="The tokens could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
       {value?.length === 0 && <Empty title="No token yet" />}
-      {value !== null && value.length > 0 && (
-        <Table
-          caption="API tokens"
-          rows={value}
-          rowKey={(t) => t.id}
-          columns={[
-            {
-              key: "name",
-              title: "Name",
-              cell: (t) => (
-                <>
-                  {t.name} <code class="quiet">{t.prefix}…</code>
-                  {t.user !== me.name && <span class="quiet under">of {t.user}</span>}
-                </>
-              ),
-            },
-            { key: "role", title: "Role", cell: (t) => roleName(t.role) },
-            { key: "cameras", title: "Cameras", cell: (t) => (limitWords(t.cameras, cameras)) },
-            { key: "expires", title: "Ends", cell: (t) => (t.expires_utc_s === null ? "never" : moment(t.expires_utc_s)) },
-            { key: "used", title: "Last used", cell: (t) => (t.last_used_utc_s === null ? <span class="quiet">never</span> : moment(t.last_used_utc_s)) },
-            {
-              key: "actions",
-              title: "Actions",
-              cell: (t) => (
-                <button type="button" aria-label={`Delete token ${t.name}`} onClick={() => setDeleting(t)}>
-                  Delete
-                </button>
-              ),
-            },
-          ]}
-        />
-      )}
+      {value !== null && value.length > 0 && <TokensTable tokens={value} me={me} cameras={cameras} onDelete={setDeleting} />}
       {adding && (
         <TokenDialog
           me={me}
@@ -116,6 +85,48 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
         </Confirm>
       )}
     </section>
+  );
+}
+
+interface TableProps {
+  tokens: TokenAnswer[];
+  me: Me;
+  cameras: Camera[];
+  onDelete: (token: TokenAnswer) => void;
+}
+
+function TokensTable({ tokens, me, cameras, onDelete }: TableProps) {
+  return (
+    <Table
+      caption="API tokens"
+      rows={tokens}
+      rowKey={(t) => t.id}
+      columns={[
+        {
+          key: "name",
+          title: "Name",
+          cell: (t) => (
+            <>
+              {t.name} <code class="quiet">{t.prefix}…</code>
+              {t.user !== me.name && <span class="quiet under">of {t.user}</span>}
+            </>
+          ),
+        },
+        { key: "role", title: "Role", cell: (t) => roleName(t.role) },
+        { key: "cameras", title: "Cameras", cell: (t) => (limitWords(t.cameras, cameras)) },
+        { key: "expires", title: "Ends", cell: (t) => (t.expires_utc_s === null ? "never" : moment(t.expires_utc_s)) },
+        { key: "used", title: "Last used", cell: (t) => (t.last_used_utc_s === null ? <span class="quiet">never</span> : moment(t.last_used_utc_s)) },
+        {
+          key: "actions",
+          title: "Actions",
+          cell: (t) => (
+            <button type="button" aria-label={`Delete token ${t.name}`} onClick={() => onDelete(t)}>
+              Delete
+            </button>
+          ),
+        },
+      ]}
+    />
   );
 }
 
@@ -251,47 +262,57 @@ function Sessions({ me }: { me: Me }) {
       <p class="quiet lead">Browsers that are logged in. End those that you do not know, and change your password.</p>
       {error !== null && <ErrorBox what="The sessions could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
-      {value !== null && (
-        <Table
-          caption="Sessions"
-          rows={value}
-          rowKey={(s) => s.id}
-          empty="No browser is logged in."
-          columns={[
-            {
-              key: "where",
-              title: "Where",
-              cell: (s) => (
-                <>
-                  {s.address ?? "unknown"} {s.current && <Badge tone="info">this one</Badge>}
-                  <span class="quiet under break" title={s.agent}>
-                    {browser(s.agent)}
-                  </span>
-                </>
-              ),
-            },
-            { key: "user", title: "User", cell: (s) => (s.user === me.name ? `${s.user} (you)` : s.user) },
-            { key: "began", title: "Logged in", cell: (s) => moment(s.created_utc_s) },
-            {
-              key: "seen",
-              title: "Last seen",
-              cell: (s) => (s.last_used_utc_s === null ? "–" : moment(s.last_used_utc_s)),
-            },
-            {
-              key: "actions",
-              title: "Actions",
-              cell: (s) =>
-                s.current ? (
-                  <span class="quiet">log out in the menu</span>
-                ) : (
-                  <button type="button" aria-label={`End the session of ${s.user} from ${s.address ?? "unknown"}`} onClick={() => void end(s)}>
-                    End
-                  </button>
-                ),
-            },
-          ]}
-        />
-      )}
+      {value !== null && <SessionsTable sessions={value} me={me} onEnd={(s) => void end(s)} />}
     </section>
+  );
+}
+
+interface SessionsProps {
+  sessions: SessionAnswer[];
+  me: Me;
+  onEnd: (session: SessionAnswer) => void;
+}
+
+function SessionsTable({ sessions, me, onEnd }: SessionsProps) {
+  return (
+    <Table
+      caption="Sessions"
+      rows={sessions}
+      rowKey={(s) => s.id}
+      empty="No browser is logged in."
+      columns={[
+        {
+          key: "where",
+          title: "Where",
+          cell: (s) => (
+            <>
+              {s.address ?? "unknown"} {s.current && <Badge tone="info">this one</Badge>}
+              <span class="quiet under break" title={s.agent}>
+                {browser(s.agent)}
+              </span>
+            </>
+          ),
+        },
+        { key: "user", title: "User", cell: (s) => (s.user === me.name ? `${s.user} (you)` : s.user) },
+        { key: "began", title: "Logged in", cell: (s) => moment(s.created_utc_s) },
+        {
+          key: "seen",
+          title: "Last seen",
+          cell: (s) => (s.last_used_utc_s === null ? "–" : moment(s.last_used_utc_s)),
+        },
+        {
+          key: "actions",
+          title: "Actions",
+          cell: (s) =>
+            s.current ? (
+              <span class="quiet">log out in the menu</span>
+            ) : (
+              <button type="button" aria-label={`End the session of ${s.user} from ${s.address ?? "unknown"}`} onClick={() => onEnd(s)}>
+                End
+              </button>
+            ),
+        },
+      ]}
+    />
   );
 }

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 
 import type { UserAnswer } from "../answers";
-import type { Camera } from "../api";
+import type { Camera, Me } from "../api";
 import { ask } from "../api";
 import { moment } from "../format";
 import { useAsked } from "../parts/asking";
@@ -12,7 +12,7 @@ import { Confirm, Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, SwitchField, TextField } from "../parts/form";
 import { CamerasLimit, ROLES, ROLE_WORDS, TenantsLimit, limitWords, roleName } from "../parts/limits";
 import { NewPassword, PASSWORD_RULE } from "../parts/new_password";
-import type { Json } from "../parts/schema_form";
+import type { Form, Json } from "../parts/schema_form";
 import { useForm } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
@@ -27,7 +27,6 @@ export function UsersSection({ known, me }: SectionProps) {
   const [deleting, setDeleting] = useState<UserAnswer | null>(null);
   const cameras = known.overview?.cameras ?? [];
   const tenants = useAsked<TenantsAnswer>("/tenants").value?.tenants ?? [];
-  const limited = value?.some((u) => u.tenants !== null) ?? false;
   return (
     <section class="card" aria-labelledby="users-title">
       <div class="card-head">
@@ -40,47 +39,7 @@ export function UsersSection({ known, me }: SectionProps) {
       </div>
       {error !== null && <ErrorBox what="The users could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
-      {value !== null && (
-        <Table
-          caption="Users"
-          rows={value}
-          rowKey={(u) => u.name}
-          empty="No user: this appliance asks nobody to log in."
-          columns={[
-            {
-              key: "name",
-              title: "Name",
-              cell: (u) => (
-                <>
-                  {u.name}
-                  {u.name === me.name && <span class="quiet"> (you)</span>}
-                </>
-              ),
-            },
-            { key: "role", title: "Role", cell: (u) => roleName(u.role) },
-            { key: "cameras", title: "Cameras", cell: (u) => limitWords(u.cameras, cameras) },
-            ...(limited ? [{ key: "tenants", title: "Tenants", cell: (u: UserAnswer) => (u.tenants === null ? "all" : u.tenants.map((id) => tenantName(tenants, id)).join(", ") || "none") }] : []),
-            { key: "state", title: "State", cell: (u) => (u.disabled ? <Badge tone="off">Disabled</Badge> : <Badge tone="good">May log in</Badge>) },
-            { key: "last", title: "Last login", cell: (u) => (u.last_login_utc_s === null ? <span class="quiet">never</span> : moment(u.last_login_utc_s)) },
-            {
-              key: "actions",
-              title: "Actions",
-              cell: (u) => (
-                <span class="row-actions">
-                  <button type="button" aria-label={`Change ${u.name}`} onClick={() => setEditing(u)}>
-                    Change
-                  </button>
-                  {u.name !== me.name && (
-                    <button type="button" aria-label={`Delete ${u.name}`} onClick={() => setDeleting(u)}>
-                      Delete
-                    </button>
-                  )}
-                </span>
-              ),
-            },
-          ]}
-        />
-      )}
+      {value !== null && <UsersTable users={value} me={me} cameras={cameras} tenants={tenants} onChange={setEditing} onDelete={setDeleting} />}
       {editing !== null && (
         <UserDialog
           user={editing === "new" ? null : editing}
@@ -115,11 +74,69 @@ export function UsersSection({ known, me }: SectionProps) {
   );
 }
 
-interface DialogProps {
+interface TableProps {
+  users: UserAnswer[];
+  me: Me;
+  cameras: Camera[];
+  tenants: Tenant[];
+  onChange: (user: UserAnswer) => void;
+  onDelete: (user: UserAnswer) => void;
+}
+
+function UsersTable({ users, me, cameras, tenants, onChange, onDelete }: TableProps) {
+  const limited = users.some((u) => u.tenants !== null);
+  return (
+    <Table
+      caption="Users"
+      rows={users}
+      rowKey={(u) => u.name}
+      empty="No user: this appliance asks nobody to log in."
+      columns={[
+        {
+          key: "name",
+          title: "Name",
+          cell: (u) => (
+            <>
+              {u.name}
+              {u.name === me.name && <span class="quiet"> (you)</span>}
+            </>
+          ),
+        },
+        { key: "role", title: "Role", cell: (u) => roleName(u.role) },
+        { key: "cameras", title: "Cameras", cell: (u) => limitWords(u.cameras, cameras) },
+        ...(limited ? [{ key: "tenants", title: "Tenants", cell: (u: UserAnswer) => (u.tenants === null ? "all" : u.tenants.map((id) => tenantName(tenants, id)).join(", ") || "none") }] : []),
+        { key: "state", title: "State", cell: (u) => (u.disabled ? <Badge tone="off">Disabled</Badge> : <Badge tone="good">May log in</Badge>) },
+        { key: "last", title: "Last login", cell: (u) => (u.last_login_utc_s === null ? <span class="quiet">never</span> : moment(u.last_login_utc_s)) },
+        {
+          key: "actions",
+          title: "Actions",
+          cell: (u) => (
+            <span class="row-actions">
+              <button type="button" aria-label={`Change ${u.name}`} onClick={() => onChange(u)}>
+                Change
+              </button>
+              {u.name !== me.name && (
+                <button type="button" aria-label={`Delete ${u.name}`} onClick={() => onDelete(u)}>
+                  Delete
+                </button>
+              )}
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+interface UserProps {
+  /** Null: one who is added. */
   user: UserAnswer | null;
   self: boolean;
   cameras: Camera[];
   tenants: Tenant[];
+}
+
+interface DialogProps extends UserProps {
   onClose: () => void;
   onSaved: () => void;
 }
@@ -130,11 +147,24 @@ function checked(draft: Json): Json {
   return password === "" ? rest : { ...rest, password };
 }
 
-function UserDialog({ user, self, cameras, tenants, onClose, onSaved }: DialogProps) {
-  const [first] = useState({ name: user?.name ?? "", role: user?.role ?? "viewer", cameras: user?.cameras ?? null, tenants: user?.tenants ?? null, password: "", disabled: user?.disabled ?? false });
+function draftOf(user: UserAnswer | null) {
+  return {
+    name: user?.name ?? "",
+    role: user?.role ?? "viewer",
+    cameras: user?.cameras ?? null,
+    tenants: user?.tenants ?? null,
+    password: "",
+    disabled: user?.disabled ?? false,
+  };
+}
+
+type Draft = ReturnType<typeof draftOf>;
+
+function UserDialog({ onClose, onSaved, ...given }: DialogProps) {
+  const { user } = given;
+  const [first] = useState(() => draftOf(user));
   const form = useForm("user", first, checked);
-  const { problems } = form;
-  const draft = form.draft as typeof first;
+  const draft = form.draft as Draft;
 
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -152,66 +182,8 @@ function UserDialog({ user, self, cameras, tenants, onClose, onSaved }: DialogPr
   return (
     <Dialog title={user === null ? "Add a user" : `Change the user ${user.name}`} onClose={onClose}>
       <form ref={form.place} class="stacked" onSubmit={(e) => void submit(e)} noValidate>
-        {user === null && (
-          <TextField
-            label="Name"
-            path="name"
-            problems={problems}
-            value={draft.name}
-            onChange={(name) => form.change("name", name)}
-            input={{ autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true, maxLength: 63 }}
-          />
-        )}
-        <SelectField
-          label="Role"
-          path="role"
-          problems={problems}
-          value={draft.role}
-          disabled={self}
-          {...(self ? { hint: "One's own role is changed by another administrator." } : {})}
-          options={ROLES.map((r) => ({ value: r, label: ROLE_WORDS[r] }))}
-          onChange={(role) => form.change("role", role)}
-        />
-        <CamerasLimit
-          cameras={cameras}
-          value={draft.cameras}
-          problems={problems}
-          disabled={self}
-          hint="Others are as if they were not there. Changes that concern every camera are then not offered."
-          onChange={(limit) => form.change("cameras", limit)}
-        />
-        {(tenants.length > 0 || draft.tenants !== null) && (
-          <TenantsLimit
-            tenants={tenants}
-            value={draft.tenants}
-            problems={problems}
-            disabled={self}
-            hint="Shares and performance of other tenants are not shown. Changes that concern the whole box are then not offered."
-            onChange={(limit) => form.change("tenants", limit)}
-          />
-        )}
-        {!self && (
-          <NewPassword
-            label={user === null ? "Password" : "New password"}
-            path="password"
-            problems={problems}
-            value={draft.password}
-            onChange={(password) => form.change("password", password)}
-            hint={user === null ? `${PASSWORD_RULE} The user is asked to choose another at the first login.` : `Empty: it stays. ${PASSWORD_RULE} A new one logs the user out everywhere.`}
-            required={user === null}
-          />
-        )}
-        {user !== null && !self && (
-          <SwitchField
-            label="Disabled"
-            path="disabled"
-            problems={problems}
-            value={draft.disabled}
-            hint="May not log in, and is logged out."
-            onChange={(disabled) => form.change("disabled", disabled)}
-          />
-        )}
-        <FormProblems problems={problems} fields={["name", "role", "cameras", "tenants", "password", "disabled"]} failure={form.failure} />
+        <UserFields {...given} form={form} draft={draft} />
+        <FormProblems problems={form.problems} fields={["name", "role", "cameras", "tenants", "password", "disabled"]} failure={form.failure} />
         <div class="actions end">
           <button type="button" onClick={onClose}>
             Cancel
@@ -222,5 +194,88 @@ function UserDialog({ user, self, cameras, tenants, onClose, onSaved }: DialogPr
         </div>
       </form>
     </Dialog>
+  );
+}
+
+interface FieldsProps extends UserProps {
+  form: Form;
+  draft: Draft;
+}
+
+function UserFields(props: FieldsProps) {
+  const { form, draft, user, self } = props;
+  const { problems } = form;
+  return (
+    <>
+      {user === null && (
+        <TextField
+          label="Name"
+          path="name"
+          problems={problems}
+          value={draft.name}
+          onChange={(name) => form.change("name", name)}
+          input={{ autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true, maxLength: 63 }}
+        />
+      )}
+      <RightsFields {...props} />
+      {!self && (
+        <NewPassword
+          label={user === null ? "Password" : "New password"}
+          path="password"
+          problems={problems}
+          value={draft.password}
+          onChange={(password) => form.change("password", password)}
+          hint={user === null ? `${PASSWORD_RULE} The user is asked to choose another at the first login.` : `Empty: it stays. ${PASSWORD_RULE} A new one logs the user out everywhere.`}
+          required={user === null}
+        />
+      )}
+      {user !== null && !self && (
+        <SwitchField
+          label="Disabled"
+          path="disabled"
+          problems={problems}
+          value={draft.disabled}
+          hint="May not log in, and is logged out."
+          onChange={(disabled) => form.change("disabled", disabled)}
+        />
+      )}
+    </>
+  );
+}
+
+/** The role, and the cameras and tenants that the user is limited to. */
+function RightsFields({ form, draft, self, cameras, tenants }: FieldsProps) {
+  const { problems } = form;
+  return (
+    <>
+      <SelectField
+        label="Role"
+        path="role"
+        problems={problems}
+        value={draft.role}
+        disabled={self}
+        {...(self ? { hint: "One's own role is changed by another administrator." } : {})}
+        options={ROLES.map((r) => ({ value: r, label: ROLE_WORDS[r] }))}
+        onChange={(role) => form.change("role", role)}
+      />
+      <CamerasLimit
+        cameras={cameras}
+        value={draft.cameras}
+        problems={problems}
+        disabled={self}
+        hint="Others are as if they were not there. Changes that concern every camera are then not offered."
+        onChange={(limit) => form.change("cameras", limit)}
+      />
+      {(tenants.length > 0 || draft.tenants !== null) && (
+        <TenantsLimit
+          tenants={tenants}
+          value={draft.tenants}
+          problems={problems}
+          disabled={self}
+          hint="Shares and performance of other tenants are not shown. Changes that concern the whole box are then not offered."
+          onChange={(limit) => form.change("tenants", limit)}
+        />
+      )}
+    </>
   );
 }
