@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 
-import type { Camera, CameraRecord } from "../api";
+import type { Camera, CameraRecord, Me } from "../api";
 import { ask, words } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -16,12 +16,36 @@ import { CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
 import type { SectionProps } from "./page";
 import { LinesForm, MasksForm, ZonesForm } from "./settings_places";
 
+interface Switching {
+  /** The camera that is being switched; empty: none. */
+  busy: string;
+  toggle: (camera: CameraRecord) => Promise<void>;
+}
+
+/** Switches cameras on and off. */
+function useSwitching(onDone: () => void): Switching {
+  const [busy, setBusy] = useState("");
+  const toggle = async (camera: CameraRecord): Promise<void> => {
+    setBusy(camera.id);
+    try {
+      await ask(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", { enabled: !camera.settings.enabled });
+      toast(`${cameraTitle(camera)} is ${camera.settings.enabled ? "off" : "on"}`);
+      onDone();
+    } catch (failure) {
+      toast(`Not changed: ${words(failure)}`, "bad");
+    } finally {
+      setBusy("");
+    }
+  };
+  return { busy, toggle };
+}
+
 export function CamerasSection(props: SectionProps) {
   const { known, me, rest } = props;
   const live = known.overview?.cameras ?? [];
   const { value, error, again } = useAsked<CameraRecord[]>("/cameras", live.length);
   const [removing, setRemoving] = useState<CameraRecord | null>(null);
-  const [busy, setBusy] = useState("");
+  const switching = useSwitching(again);
   if (value === null) return error === null ? <Loading /> : <ErrorBox what="The cameras could not be loaded" error={error} onRetry={again} />;
   const back = (): void => {
     again();
@@ -32,30 +56,7 @@ export function CamerasSection(props: SectionProps) {
     if (!full(me)) return <Empty title="Add a camera">{whyNot("admin")}</Empty>;
     return <OneCamera key="new" {...props} camera={null} onDone={back} />;
   }
-  if (chosen !== undefined && rest[1] === "zones") {
-    return <ZonesForm key={`${chosen.id}-zones`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "operator")} onSaved={again} />;
-  }
-  if (chosen !== undefined && rest[1] === "masks") {
-    return <MasksForm key={`${chosen.id}-masks`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "admin")} onSaved={again} />;
-  }
-  if (chosen !== undefined && rest[1] === "lines") {
-    return <LinesForm key={`${chosen.id}-lines`} camera={chosen} state={live.find((c) => c.id === chosen.id)} changeable={may(me, "operator")} onSaved={again} />;
-  }
-  if (chosen !== undefined) return <OneCamera key={chosen.id} {...props} camera={chosen} onDone={back} />;
-
-  const toggle = async (camera: CameraRecord): Promise<void> => {
-    setBusy(camera.id);
-    try {
-      await ask(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", { enabled: !camera.settings.enabled });
-      toast(`${cameraTitle(camera)} is ${camera.settings.enabled ? "off" : "on"}`);
-      again();
-    } catch (failure) {
-      toast(`Not changed: ${words(failure)}`, "bad");
-    } finally {
-      setBusy("");
-    }
-  };
-
+  if (chosen !== undefined) return <ChosenCamera {...props} camera={chosen} onSaved={again} onDone={back} />;
   return (
     <section class="card" aria-labelledby="cameras-title">
       <div class="card-head">
@@ -73,61 +74,81 @@ export function CamerasSection(props: SectionProps) {
           A camera is added with its RTSP address; the connection can be tried first.
         </Empty>
       ) : (
-        <Table
-          caption="Cameras"
-          rows={value}
-          rowKey={(c) => c.id}
-          columns={[
-            {
-              key: "name",
-              title: "Camera",
-              cell: (c) => (
-                <>
-                  <a href={href("settings", "cameras", c.id)}>{cameraTitle(c)}</a>
-                  {c.settings.name && <span class="quiet under">{c.id}</span>}
-                </>
-              ),
-            },
-            { key: "state", title: "State", cell: (c) => <CameraState camera={live.find((l) => l.id === c.id)} enabled={c.settings.enabled} /> },
-            { key: "classes", title: "Tells apart", cell: (c) => c.settings.classes.join(", ") },
-            { key: "zones", title: "Zones", cell: (c) => c.settings.zones.map((z) => z.name).join(", ") || <span class="quiet">none</span> },
-            {
-              key: "actions",
-              title: "Actions",
-              cell: (c) => {
-                const name = cameraTitle(c);
-                return (
-                  <span class="row-actions">
-                    <a class="button" href={href("settings", "cameras", c.id)} aria-label={`${may(me, "operator") ? "Change" : "Show"} ${name}`}>
-                      {may(me, "operator") ? "Change" : "Show"}
-                    </a>
-                    <a class="button" href={href("settings", "cameras", c.id, "zones")} aria-label={`Zones of ${name}`}>
-                      Zones
-                    </a>
-                    <a class="button" href={href("settings", "cameras", c.id, "lines")} aria-label={`Lines of ${name}`}>
-                      Lines
-                    </a>
-                    {may(me, "operator") && (
-                      <button type="button" disabled={busy !== ""} onClick={() => void toggle(c)}>
-                        <span>
-                          {busy === c.id ? "Switching…" : c.settings.enabled ? "Switch off" : "Switch on"} <span class="hidden">{name}</span>
-                        </span>
-                      </button>
-                    )}
-                    {full(me) && (
-                      <button type="button" aria-label={`Remove ${name}`} onClick={() => setRemoving(c)}>
-                        Remove
-                      </button>
-                    )}
-                  </span>
-                );
-              },
-            },
-          ]}
-        />
+        <CamerasTable cameras={value} live={live} me={me} switching={switching} onRemove={setRemoving} />
       )}
       {removing && <RemoveCamera camera={removing} onClose={() => setRemoving(null)} onRemoved={again} />}
     </section>
+  );
+}
+
+interface ActionsProps {
+  me: Me;
+  switching: Switching;
+  onRemove: (camera: CameraRecord) => void;
+}
+
+interface TableProps extends ActionsProps {
+  cameras: CameraRecord[];
+  /** Their states. */
+  live: Camera[];
+}
+
+function CamerasTable({ cameras, live, ...props }: TableProps) {
+  return (
+    <Table
+      caption="Cameras"
+      rows={cameras}
+      rowKey={(c) => c.id}
+      columns={[
+        {
+          key: "name",
+          title: "Camera",
+          cell: (c) => (
+            <>
+              <a href={href("settings", "cameras", c.id)}>{cameraTitle(c)}</a>
+              {c.settings.name && <span class="quiet under">{c.id}</span>}
+            </>
+          ),
+        },
+        { key: "state", title: "State", cell: (c) => <CameraState camera={live.find((l) => l.id === c.id)} enabled={c.settings.enabled} /> },
+        { key: "classes", title: "Tells apart", cell: (c) => c.settings.classes.join(", ") },
+        { key: "zones", title: "Zones", cell: (c) => c.settings.zones.map((z) => z.name).join(", ") || <span class="quiet">none</span> },
+        {
+          key: "actions",
+          title: "Actions",
+          cell: (c) => <CameraActions {...props} camera={c} />,
+        },
+      ]}
+    />
+  );
+}
+
+function CameraActions({ camera, me, switching, onRemove }: ActionsProps & { camera: CameraRecord }) {
+  const name = cameraTitle(camera);
+  return (
+    <span class="row-actions">
+      <a class="button" href={href("settings", "cameras", camera.id)} aria-label={`${may(me, "operator") ? "Change" : "Show"} ${name}`}>
+        {may(me, "operator") ? "Change" : "Show"}
+      </a>
+      <a class="button" href={href("settings", "cameras", camera.id, "zones")} aria-label={`Zones of ${name}`}>
+        Zones
+      </a>
+      <a class="button" href={href("settings", "cameras", camera.id, "lines")} aria-label={`Lines of ${name}`}>
+        Lines
+      </a>
+      {may(me, "operator") && (
+        <button type="button" disabled={switching.busy !== ""} onClick={() => void switching.toggle(camera)}>
+          <span>
+            {switching.busy === camera.id ? "Switching…" : camera.settings.enabled ? "Switch off" : "Switch on"} <span class="hidden">{name}</span>
+          </span>
+        </button>
+      )}
+      {full(me) && (
+        <button type="button" aria-label={`Remove ${name}`} onClick={() => onRemove(camera)}>
+          Remove
+        </button>
+      )}
+    </span>
   );
 }
 
@@ -146,6 +167,21 @@ function CameraState({ camera, enabled }: { camera: Camera | undefined; enabled:
 interface OneProps extends SectionProps {
   camera: CameraRecord | null;
   onDone: () => void;
+}
+
+interface ChosenProps extends OneProps {
+  camera: CameraRecord;
+  onSaved: () => void;
+}
+
+/** The form of the camera's settings, or of its places, as the address says. */
+function ChosenCamera({ onSaved, ...props }: ChosenProps) {
+  const { known, me, rest, camera } = props;
+  const state = known.overview?.cameras.find((c) => c.id === camera.id);
+  if (rest[1] === "zones") return <ZonesForm key={`${camera.id}-zones`} camera={camera} state={state} changeable={may(me, "operator")} onSaved={onSaved} />;
+  if (rest[1] === "masks") return <MasksForm key={`${camera.id}-masks`} camera={camera} state={state} changeable={may(me, "admin")} onSaved={onSaved} />;
+  if (rest[1] === "lines") return <LinesForm key={`${camera.id}-lines`} camera={camera} state={state} changeable={may(me, "operator")} onSaved={onSaved} />;
+  return <OneCamera key={camera.id} {...props} />;
 }
 
 function OneCamera({ root, me, camera, onDone }: OneProps) {

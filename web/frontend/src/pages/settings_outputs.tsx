@@ -367,32 +367,7 @@ function DeadLetters({ count }: { count: number }) {
       {found.rows !== null && found.rows.length > 0 && (
         <ul class="outputs">
           {found.rows.map((l) => (
-            <li key={l.id}>
-              <div class="output-head">
-                <h3>
-                  {l.kind} for {l.destination}
-                </h3>
-                <span class="row-actions">
-                  <button type="button" onClick={() => void retry(l)}>
-                    <span>
-                      Send again <span class="hidden">message {l.id}</span>
-                    </span>
-                  </button>
-                  <button type="button" aria-label={`Delete message ${l.id}`} onClick={() => setDeleting(l)}>
-                    Delete
-                  </button>
-                </span>
-              </div>
-              <p class="problem">{l.reason}</p>
-              <p class="quiet">
-                Of {moment(l.utc_s)}, given up {moment(l.died_utc_s)} after {l.tries} {l.tries === 1 ? "try" : "tries"}
-                {l.camera !== null && `; camera ${l.camera}`}
-              </p>
-              <details>
-                <summary>Message</summary>
-                <pre class="value">{JSON.stringify(l.body, null, 1)}</pre>
-              </details>
-            </li>
+            <DeadLetter key={l.id} letter={l} onRetry={() => void retry(l)} onDelete={() => setDeleting(l)} />
           ))}
         </ul>
       )}
@@ -413,5 +388,36 @@ function DeadLetters({ count }: { count: number }) {
         </Confirm>
       )}
     </section>
+  );
+}
+
+function DeadLetter({ letter, onRetry, onDelete }: { letter: DeadLetterAnswer; onRetry: () => void; onDelete: () => void }) {
+  return (
+    <li>
+      <div class="output-head">
+        <h3>
+          {letter.kind} for {letter.destination}
+        </h3>
+        <span class="row-actions">
+          <button type="button" onClick={onRetry}>
+            <span>
+              Send again <span class="hidden">message {letter.id}</span>
+            </span>
+          </button>
+          <button type="button" aria-label={`Delete message ${letter.id}`} onClick={onDelete}>
+            Delete
+          </button>
+        </span>
+      </div>
+      <p class="problem">{letter.reason}</p>
+      <p class="quiet">
+        Of {moment(letter.utc_s)}, given up {moment(letter.died_utc_s)} after {letter.tries} {letter.tries === 1 ? "try" : "tries"}
+        {letter.camera !== null && `; camera ${letter.camera}`}
+      </p>
+      <details>
+        <summary>Message</summary>
+        <pre class="value">{JSON.stringify(letter.body, null, 1)}</pre>
+      </details>
+    </li>
   );
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { MaskSettings } from "../answers";
-import type { Camera, CameraRecord } from "../api";
+import type { Camera, CameraRecord, Problem } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { useCheck } from "../parts/form";
 import type { Line } from "../parts/line_editor";
@@ -153,21 +153,30 @@ function PlacesForm<Place>({ camera, state, changeable, onSaved, field, role = "
       </p>
       <form onSubmit={(e) => void save(e)} noValidate autoComplete="off">
         {editor({ picture, ratio, classes: camera.settings.classes, problems, disabled: !changeable, onChange: setPlaces }, places)}
-        {problems
-          .filter((p) => !p.path.startsWith(`${field}[`))
-          .map((p) => (
-            <p key={p.path + p.allowed} class="problem" role="alert">
-              {p.path}: allowed: {p.allowed}
-            </p>
-          ))}
-        {failure !== null && problemsOf(failure).length === 0 && (
-          <p class="problem" role="alert">
-            Not saved: {words(failure)}
-          </p>
-        )}
+        <OtherProblems field={field} problems={problems} failure={failure} />
         <Unsaved when={dirty && changeable} />
         {changeable && <SaveBar dirty={dirty} busy={busy} what={`Save the ${field}`} onUndo={() => setPlaces(kept)} />}
       </form>
     </section>
+  );
+}
+
+/** The objections that the editor does not show at a place. */
+function OtherProblems({ field, problems, failure }: { field: string; problems: Problem[]; failure: unknown }) {
+  return (
+    <>
+      {problems
+        .filter((p) => !p.path.startsWith(`${field}[`))
+        .map((p) => (
+          <p key={p.path + p.allowed} class="problem" role="alert">
+            {p.path}: allowed: {p.allowed}
+          </p>
+        ))}
+      {failure !== null && problemsOf(failure).length === 0 && (
+        <p class="problem" role="alert">
+          Not saved: {words(failure)}
+        </p>
+      )}
+    </>
   );
 }
