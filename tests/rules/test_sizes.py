@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 
 from parsed_code import REPO, ROOMS, parsed, walked
 
 MOST_METHODS, MOST_ATTRIBUTES, MOST_LINES, MOST_FUNCTION_LINES = 30, 20, 600, 60
+
+PAGE = REPO / "web" / "frontend" / "src"
+#: The first line of a function of the page or of a constant, where more lines belong to it.
+_OPENS = re.compile(r"( *)(?:export )?(?:default )?(?:(?:async )?(function)\*? (\w+)|const (\w+)\b).*[({\[<]$")
 
 
 @cache
@@ -114,9 +120,68 @@ def test_no_two_classes_of_the_product_have_one_name() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+def page_functions(text: str) -> Iterator[tuple[int, str, int]]:
+    """Line, name and length in lines of each function of a module of the page: declarations, and constants that an
+    arrow function with a body in brackets is the value of, or is handed to. One ends at the first line that closes its
+    indentation for good: `}: Props) {` and `): void => {` end its parameters only."""
+    lines = text.split("\n")
+    for first, line in enumerate(lines):
+        opening = _OPENS.match(line)
+        if opening is None:
+            continue
+        indent, declared, *names = opening.groups()
+        closers = tuple(indent + bracket for bracket in ")}]>")
+        brackets = [first, *(n for n in range(first + 1, len(lines)) if lines[n].startswith(closers))]
+        opened = list(takewhile(lambda n: lines[n].endswith(("(", "{", "[", "<")), brackets))
+        if declared or any(lines[n].endswith(("=> {", "=> (")) for n in opened):
+            yield first + 1, names[0] or names[1], brackets[len(opened)] - first + 1
+
+
 def test_no_module_of_the_page_is_too_long() -> None:
-    source = REPO / "web" / "frontend" / "src"
-    files = [p for p in source.rglob("*") if p.suffix in (".ts", ".tsx", ".css") and p.name != "answers.ts"]
-    lengths = {p.relative_to(source).as_posix(): p.read_text(encoding="utf-8").count("\n") for p in files}
+    files = [p for p in PAGE.rglob("*") if p.suffix in (".ts", ".tsx", ".css") and p.name != "answers.ts"]
+    lengths = {p.relative_to(PAGE).as_posix(): p.read_text(encoding="utf-8").count("\n") for p in files}
     assert len(lengths) > 50
     assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_function_of_the_page_is_too_long() -> None:
+    lengths = {}
+    for path in sorted(p for p in PAGE.rglob("*.ts*") if p.name != "answers.ts"):
+        for line, name, lines in page_functions(path.read_text(encoding="utf-8")):
+            lengths[f"{path.relative_to(PAGE).as_posix()}:{line}: {name}"] = lines
+    assert len(lengths) > 500
+    assert {function: lines for function, lines in lengths.items() if lines > MOST_FUNCTION_LINES} == {}
+
+
+def test_the_functions_of_the_page_are_found() -> None:
+    code = """
+const WORDS: Record<string, (camera: string) => string> = {
+  lost: (camera) => `${camera} is lost`,
+};
+
+export function Page({
+  cameras,
+}: Props) {
+  const names = cameras.map(
+    (c) => c.name,
+  );
+  const save = async (
+    event: Event,
+  ): Promise<void> => {
+    if (event) {
+LONG
+    } else {
+      b();
+    }
+  };
+  const row = (c: Camera) => (
+    <li>{c.name}</li>
+  );
+  return <form onSubmit={save}>{cameras.map(row)}</form>;
+}
+const short = (a: number): number => a + 1;
+export default async function* last() {
+  yield 1;
+}
+""".replace("LONG", "\n".join(["      a();"] * 100))
+    assert list(page_functions(code)) == [(6, "Page", 119), (12, "save", 108), (120, "row", 3), (126, "last", 3)]
