@@ -89,7 +89,7 @@ function afterBurst(work: () => Promise<void>): { soon: () => void; cancel: () =
   return { soon, cancel: () => clearTimeout(timer) };
 }
 
-/** The stream of events. Those of records and alarms have the records and alarms asked for anew. */
+/** The stream of events. After some of them records or alarms are asked for anew. */
 function eventStream(put: Put): { open: () => void; close: () => void } {
   const records = afterBurst(() => askRecords(put));
   const alarms = afterBurst(() => askAlarms(put));
@@ -113,7 +113,7 @@ function eventStream(put: Put): { open: () => void; close: () => void } {
   return { open, close };
 }
 
-/** Keeps what is known fresh; the answer ends it. */
+/** Keeps what is known fresh until the function that it returns is called. */
 function follow(setKnown: (change: (before: Known) => Known) => void): () => void {
   let alive = true;
   let timer = 0;

@@ -2,6 +2,7 @@
 
 import type { Overview, Problem } from "../api";
 import { Field, SelectField, TextField } from "../parts/form";
+import { optionsOf } from "../parts/options";
 import type { Option } from "../parts/schema_form";
 import type { ServedModel } from "../parts/served";
 import { SPLIT_POLICIES } from "../parts/served";
@@ -209,7 +210,7 @@ export function PlannedFields({ draft: { planned }, put, problems, policies }: F
         problems={problems}
         value={planned.split}
         onChange={(split) => put({ planned: { ...planned, split } })}
-        options={[AS_NOW, ...Object.entries(SPLIT_POLICIES).map(([value, label]) => ({ value, label }))]}
+        options={[AS_NOW, ...optionsOf(SPLIT_POLICIES)]}
       />
     </>
   );

@@ -6,7 +6,7 @@ import type { Me } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
-import type { Option } from "../parts/schema_form";
+import { optionsOf } from "../parts/options";
 import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
 import { LATENCIES, SERVING_POLICIES, SPLIT_POLICIES, useServingPolicies } from "../parts/served";
 import { toast } from "../parts/toasts";
@@ -42,7 +42,7 @@ function changes(draft: Draft, before: Partial<Demand>): Record<string, unknown>
   return out;
 }
 
-/** Changes the serving settings. `whole`: the settings as they would be, checked while one types; null: nothing to check. */
+/** Changes the serving settings. `whole`: what they would be, checked while one types; null: nothing to check. */
 function useServingChange(whole: unknown) {
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
@@ -151,10 +151,6 @@ const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[
 
 function isChoice(field: NumberField | ChoiceField): field is ChoiceField {
   return CHOICES.some((choice) => choice.field === field);
-}
-
-function optionsOf(labels: Record<string, string>): Option[] {
-  return Object.entries(labels).map(([value, label]) => ({ value, label }));
 }
 
 /** Only what differs from what is in force. */

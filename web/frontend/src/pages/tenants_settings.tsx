@@ -6,6 +6,7 @@ import { ask } from "../api";
 import type { Me } from "../api";
 import { useAsked } from "../parts/asking";
 import { Confirm, Dialog } from "../parts/dialog";
+import { optionsOf } from "../parts/options";
 import { SaveBar } from "../parts/save_bar";
 import type { Group, Json, Option, Schema, Spec } from "../parts/schema_form";
 import { defaultsOf, SchemaFields, useForm, valueAt, withValue } from "../parts/schema_form";
@@ -17,10 +18,6 @@ import { toast } from "../parts/toasts";
 import { may, seesAll, whyNot } from "../session";
 import type { Known } from "../store";
 import "../styles/settings.css";
-
-function optionsOf(words: Record<string, string>): Option[] {
-  return Object.entries(words).map(([value, label]) => ({ value, label }));
-}
 
 const MEMBERS = ["models", "applications", "cameras"];
 
