@@ -133,7 +133,7 @@ export function FleetSearch({ fleet }: { fleet: FleetAnswer }) {
 interface FiltersProps extends Pick<FleetAnswer, "cameras"> {
   filter: Filter;
   put: (part: Partial<Filter>) => void;
-  /** What is typed can be asked for. */
+  /** The appliance can be asked for the typed name. */
   good: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** What a share brings: the learned curve of one tenant with its band, as a chart and as a table. */
+/** The learned curve of one tenant, performance by share, with its band: as a chart and as a table. */
 
 import { useEffect, useState } from "preact/hooks";
 
