@@ -1,5 +1,6 @@
 /** Site, navigation, the open window, whether all is well, and who is logged in. */
 
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { Health, Me, Overview, Reason } from "./api";
@@ -96,20 +97,18 @@ interface MenuProps {
   onLogOut: () => Promise<void>;
 }
 
-function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
-  const [open, setOpen] = useState(false);
-  const [password, setPassword] = useState(false);
-  const place = useRef<HTMLDivElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
+type Place = RefObject<HTMLElement | null>;
 
+/** Leaves an open menu when the pointer or the focus goes elsewhere, and at Escape: then its button has the focus. */
+function useLeaving(open: boolean, place: Place, button: Place, onLeave: () => void): void {
   useEffect(() => {
     if (!open) return undefined;
     const leave = (event: Event): void => {
-      if (event.target instanceof Node && !place.current?.contains(event.target)) setOpen(false);
+      if (event.target instanceof Node && !place.current?.contains(event.target)) onLeave();
     };
     const escape = (event: KeyboardEvent): void => {
       if (event.key !== "Escape") return;
-      setOpen(false);
+      onLeave();
       button.current?.focus();
     };
     document.addEventListener("pointerdown", leave);
@@ -121,6 +120,15 @@ function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
       document.removeEventListener("keydown", escape);
     };
   }, [open]);
+}
+
+function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
+  const [open, setOpen] = useState(false);
+  const [password, setPassword] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+
+  useLeaving(open, place, button, () => setOpen(false));
 
   return (
     <div class="user" ref={place}>
@@ -137,47 +145,56 @@ function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
         <Icon name="down" size={12} />
       </button>
       {open && (
-        <div class="menu" id="user-menu">
-          {me.kind !== "open" && (
-            <p>
-              <strong>{me.name}</strong>
-              <br />
-              <span class="quiet">
-                {me.role}
-                {me.cameras !== null && `, ${me.cameras.length} ${me.cameras.length === 1 ? "camera" : "cameras"}`}
-                {me.tenants !== null && `, ${me.tenants.length} ${me.tenants.length === 1 ? "tenant" : "tenants"}`}
-              </span>
-            </p>
-          )}
-          <label>
-            Colours
-            <select value={theme} onChange={(e) => onTheme(e.currentTarget.value as Theme)}>
-              <option value="system">As the system</option>
-              <option value="light">Light</option>
-              <option value="dark">Dark</option>
-            </select>
-          </label>
-          {me.kind === "session" && (
-            <>
-              <button
-                type="button"
-                onClick={() => {
-                  // This button goes with the menu: the dialog gives the focus back to what stays.
-                  button.current?.focus();
-                  setOpen(false);
-                  setPassword(true);
-                }}
-              >
-                Change password
-              </button>
-              <button type="button" onClick={() => void onLogOut()}>
-                Log out
-              </button>
-            </>
-          )}
-        </div>
+        <Menu
+          me={me}
+          theme={theme}
+          onTheme={onTheme}
+          onLogOut={onLogOut}
+          onPassword={() => {
+            // Its button goes with the menu: the dialog gives the focus back to what stays.
+            button.current?.focus();
+            setOpen(false);
+            setPassword(true);
+          }}
+        />
       )}
       {password && <PasswordDialog me={me} onClose={() => setPassword(false)} />}
+    </div>
+  );
+}
+
+function Menu({ me, theme, onTheme, onLogOut, onPassword }: MenuProps & { onPassword: () => void }) {
+  return (
+    <div class="menu" id="user-menu">
+      {me.kind !== "open" && (
+        <p>
+          <strong>{me.name}</strong>
+          <br />
+          <span class="quiet">
+            {me.role}
+            {me.cameras !== null && `, ${me.cameras.length} ${me.cameras.length === 1 ? "camera" : "cameras"}`}
+            {me.tenants !== null && `, ${me.tenants.length} ${me.tenants.length === 1 ? "tenant" : "tenants"}`}
+          </span>
+        </p>
+      )}
+      <label>
+        Colours
+        <select value={theme} onChange={(e) => onTheme(e.currentTarget.value as Theme)}>
+          <option value="system">As the system</option>
+          <option value="light">Light</option>
+          <option value="dark">Dark</option>
+        </select>
+      </label>
+      {me.kind === "session" && (
+        <>
+          <button type="button" onClick={onPassword}>
+            Change password
+          </button>
+          <button type="button" onClick={() => void onLogOut()}>
+            Log out
+          </button>
+        </>
+      )}
     </div>
   );
 }

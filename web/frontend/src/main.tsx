@@ -1,4 +1,4 @@
-import type { FunctionComponent } from "preact";
+import type { FunctionComponent, RefObject } from "preact";
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -77,28 +77,20 @@ interface ShellProps {
   onTheme: ReturnType<typeof useTheme>[1];
 }
 
-function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
-  const known = useAppliance();
-  const now_s = useNow(known.offset_s);
+/** The live pictures, and whether they come; null: nothing was connected yet. */
+function useLive(): [Live | null, boolean | null] {
   const [live, setLive] = useState<Live | null>(null);
   const [connected, setConnected] = useState<boolean | null>(null);
-  const main = useRef<HTMLElement>(null);
-  const { overview } = known;
-  const page = PAGES.find((p) => p.name === route.page);
-
   useEffect(() => {
     const made = new Live(setConnected);
     setLive(made);
     return () => made.close();
   }, []);
+  return [live, connected];
+}
 
-  const site = overview?.site ?? "Magpie";
-  const title = page?.title ?? overview?.cameras.find((c) => c.id === route.rest[0])?.name ?? "Magpie";
-  useEffect(() => {
-    document.title = `${title} – ${site}`;
-  }, [title, site]);
-
-  // Another page begins at its top, and a screen reader begins there too.
+/** Another page begins at its top, and a screen reader begins there too. */
+function useTop(main: RefObject<HTMLElement | null>, route: Route): void {
   const first = useRef(true);
   useEffect(() => {
     if (first.current) first.current = false;
@@ -108,6 +100,22 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
       if (document.activeElement?.closest("[role=tablist]") == null) main.current?.focus({ preventScroll: true });
     }
   }, [route.page, route.rest[0]]);
+}
+
+function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
+  const known = useAppliance();
+  const now_s = useNow(known.offset_s);
+  const [live, connected] = useLive();
+  const main = useRef<HTMLElement>(null);
+  const { overview } = known;
+  const page = PAGES.find((p) => p.name === route.page);
+
+  const site = overview?.site ?? "Magpie";
+  const title = page?.title ?? overview?.cameras.find((c) => c.id === route.rest[0])?.name ?? "Magpie";
+  useEffect(() => {
+    document.title = `${title} – ${site}`;
+  }, [title, site]);
+  useTop(main, route);
 
   return (
     <LiveContext.Provider value={live}>

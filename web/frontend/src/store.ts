@@ -1,6 +1,6 @@
 /** The page's knowledge of the appliance, kept fresh. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { JOURNAL_KINDS } from "./answers";
 import type { Alarm, Health, JournalEntry, Overview, Retraining, WindowRecord } from "./api";
@@ -48,103 +48,115 @@ const NOTHING: Known = {
   offset_s: 0,
 };
 
+/** Takes over what became known. */
+type Put = (part: Partial<Known> | ((before: Known) => Partial<Known>)) => void;
+
+function quietly(work: Promise<void>): void {
+  work.catch(() => undefined); // the poll of the overview tells when the appliance does not answer
+}
+
+async function askHealth(put: Put): Promise<void> {
+  put({ health: await ask<Health>("/health") });
+}
+
+/** Windows and retrainings. */
+async function askRecords(put: Put): Promise<void> {
+  quietly(ask<Retraining>("/retraining").then((retraining) => put({ retraining })));
+  put({ windows: await ask<WindowRecord[]>(`/windows?limit=${WINDOWS}`) });
+}
+
+async function askAlarms(put: Put): Promise<void> {
+  try {
+    put({ alarms: await ask<Alarm[]>("/alarms?active=true&limit=100") });
+  } catch (error) {
+    if (error instanceof ApiError && (error.status === 404 || error.status === 403)) put({ alarms: null });
+    else throw error;
+  }
+}
+
+async function askHistory(put: Put): Promise<void> {
+  const found = await ask<JournalEntry[]>(`/events?limit=${3 * EVENTS}`);
+  put({ events: found.filter(shownHere).slice(0, EVENTS) });
+}
+
+/** Events come in bursts and just before their records are written: `work` is done once, a moment after the last. */
+function afterBurst(work: () => Promise<void>): { soon: () => void; cancel: () => void } {
+  let timer = 0;
+  const soon = (): void => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => quietly(work()), SOON_MS);
+  };
+  return { soon, cancel: () => clearTimeout(timer) };
+}
+
+/** The stream of events. After some of them records or alarms are asked for anew. */
+function eventStream(put: Put): { open: () => void; close: () => void } {
+  const records = afterBurst(() => askRecords(put));
+  const alarms = afterBurst(() => askAlarms(put));
+  let stream: EventSource | null = null;
+  const open = (): void => {
+    stream?.close();
+    stream = new EventSource(streamUrl());
+    stream.onopen = () => quietly(askHistory(put));
+    stream.onmessage = (message: MessageEvent<string>) => {
+      const entry = JSON.parse(message.data) as JournalEntry;
+      if (shownHere(entry)) put((before) => ({ events: [entry, ...before.events].slice(0, EVENTS) }));
+      if (of(entry, "window", "model", "retraining")) records.soon();
+      if (of(entry, "alarm")) alarms.soon();
+    };
+  };
+  const close = (): void => {
+    records.cancel();
+    alarms.cancel();
+    stream?.close();
+  };
+  return { open, close };
+}
+
+/** Keeps what is known fresh until the function that it returns is called. */
+function follow(setKnown: (change: (before: Known) => Known) => void): () => void {
+  let alive = true;
+  let timer = 0;
+  let round = 0;
+  let wasSilent = true;
+  const put: Put = (part) => {
+    if (alive) setKnown((before) => ({ ...before, ...(typeof part === "function" ? part(before) : part) }));
+  };
+  const stream = eventStream(put);
+
+  const poll = async (): Promise<void> => {
+    const began = Date.now();
+    try {
+      const overview = await ask<Overview>("/overview");
+      const now = (began + Date.now()) / 2000;
+      put({ overview, offset_s: overview.utc_s - now, silentSince: null });
+      if (wasSilent || round % HEALTH_EVERY === 0) quietly(askHealth(put));
+      if (wasSilent || round % ALARMS_EVERY === 0) quietly(askAlarms(put));
+      if (wasSilent) {
+        quietly(askRecords(put));
+        stream.open();
+      }
+      wasSilent = false;
+      round += 1;
+    } catch {
+      wasSilent = true;
+      put((before) => ({ silentSince: before.silentSince ?? Date.now() }));
+    }
+    if (alive) timer = window.setTimeout(() => void poll(), EVERY_MS);
+  };
+
+  void poll();
+  return () => {
+    alive = false;
+    clearTimeout(timer);
+    stream.close();
+  };
+}
+
 /** Everything that several pages show, kept fresh while somebody is logged in. */
 export function useAppliance(): Known {
   const [known, setKnown] = useState<Known>(NOTHING);
-  const alive = useRef(true);
-
-  const put = (part: Partial<Known>): void => {
-    if (alive.current) setKnown((before) => ({ ...before, ...part }));
-  };
-
-  useEffect(() => {
-    alive.current = true;
-    let timer = 0;
-    let later = 0;
-    let laterAlarms = 0;
-    let round = 0;
-    let wasSilent = true;
-    let stream: EventSource | null = null;
-
-    const health = async (): Promise<void> => put({ health: await ask<Health>("/health") });
-
-    const slower = async (): Promise<void> => {
-      quietly(ask<Retraining>("/retraining").then((retraining) => put({ retraining })));
-      put({ windows: await ask<WindowRecord[]>(`/windows?limit=${WINDOWS}`) });
-    };
-
-    const alarms = async (): Promise<void> => {
-      try {
-        put({ alarms: await ask<Alarm[]>("/alarms?active=true&limit=100") });
-      } catch (error) {
-        if (error instanceof ApiError && (error.status === 404 || error.status === 403)) put({ alarms: null });
-        else throw error;
-      }
-    };
-
-    const history = async (): Promise<void> => {
-      const found = await ask<JournalEntry[]>(`/events?limit=${3 * EVENTS}`);
-      put({ events: found.filter(shownHere).slice(0, EVENTS) });
-    };
-
-    const quietly = (work: Promise<void>): void => {
-      work.catch(() => undefined); // the poll of the overview tells when the appliance does not answer
-    };
-
-    /** Events come in bursts and just before their records are written: ask once, a moment later. */
-    const soon = (): void => {
-      clearTimeout(later);
-      later = window.setTimeout(() => quietly(slower()), SOON_MS);
-    };
-
-    const soonAlarms = (): void => {
-      clearTimeout(laterAlarms);
-      laterAlarms = window.setTimeout(() => quietly(alarms()), SOON_MS);
-    };
-
-    const listen = (): void => {
-      stream?.close();
-      stream = new EventSource(streamUrl());
-      stream.onopen = () => quietly(history());
-      stream.onmessage = (message: MessageEvent<string>) => {
-        const entry = JSON.parse(message.data) as JournalEntry;
-        if (shownHere(entry)) setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
-        if (of(entry, "window", "model", "retraining")) soon();
-        if (of(entry, "alarm")) soonAlarms();
-      };
-    };
-
-    const poll = async (): Promise<void> => {
-      const began = Date.now();
-      try {
-        const overview = await ask<Overview>("/overview");
-        const now = (began + Date.now()) / 2000;
-        put({ overview, offset_s: overview.utc_s - now, silentSince: null });
-        if (wasSilent || round % HEALTH_EVERY === 0) quietly(health());
-        if (wasSilent || round % ALARMS_EVERY === 0) quietly(alarms());
-        if (wasSilent) {
-          quietly(slower());
-          listen();
-        }
-        wasSilent = false;
-        round += 1;
-      } catch {
-        wasSilent = true;
-        if (alive.current) setKnown((before) => ({ ...before, silentSince: before.silentSince ?? Date.now() }));
-      }
-      if (alive.current) timer = window.setTimeout(() => void poll(), EVERY_MS);
-    };
-
-    void poll();
-    return () => {
-      alive.current = false;
-      clearTimeout(timer);
-      clearTimeout(later);
-      clearTimeout(laterAlarms);
-      stream?.close();
-    };
-  }, []);
-
+  useEffect(() => follow(setKnown), []);
   return known;
 }
 

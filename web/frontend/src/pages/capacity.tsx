@@ -66,20 +66,26 @@ export function CapacityPage({ me, known, now_s }: PageProps) {
         <p class="quiet">{may(me, "operator") ? "Only users of every camera may ask for a forecast." : whyNot("operator")}</p>
       )}
       {failed !== null && <ErrorBox what="The forecast was not begun" error={failed} />}
-      {working !== null && (
-        <Loading what={`Replaying the windows with ${working.change.words ?? "a change"}, for ${duration(Math.max(0, now_s - working.since_utc_s))}`} />
-      )}
-      {working === null && asked.value.failed !== null && (
-        <div class="banner bad" role="alert">
-          <p>
-            The forecast of {asked.value.failed.change.words ?? "a change"} failed: {asked.value.failed.message ?? "this concerns the whole box"}
-          </p>
-        </div>
-      )}
+      <Progress answer={asked.value} now_s={now_s} />
       {forecast === undefined
         ? working === null && <Empty title="No forecast yet" level={2}>Forecasts stay here, beside their results.</Empty>
         : <ForecastCard forecast={forecast} cameras={cameras} when={moment(forecast.at_utc_s)} />}
       {forecasts.length > 0 && <PastForecasts forecasts={forecasts} shown={forecast?.id ?? null} onShow={setShown} />}
     </>
+  );
+}
+
+/** The forecast that is being made, or the last one where it failed. */
+function Progress({ answer: { working, failed }, now_s }: { answer: CapacityAnswer; now_s: number }) {
+  if (working !== null) {
+    return <Loading what={`Replaying the windows with ${working.change.words ?? "a change"}, for ${duration(Math.max(0, now_s - working.since_utc_s))}`} />;
+  }
+  if (failed === null) return null;
+  return (
+    <div class="banner bad" role="alert">
+      <p>
+        The forecast of {failed.change.words ?? "a change"} failed: {failed.message ?? "this concerns the whole box"}
+      </p>
+    </div>
   );
 }

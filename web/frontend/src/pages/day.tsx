@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import type { AlarmAnswer, ClipAnswer, OutageAnswer, RetrainingOfDay, TimelineAnswer } from "../answers";
-import type { Me } from "../api";
+import type { Camera, Me } from "../api";
 import { duration, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { cameraColour } from "../parts/colours";
@@ -112,29 +112,7 @@ export function DayPage({ known, me }: PageProps) {
         </p>
         <h1>A camera's day</h1>
       </div>
-      <section class="card day-asked" aria-label="What is shown">
-        <label>
-          Camera{" "}
-          <select value={camera ?? ""} onChange={(e) => go(dayHref(e.currentTarget.value, day))}>
-            {camera !== null && !cameras.some((c) => c.id === camera) && <option value={camera}>{camera}</option>}
-            {cameras.map((c) => (
-              <option key={c.id} value={c.id}>
-                {c.name || c.id}
-              </option>
-            ))}
-          </select>
-        </label>
-        {camera !== null && shown !== null && (
-          <>
-            <label>
-              Day{" "}
-              <input type="date" value={shown} {...(today !== null && { max: today })} onChange={(e) => go(dayHref(camera, e.currentTarget.value || null))} />
-            </label>
-            <a href={dayHref(camera, dayBeside(shown, -1))}>← Day before</a>
-            {today !== null && shown < today && <a href={dayHref(camera, dayBeside(shown, 1))}>Day after →</a>}
-          </>
-        )}
-      </section>
+      <DayChoice cameras={cameras} camera={camera} day={day} shown={shown} today={today} />
       {camera === null && known.overview === null ? (
         <Loading what="Loading the cameras" />
       ) : camera === null ? (
@@ -155,6 +133,44 @@ export function DayPage({ known, me }: PageProps) {
   );
 }
 
+interface ChoiceProps {
+  cameras: Camera[];
+  camera: string | null;
+  /** As the address has it; null: today. */
+  day: string | null;
+  /** The day that is shown; null: it is not known yet. */
+  shown: string | null;
+  today: string | null;
+}
+
+function DayChoice({ cameras, camera, day, shown, today }: ChoiceProps) {
+  return (
+    <section class="card day-asked" aria-label="What is shown">
+      <label>
+        Camera{" "}
+        <select value={camera ?? ""} onChange={(e) => go(dayHref(e.currentTarget.value, day))}>
+          {camera !== null && !cameras.some((c) => c.id === camera) && <option value={camera}>{camera}</option>}
+          {cameras.map((c) => (
+            <option key={c.id} value={c.id}>
+              {c.name || c.id}
+            </option>
+          ))}
+        </select>
+      </label>
+      {camera !== null && shown !== null && (
+        <>
+          <label>
+            Day{" "}
+            <input type="date" value={shown} {...(today !== null && { max: today })} onChange={(e) => go(dayHref(camera, e.currentTarget.value || null))} />
+          </label>
+          <a href={dayHref(camera, dayBeside(shown, -1))}>← Day before</a>
+          {today !== null && shown < today && <a href={dayHref(camera, dayBeside(shown, 1))}>Day after →</a>}
+        </>
+      )}
+    </section>
+  );
+}
+
 /** A time as the box's clock showed it; with the date where it is before the day. */
 function boxClock(day: TimelineAnswer, utc_s: number, seconds = false): string {
   const hour = day.hours.filter((h) => h.at_utc_s <= utc_s).at(-1) ?? day.hours[0];
@@ -172,10 +188,6 @@ function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
     ...day.outages.map((o) => ofOutage(day, o)),
     ...day.clips.map((c) => ofClip(day, c, setAt)),
   ].sort((a, b) => a.from_s - b.from_s);
-  const lane = (title: string, items: LaneItem[], tall = false) => (
-    <Lane title={title} items={items} from_s={day.from_utc_s} to_s={day.to_utc_s} now_s={day.now_utc_s} tall={tall} onPoint={setSaid} />
-  );
-  const of = (kind: Kind): Happened[] => happened.filter((h) => h.kind === kind);
   const empty = classes.length === 0 && happened.length === 0;
   return (
     <>
@@ -192,20 +204,7 @@ function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
         <p class="quiet small">
           Times are those of the box. Tab goes from row to row, the arrow keys along it. A bar of objects leads to these objects, an alarm and a clip to the clip.
         </p>
-        <div class="lanes">
-          {lane("Objects", bars(day, classes), true)}
-          {lane("Alarms", of("alarm"))}
-          {lane("Retrainings", of("retraining"))}
-          {lane("Not watched", of("outage"))}
-          {lane("Clips", of("clip"))}
-          <div class="day-hours" aria-hidden="true">
-            {day.hours.map((hour, n) => (
-              <span key={hour.at_utc_s} style={{ left: `${(100 * (hour.at_utc_s - day.from_utc_s)) / (day.to_utc_s - day.from_utc_s)}%` }}>
-                {n % 2 === 0 ? hour.label.slice(0, hour.label.endsWith("00") ? 2 : 5) : ""}
-              </span>
-            ))}
-          </div>
-        </div>
+        <Lanes day={day} classes={classes} happened={happened} onPoint={setSaid} />
         {classes.length > 0 && (
           <p class="day-legend">
             {classes.map((one, n) => (
@@ -224,23 +223,58 @@ function Day({ day, name, me }: { day: TimelineAnswer; name: string; me: Me }) {
         )}
         {day.cut.length > 0 && <p class="quiet small">There are too many to show all of the day; these are shown: {day.cut.map((lane) => CUT[lane]).join(", ")}.</p>}
       </section>
-      {happened.length > 0 && (
-        <section class="card" aria-labelledby="day-happened">
-          <h2 id="day-happened">What happened</h2>
-          <Table
-            caption="Alarms, retrainings, outages and clips of the day"
-            columns={[
-              { key: "when", title: "When", cell: (h) => boxClock(day, h.from_s, true) },
-              { key: "what", title: "What", cell: (h) => h.text },
-              { key: "more", title: "", cell: (h) => (h.more === null || h.onOpen === null ? "" : <button type="button" onClick={h.onOpen}>{h.more}<span class="hidden">: {h.text}</span></button>) },
-            ]}
-            rows={happened}
-            rowKey={(h) => h.key}
-          />
-        </section>
-      )}
+      {happened.length > 0 && <HappenedTable day={day} happened={happened} />}
       {at !== null && <MomentClip camera={day.camera} name={name} at_utc_s={at.at_utc_s} me={me} {...(at.clip !== null && { clip: at.clip })} onClose={() => setAt(null)} />}
     </>
+  );
+}
+
+interface LanesProps {
+  day: TimelineAnswer;
+  classes: string[];
+  happened: Happened[];
+  /** Gets the words of what is pointed at. */
+  onPoint: (words: string) => void;
+}
+
+function Lanes({ day, classes, happened, onPoint }: LanesProps) {
+  const lane = (title: string, items: LaneItem[], tall = false) => (
+    <Lane title={title} items={items} from_s={day.from_utc_s} to_s={day.to_utc_s} now_s={day.now_utc_s} tall={tall} onPoint={onPoint} />
+  );
+  const of = (kind: Kind): Happened[] => happened.filter((h) => h.kind === kind);
+  return (
+    <div class="lanes">
+      {lane("Objects", bars(day, classes), true)}
+      {lane("Alarms", of("alarm"))}
+      {lane("Retrainings", of("retraining"))}
+      {lane("Not watched", of("outage"))}
+      {lane("Clips", of("clip"))}
+      <div class="day-hours" aria-hidden="true">
+        {day.hours.map((hour, n) => (
+          <span key={hour.at_utc_s} style={{ left: `${(100 * (hour.at_utc_s - day.from_utc_s)) / (day.to_utc_s - day.from_utc_s)}%` }}>
+            {n % 2 === 0 ? hour.label.slice(0, hour.label.endsWith("00") ? 2 : 5) : ""}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function HappenedTable({ day, happened }: { day: TimelineAnswer; happened: Happened[] }) {
+  return (
+    <section class="card" aria-labelledby="day-happened">
+      <h2 id="day-happened">What happened</h2>
+      <Table
+        caption="Alarms, retrainings, outages and clips of the day"
+        columns={[
+          { key: "when", title: "When", cell: (h) => boxClock(day, h.from_s, true) },
+          { key: "what", title: "What", cell: (h) => h.text },
+          { key: "more", title: "", cell: (h) => (h.more === null || h.onOpen === null ? "" : <button type="button" onClick={h.onOpen}>{h.more}<span class="hidden">: {h.text}</span></button>) },
+        ]}
+        rows={happened}
+        rowKey={(h) => h.key}
+      />
+    </section>
   );
 }
 

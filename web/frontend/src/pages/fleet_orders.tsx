@@ -59,43 +59,55 @@ export function BoxOrders({ fleet, box, again }: BoxProps) {
           Put out
         </button>
       )}
-      {asked === "drain" && (
-        <Confirm
-          title={`Drain ${box.name}?`}
-          action="Drain"
-          onClose={() => setAsked(null)}
-          onConfirm={async () => {
-            const answer = await give({ kind: "drain", box: box.name });
-            toast(`${box.name} is drained${moves(answer)}`);
-            again();
-          }}
-        >
-          <p>
-            Its {box.cameras} {box.cameras === 1 ? "camera goes" : "cameras go"} to other boxes, one at a time, and it takes none until it is
-            undrained. Cameras that fit nowhere stay.
-          </p>
-        </Confirm>
-      )}
-      {asked === "revoke" && (
-        <Confirm
-          title={`Put ${box.name} out of the fleet?`}
-          action="Put out"
-          danger
-          onClose={() => setAsked(null)}
-          onConfirm={async () => {
-            const answer = await give({ kind: "revoke", box: box.name });
-            toast(`${box.name} is put out${moves(answer)}`);
-            again();
-          }}
-        >
-          <p>
-            Its key is refused from now on, and other boxes answer its {box.cameras === 1 ? "camera" : "cameras"}. This cannot be undone: the
-            box comes back only by joining again.
-            {box.name === fleet.me && " This is the box whose page you see."}
-          </p>
-        </Confirm>
-      )}
+      {asked === "drain" && <DrainDialog box={box} again={again} onClose={() => setAsked(null)} />}
+      {asked === "revoke" && <RevokeDialog fleet={fleet} box={box} again={again} onClose={() => setAsked(null)} />}
     </span>
+  );
+}
+
+interface DialogProps extends BoxProps {
+  onClose: () => void;
+}
+
+function DrainDialog({ box, again, onClose }: Omit<DialogProps, "fleet">) {
+  return (
+    <Confirm
+      title={`Drain ${box.name}?`}
+      action="Drain"
+      onClose={onClose}
+      onConfirm={async () => {
+        const answer = await give({ kind: "drain", box: box.name });
+        toast(`${box.name} is drained${moves(answer)}`);
+        again();
+      }}
+    >
+      <p>
+        Its {box.cameras} {box.cameras === 1 ? "camera goes" : "cameras go"} to other boxes, one at a time, and it takes none until it is
+        undrained. Cameras that fit nowhere stay.
+      </p>
+    </Confirm>
+  );
+}
+
+function RevokeDialog({ fleet, box, again, onClose }: DialogProps) {
+  return (
+    <Confirm
+      title={`Put ${box.name} out of the fleet?`}
+      action="Put out"
+      danger
+      onClose={onClose}
+      onConfirm={async () => {
+        const answer = await give({ kind: "revoke", box: box.name });
+        toast(`${box.name} is put out${moves(answer)}`);
+        again();
+      }}
+    >
+      <p>
+        Its key is refused from now on, and other boxes answer its {box.cameras === 1 ? "camera" : "cameras"}. This cannot be undone: the
+        box comes back only by joining again.
+        {box.name === fleet.me && " This is the box whose page you see."}
+      </p>
+    </Confirm>
   );
 }
 

@@ -96,11 +96,20 @@ const CHANGES: Column<FleetChangeAnswer>[] = [
   { key: "action", title: "Change", cell: (r) => r.change.action },
 ];
 
+/** The filter as chosen and typed. */
+interface Filter {
+  what: What;
+  camera: string;
+  /** Only what goes on. */
+  active: boolean;
+  /** The rule, class or kind. */
+  typed: string;
+}
+
 export function FleetSearch({ fleet }: { fleet: FleetAnswer }) {
-  const [what, setWhat] = useState<What>("alarms");
-  const [camera, setCamera] = useState("");
-  const [active, setActive] = useState(false);
-  const [typed, setTyped] = useState("");
+  const [filter, setFilter] = useState<Filter>({ what: "alarms", camera: "", active: false, typed: "" });
+  const put = (part: Partial<Filter>): void => setFilter((before) => ({ ...before, ...part }));
+  const { what, camera, active, typed } = filter;
   const wanted = typed.trim();
   const good = what !== "events" || wanted === "" || KIND.test(wanted);
   const query = new URLSearchParams({ limit: String(PAGE) });
@@ -112,50 +121,57 @@ export function FleetSearch({ fleet }: { fleet: FleetAnswer }) {
     <section class="card" aria-labelledby="fleet-search-title">
       <div class="card-head">
         <h2 id="fleet-search-title">{WHAT[what]} of all boxes</h2>
-        <div class="filters">
-          <label>
-            Look for{" "}
-            <select
-              value={what}
-              onChange={(e) => {
-                setWhat(e.currentTarget.value as What);
-                setTyped("");
-              }}
-            >
-              {(Object.keys(WHAT) as What[]).map((one) => (
-                <option key={one} value={one}>
-                  {WHAT[one].toLowerCase()}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            Camera{" "}
-            <select value={camera} onChange={(e) => setCamera(e.currentTarget.value)}>
-              <option value="">all</option>
-              {fleet.cameras.map((c) => (
-                <option key={c.camera} value={c.camera}>
-                  {c.camera}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            {{ alarms: "Rule", objects: "Class", events: "Kind" }[what]}{" "}
-            <input type="text" placeholder="all" value={typed} autocapitalize="none" spellcheck={false} aria-invalid={!good} onInput={(e) => setTyped(e.currentTarget.value)} />
-          </label>
-          {what !== "events" && (
-            <label class="check">
-              <input type="checkbox" checked={active} onChange={(e) => setActive(e.currentTarget.checked)} />
-              Going on
-            </label>
-          )}
-        </div>
+        <Filters filter={filter} put={put} good={good} cameras={fleet.cameras} />
       </div>
       {what === "alarms" && <Rows<FleetAlarmsAnswer> key="alarms" path={path} caption="Alarms of all boxes" columns={ALARMS} of={(r) => r.alarm.id} />}
       {what === "objects" && <Rows<FleetObjectsAnswer> key="objects" path={path} caption="Objects of all boxes" columns={OBJECTS} of={(r) => r.found.id} />}
       {what === "events" && <Rows<FleetEventsAnswer> key="events" path={path} caption="Journals of all boxes" columns={EVENTS} of={(r) => r.entry.id ?? 0} />}
     </section>
+  );
+}
+
+interface FiltersProps extends Pick<FleetAnswer, "cameras"> {
+  filter: Filter;
+  put: (part: Partial<Filter>) => void;
+  /** The appliance can be asked for the typed name. */
+  good: boolean;
+}
+
+function Filters({ filter: { what, camera, active, typed }, put, good, cameras }: FiltersProps) {
+  return (
+    <div class="filters">
+      <label>
+        Look for{" "}
+        <select value={what} onChange={(e) => put({ what: e.currentTarget.value as What, typed: "" })}>
+          {(Object.keys(WHAT) as What[]).map((one) => (
+            <option key={one} value={one}>
+              {WHAT[one].toLowerCase()}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Camera{" "}
+        <select value={camera} onChange={(e) => put({ camera: e.currentTarget.value })}>
+          <option value="">all</option>
+          {cameras.map((c) => (
+            <option key={c.camera} value={c.camera}>
+              {c.camera}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        {{ alarms: "Rule", objects: "Class", events: "Kind" }[what]}{" "}
+        <input type="text" placeholder="all" value={typed} autocapitalize="none" spellcheck={false} aria-invalid={!good} onInput={(e) => put({ typed: e.currentTarget.value })} />
+      </label>
+      {what !== "events" && (
+        <label class="check">
+          <input type="checkbox" checked={active} onChange={(e) => put({ active: e.currentTarget.checked })} />
+          Going on
+        </label>
+      )}
+    </div>
   );
 }
 

@@ -171,10 +171,6 @@ function LinkLogin({ link, entered }: { link: string } & Pick<Props, "entered">)
 }
 
 export function SetupPage({ route, entered }: Props) {
-  const given = route.query.get("token") ?? "";
-  const { form, draft, wait_s, knock } = useDoor({ token: given, name: "", password: "", again: "" }, entered);
-  const { token, name, password, again } = draft;
-  const { problems } = form;
   const [open, setOpen] = useState(true);
 
   useEffect(() => {
@@ -184,23 +180,35 @@ export function SetupPage({ route, entered }: Props) {
     );
   }, []);
 
+  return (
+    <Frame title="Set up Magpie">
+      {open ? (
+        <SetupForm given={route.query.get("token") ?? ""} entered={entered} />
+      ) : (
+        <>
+          <p>This appliance is set up already: it has an administrator.</p>
+          <a class="button primary wide" href="#/login">
+            Log in
+          </a>
+        </>
+      )}
+    </Frame>
+  );
+}
+
+/** `given`: the set-up code of the address; empty: it has to be typed. */
+function SetupForm({ given, entered }: { given: string } & Pick<Props, "entered">) {
+  const { form, draft, wait_s, knock } = useDoor({ token: given, name: "", password: "", again: "" }, entered);
+  const { token, name, password, again } = draft;
+  const { problems } = form;
+
   const submit = (event: Event): void => {
     event.preventDefault();
     void knock("/setup", { token, name, password });
   };
 
-  if (!open) {
-    return (
-      <Frame title="Set up Magpie">
-        <p>This appliance is set up already: it has an administrator.</p>
-        <a class="button primary wide" href="#/login">
-          Log in
-        </a>
-      </Frame>
-    );
-  }
   return (
-    <Frame title="Set up Magpie">
+    <>
       <p class="quiet">Choose the first administrator. Everything else can be changed later.</p>
       <form ref={form.place} class="stacked" onSubmit={submit}>
         {given === "" && (
@@ -241,7 +249,7 @@ export function SetupPage({ route, entered }: Props) {
           {form.busy ? "One moment…" : "Set up and log in"}
         </button>
       </form>
-    </Frame>
+    </>
   );
 }
 

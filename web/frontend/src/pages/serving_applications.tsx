@@ -3,6 +3,7 @@
 import type { ApplicationAnswer, ApplicationStageAnswer, ServedModelAnswer } from "../answers";
 import { percent } from "../format";
 import { milliseconds, rate } from "../parts/served";
+import type { Column } from "../parts/table";
 import { Table } from "../parts/table";
 import { href } from "../router";
 
@@ -121,6 +122,61 @@ function evenly(application: ApplicationAnswer): boolean {
   return application.stages.every((s) => s.budget_ms === null || Math.abs(s.budget_ms - s.even_ms) < 0.01);
 }
 
+const STAGES: Column<ApplicationStageAnswer>[] = [
+  {
+    key: "stage",
+    title: "Stage",
+    cell: (s) => (
+      <span>
+        {s.name} <span class="quiet small">{s.queue > 0 ? `${s.model}, queue ${s.queue}` : s.model}</span>
+        <Options stage={s} />
+      </span>
+    ),
+  },
+  { key: "budget", title: "Budget", number: true, cell: (s) => milliseconds(s.budget_ms) },
+  { key: "even", title: "Even split", number: true, cell: (s) => milliseconds(s.even_ms) },
+  { key: "planned", title: "Planned at most", number: true, cell: (s) => milliseconds(s.planned_ms) },
+  { key: "took", title: "Takes p50, p99", number: true, cell: (s) => `${milliseconds(s.latency_ms[0])}, ${milliseconds(s.latency_ms[1])}` },
+  { key: "late", title: "Later than allowed", number: true, cell: (s) => <Late stage={s} /> },
+  { key: "rate", title: "Rows/s, planned for", number: true, cell: (s) => `${rate(s.rate)}, ${rate(s.planned_rate)}` },
+  { key: "share", title: "Share", number: true, cell: (s) => percent(s.share) },
+  {
+    key: "fan-out",
+    title: "Rows per row, p99, expected",
+    number: true,
+    cell: (s) => (s.requests > 0 ? `${s.fan_out.toFixed(2)}, ${s.fan_out_p99.toFixed(1)}, ${s.expected_fan_out}` : `–, –, ${s.expected_fan_out}`),
+  },
+  { key: "asked", title: "Asked, answered", number: true, cell: (s) => `${s.requests.toLocaleString()}, ${s.answered.toLocaleString()}` },
+];
+
+function Application({ application: a, model }: { application: ApplicationAnswer; model: ServedModelAnswer | undefined }) {
+  return (
+    <article class="application" aria-label={a.name}>
+      <h3>
+        {a.name}{" "}
+        <span class="quiet small">
+          answers within {milliseconds(a.slo_ms)}; {rate(a.rate)} rows a second, planned for {rate(a.planned_rate)}
+          {a.longest_ms !== null && `; budgets add up to ${milliseconds(a.longest_ms)}`}
+          {a.accuracy !== null && `; ${percent(a.accuracy)} right at every stage`}
+          <Missed model={model} />
+        </span>
+      </h3>
+      <Source application={a} />
+      <Graph application={a} />
+      <Table caption={`Stages of ${a.name}`} rows={a.stages} rowKey={(s) => s.name} columns={STAGES} />
+      <details>
+        <summary>Why this split and these models</summary>
+        {evenly(a) && <p class="quiet">The objective is split evenly: no other split takes a smaller share, or serves more.</p>}
+        <ul class="reasons">
+          {a.reasons.map((reason) => (
+            <li key={reason}>{reason}.</li>
+          ))}
+        </ul>
+      </details>
+    </article>
+  );
+}
+
 export function Applications({ applications, models }: { applications: ApplicationAnswer[]; models: ServedModelAnswer[] }) {
   if (applications.length === 0) return null;
   return (
@@ -131,59 +187,7 @@ export function Applications({ applications, models }: { applications: Applicati
         that follow.
       </p>
       {applications.map((a) => (
-        <article key={a.name} class="application" aria-label={a.name}>
-          <h3>
-            {a.name}{" "}
-            <span class="quiet small">
-              answers within {milliseconds(a.slo_ms)}; {rate(a.rate)} rows a second, planned for {rate(a.planned_rate)}
-              {a.longest_ms !== null && `; budgets add up to ${milliseconds(a.longest_ms)}`}
-              {a.accuracy !== null && `; ${percent(a.accuracy)} right at every stage`}
-              <Missed model={models.find((m) => m.kind === "application" && m.name === a.name)} />
-            </span>
-          </h3>
-          <Source application={a} />
-          <Graph application={a} />
-          <Table
-            caption={`Stages of ${a.name}`}
-            rows={a.stages}
-            rowKey={(s) => s.name}
-            columns={[
-              {
-                key: "stage",
-                title: "Stage",
-                cell: (s) => (
-                  <span>
-                    {s.name} <span class="quiet small">{s.queue > 0 ? `${s.model}, queue ${s.queue}` : s.model}</span>
-                    <Options stage={s} />
-                  </span>
-                ),
-              },
-              { key: "budget", title: "Budget", number: true, cell: (s) => milliseconds(s.budget_ms) },
-              { key: "even", title: "Even split", number: true, cell: (s) => milliseconds(s.even_ms) },
-              { key: "planned", title: "Planned at most", number: true, cell: (s) => milliseconds(s.planned_ms) },
-              { key: "took", title: "Takes p50, p99", number: true, cell: (s) => `${milliseconds(s.latency_ms[0])}, ${milliseconds(s.latency_ms[1])}` },
-              { key: "late", title: "Later than allowed", number: true, cell: (s) => <Late stage={s} /> },
-              { key: "rate", title: "Rows/s, planned for", number: true, cell: (s) => `${rate(s.rate)}, ${rate(s.planned_rate)}` },
-              { key: "share", title: "Share", number: true, cell: (s) => percent(s.share) },
-              {
-                key: "fan-out",
-                title: "Rows per row, p99, expected",
-                number: true,
-                cell: (s) => (s.requests > 0 ? `${s.fan_out.toFixed(2)}, ${s.fan_out_p99.toFixed(1)}, ${s.expected_fan_out}` : `–, –, ${s.expected_fan_out}`),
-              },
-              { key: "asked", title: "Asked, answered", number: true, cell: (s) => `${s.requests.toLocaleString()}, ${s.answered.toLocaleString()}` },
-            ]}
-          />
-          <details>
-            <summary>Why this split and these models</summary>
-            {evenly(a) && <p class="quiet">The objective is split evenly: no other split takes a smaller share, or serves more.</p>}
-            <ul class="reasons">
-              {a.reasons.map((reason) => (
-                <li key={reason}>{reason}.</li>
-              ))}
-            </ul>
-          </details>
-        </article>
+        <Application key={a.name} application={a} model={models.find((m) => m.kind === "application" && m.name === a.name)} />
       ))}
     </section>
   );

@@ -61,55 +61,15 @@ export function Devices({ serving, overview, limited }: DevicesProps) {
         A gpu-let is a fixed part of the device. Once in each cycle it runs one batch of each of its models; the coloured part of a box is how
         much of the cycle that takes. Widths are shares, to scale.
       </p>
-      {[...Array(count).keys()].map((n) => {
-        const lets = gpulets(serving, n);
-        const rest = n === 0 ? others(serving, overview, limited) : [];
-        const whole = Math.max(
-          1,
-          lets.reduce((sum, e) => sum + e.share, 0) + rest.reduce((sum, p) => sum + p.share, 0),
-        );
-        const spoken = [
-          ...lets.map((e) => `${e.id} ${percent(e.share)} with ${inside(e)}`),
-          ...rest.map((p) => `${p.name} ${percent(p.share)}`),
-        ];
-        return (
-          <div key={n} class="device">
-            <h3>{count > 1 ? `Device ${n}` : units}</h3>
-            <div class="device-bar" role="img" aria-label={`${count > 1 ? `Device ${n}` : units}: ${spoken.join(", ")}`}>
-              {lets.map((e) => (
-                <Let key={e.id} executor={e} names={names} whole={whole} />
-              ))}
-              {rest.map((p) => (
-                <span
-                  key={p.key}
-                  class={`device-part ${p.key}`}
-                  style={{ width: `${(100 * p.share) / whole}%`, backgroundColor: p.colour }}
-                  title={`${p.name}: ${percent(p.share, 1)}`}
-                />
-              ))}
-            </div>
-            <div class="device-scale" aria-hidden="true">
-              <span>0 %</span>
-              <span>50 %</span>
-              <span>100 %</span>
-            </div>
-            <ul class="device-legend">
-              {lets.map((e) => (
-                <li key={e.id}>
-                  <span class="swatch" style={{ backgroundColor: `var(${modelColour(names, letModels(e)[0] ?? "")})` }} aria-hidden="true" />
-                  {letModels(e).join(" + ") || e.id} <span class="number">{percent(e.share, 1)}</span>
-                </li>
-              ))}
-              {rest.map((p) => (
-                <li key={p.key}>
-                  <span class={p.key === "free" ? "swatch free" : "swatch"} style={{ backgroundColor: p.colour }} aria-hidden="true" />
-                  {p.name} <span class="number">{percent(p.share, 1)}</span>
-                </li>
-              ))}
-            </ul>
-          </div>
-        );
-      })}
+      {[...Array(count).keys()].map((n) => (
+        <Device
+          key={n}
+          title={count > 1 ? `Device ${n}` : units}
+          lets={gpulets(serving, n)}
+          rest={n === 0 ? others(serving, overview, limited) : []}
+          names={names}
+        />
+      ))}
       {reasons.length > 0 && (
         <>
           <h3>What the planner says</h3>
@@ -121,6 +81,63 @@ export function Devices({ serving, overview, limited }: DevicesProps) {
         </>
       )}
     </section>
+  );
+}
+
+interface DeviceProps {
+  title: string;
+  lets: Executor[];
+  /** Parts that are no gpu-lets. */
+  rest: Part[];
+  /** Of all served models: each has its colour. */
+  names: string[];
+}
+
+function Device({ title, lets, rest, names }: DeviceProps) {
+  const whole = Math.max(
+    1,
+    lets.reduce((sum, e) => sum + e.share, 0) + rest.reduce((sum, p) => sum + p.share, 0),
+  );
+  const spoken = [
+    ...lets.map((e) => `${e.id} ${percent(e.share)} with ${inside(e)}`),
+    ...rest.map((p) => `${p.name} ${percent(p.share)}`),
+  ];
+  return (
+    <div class="device">
+      <h3>{title}</h3>
+      <div class="device-bar" role="img" aria-label={`${title}: ${spoken.join(", ")}`}>
+        {lets.map((e) => (
+          <Let key={e.id} executor={e} names={names} whole={whole} />
+        ))}
+        {rest.map((p) => (
+          <span
+            key={p.key}
+            class={`device-part ${p.key}`}
+            style={{ width: `${(100 * p.share) / whole}%`, backgroundColor: p.colour }}
+            title={`${p.name}: ${percent(p.share, 1)}`}
+          />
+        ))}
+      </div>
+      <div class="device-scale" aria-hidden="true">
+        <span>0 %</span>
+        <span>50 %</span>
+        <span>100 %</span>
+      </div>
+      <ul class="device-legend">
+        {lets.map((e) => (
+          <li key={e.id}>
+            <span class="swatch" style={{ backgroundColor: `var(${modelColour(names, letModels(e)[0] ?? "")})` }} aria-hidden="true" />
+            {letModels(e).join(" + ") || e.id} <span class="number">{percent(e.share, 1)}</span>
+          </li>
+        ))}
+        {rest.map((p) => (
+          <li key={p.key}>
+            <span class={p.key === "free" ? "swatch free" : "swatch"} style={{ backgroundColor: p.colour }} aria-hidden="true" />
+            {p.name} <span class="number">{percent(p.share, 1)}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

@@ -2,10 +2,11 @@
 
 import { useState } from "preact/hooks";
 
-import type { Me, Problem } from "../api";
+import type { Me } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
+import { optionsOf } from "../parts/options";
 import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
 import { LATENCIES, SERVING_POLICIES, SPLIT_POLICIES, useServingPolicies } from "../parts/served";
 import { toast } from "../parts/toasts";
@@ -41,6 +42,27 @@ function changes(draft: Draft, before: Partial<Demand>): Record<string, unknown>
   return out;
 }
 
+/** Changes the serving settings. `whole`: what they would be, checked while one types; null: nothing to check. */
+function useServingChange(whole: unknown) {
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [problems, setProblems] = useCheck("serving", whole);
+  const send = async (patch: unknown, onDone: (serving: Serving) => void): Promise<void> => {
+    setBusy(true);
+    setFailure("");
+    try {
+      onDone(await ask<Serving>("/serving", "PATCH", patch));
+    } catch (error) {
+      const found = problemsOf(error);
+      setProblems(found);
+      setFailure(found.length === 0 ? words(error) : "");
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { problems, failure, busy, send };
+}
+
 export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) {
   const before: Partial<Demand> = serving.settings.models[model.name] ?? {};
   const [draft, setDraft] = useState<Draft>({
@@ -49,27 +71,17 @@ export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) 
     min_rate: textOf(before.min_rate),
     priority: textOf(before.priority),
   });
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
   const changed = changes(draft, before);
   const whole = { ...serving.settings, models: { ...serving.settings.models, [model.name]: { ...before, ...changed } } };
-  const [problems, setProblems] = useCheck("serving", Object.keys(changed).length > 0 ? whole : null);
+  const { problems, failure, busy, send } = useServingChange(Object.keys(changed).length > 0 ? whole : null);
   const path = (field: string): string => `models.${model.name}.${field}`;
 
-  const save = async (patch: unknown, said: string): Promise<void> => {
-    setBusy(true);
-    setFailure("");
-    try {
-      onChanged(await ask<Serving>("/serving", "PATCH", { models: { [model.name]: patch } }));
+  const save = (patch: unknown, said: string): Promise<void> =>
+    send({ models: { [model.name]: patch } }, (answer) => {
+      onChanged(answer);
       toast(said);
       onClose();
-    } catch (error) {
-      setProblems(problemsOf(error));
-      setFailure(problemsOf(error).length === 0 ? words(error) : "");
-    } finally {
-      setBusy(false);
-    }
-  };
+    });
 
   return (
     <Dialog title={`Change ${model.name}`} onClose={onClose}>
@@ -112,9 +124,15 @@ export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) 
   );
 }
 
-const CHOICES = ["policy", "split", "latencies"] as const;
-type ChoiceField = (typeof CHOICES)[number];
+type ChoiceField = "policy" | "split" | "latencies";
 type NumberField = Exclude<keyof Planning, ChoiceField | "models">;
+type PlanningDraft = Partial<Record<NumberField | ChoiceField, string>>;
+
+const CHOICES: { field: ChoiceField; label: string; hint: string }[] = [
+  { field: "policy", label: "Policy", hint: "Plans the gpu-lets. The new plan takes over at once." },
+  { field: "split", label: "Objectives of applications", hint: "How the time of an application is divided over its stages." },
+  { field: "latencies", label: "Latencies of plans", hint: "Reckoned with where batches do not take what was measured." },
+];
 
 const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[] = [
   { field: "max_share", label: "Share at most", unit: "of 1", hint: "Of the device, for all models together. Cameras have the rest." },
@@ -132,7 +150,18 @@ const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[
 ];
 
 function isChoice(field: NumberField | ChoiceField): field is ChoiceField {
-  return CHOICES.some((choice) => choice === field);
+  return CHOICES.some((choice) => choice.field === field);
+}
+
+/** Only what differs from what is in force. */
+function planningPatch(draft: PlanningDraft, now: Planning): Record<string, unknown> {
+  const patch: Record<string, unknown> = {};
+  for (const [field, text] of Object.entries(draft) as [NumberField | ChoiceField, string][]) {
+    if (isChoice(field)) {
+      if (text !== now[field]) patch[field] = text;
+    } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
+  }
+  return patch;
 }
 
 interface PlanningProps {
@@ -141,102 +170,90 @@ interface PlanningProps {
   onChanged: (serving: Serving) => void;
 }
 
-export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
+export function PlanningCard(props: PlanningProps) {
+  const { me } = props;
   const allowed = may(me, "operator") && seesAll(me);
-  const now = serving.settings;
-  const policies = useServingPolicies();
-  const inForce = policies.some((p) => p.value === now.policy) ? [] : [{ value: now.policy, label: SERVING_POLICIES[now.policy] ?? now.policy }];
-  const [draft, setDraft] = useState<Partial<Record<NumberField | ChoiceField, string>>>({});
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
-  const patch: Record<string, unknown> = {};
-  for (const [field, text] of Object.entries(draft) as [NumberField | ChoiceField, string][]) {
-    if (isChoice(field)) {
-      if (text !== now[field]) patch[field] = text;
-    } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
-  }
-  const dirty = Object.keys(patch).length > 0;
-  const [problems, setProblems] = useCheck("serving", dirty ? { ...now, ...patch } : null);
-
-  const save = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
-    setFailure("");
-    try {
-      onChanged(await ask<Serving>("/serving", "PATCH", patch));
-      setDraft({});
-      toast("Serving settings are in force");
-    } catch (error) {
-      const found: Problem[] = problemsOf(error);
-      setProblems(found);
-      setFailure(found.length === 0 ? words(error) : "");
-    } finally {
-      setBusy(false);
-    }
-  };
-
   return (
     <section class="card" aria-labelledby="planning-title">
       <h2 id="planning-title">How the device is shared</h2>
       {!allowed && <p class="quiet about">{may(me, "operator") ? "Only users who may see every camera may change this." : whyNot("operator")}</p>}
-      <form class="planning" onSubmit={(event) => void save(event)}>
-        <SelectField
-          label="Policy"
-          path="policy"
-          problems={problems}
-          value={draft.policy ?? now.policy}
-          disabled={!allowed}
-          options={[...policies, ...inForce]}
-          onChange={(policy) => setDraft({ ...draft, policy })}
-          hint="Plans the gpu-lets. The new plan takes over at once."
-        />
-        <SelectField
-          label="Objectives of applications"
-          path="split"
-          problems={problems}
-          value={draft.split ?? now.split}
-          disabled={!allowed}
-          options={Object.entries(SPLIT_POLICIES).map(([value, label]) => ({ value, label }))}
-          onChange={(split) => setDraft({ ...draft, split })}
-          hint="How the time of an application is divided over its stages."
-        />
-        <SelectField
-          label="Latencies of plans"
-          path="latencies"
-          problems={problems}
-          value={draft.latencies ?? now.latencies}
-          disabled={!allowed}
-          options={Object.entries(LATENCIES).map(([value, label]) => ({ value, label }))}
-          onChange={(latencies) => setDraft({ ...draft, latencies })}
-          hint="Reckoned with where batches do not take what was measured."
-        />
-        {FIELDS.map(({ field, label, unit, hint }) => (
-          <TextField
-            key={field}
-            label={label}
-            path={field}
-            problems={problems}
-            value={draft[field] ?? textOf(now[field])}
-            onChange={(value) => setDraft({ ...draft, [field]: value })}
-            hint={hint}
-            unit={unit}
-            input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
-          />
-        ))}
-        <FormProblems problems={problems} fields={[...CHOICES, ...FIELDS.map((f) => f.field)]} failure={failure} />
-        <Unsaved when={allowed && dirty} />
-        {allowed && (
-          <div class="actions">
-            <button type="submit" class="primary" disabled={busy || !dirty || problems.length > 0}>
-              {busy ? "Changing…" : "Change"}
-            </button>
-            <button type="button" disabled={busy || !dirty} onClick={() => setDraft({})}>
-              Undo
-            </button>
-            <span class="quiet small">In force at once, and kept over restarts.</span>
-          </div>
-        )}
-      </form>
+      <PlanningForm {...props} allowed={allowed} />
     </section>
+  );
+}
+
+function PlanningForm({ serving, onChanged, allowed }: PlanningProps & { allowed: boolean }) {
+  const now = serving.settings;
+  const policies = useServingPolicies();
+  const inForce = policies.some((p) => p.value === now.policy) ? [] : [{ value: now.policy, label: SERVING_POLICIES[now.policy] ?? now.policy }];
+  const options = { policy: [...policies, ...inForce], split: optionsOf(SPLIT_POLICIES), latencies: optionsOf(LATENCIES) };
+  const [draft, setDraft] = useState<PlanningDraft>({});
+  const patch = planningPatch(draft, now);
+  const dirty = Object.keys(patch).length > 0;
+  const { problems, failure, busy, send } = useServingChange(dirty ? { ...now, ...patch } : null);
+
+  const save = (event: Event): void => {
+    event.preventDefault();
+    void send(patch, (answer) => {
+      onChanged(answer);
+      setDraft({});
+      toast("Serving settings are in force");
+    });
+  };
+
+  return (
+    <form class="planning" onSubmit={save}>
+      {CHOICES.map(({ field, label, hint }) => (
+        <SelectField
+          key={field}
+          label={label}
+          path={field}
+          problems={problems}
+          value={draft[field] ?? now[field]}
+          disabled={!allowed}
+          options={options[field]}
+          onChange={(value) => setDraft({ ...draft, [field]: value })}
+          hint={hint}
+        />
+      ))}
+      {FIELDS.map(({ field, label, unit, hint }) => (
+        <TextField
+          key={field}
+          label={label}
+          path={field}
+          problems={problems}
+          value={draft[field] ?? textOf(now[field])}
+          onChange={(value) => setDraft({ ...draft, [field]: value })}
+          hint={hint}
+          unit={unit}
+          input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
+        />
+      ))}
+      <FormProblems problems={problems} fields={[...CHOICES, ...FIELDS].map((f) => f.field)} failure={failure} />
+      <Unsaved when={allowed && dirty} />
+      {allowed && <PlanningActions dirty={dirty} busy={busy} wrong={problems.length > 0} onUndo={() => setDraft({})} />}
+    </form>
+  );
+}
+
+interface ActionsProps {
+  dirty: boolean;
+  busy: boolean;
+  /** The server objects to what is typed. */
+  wrong: boolean;
+  onUndo: () => void;
+}
+
+function PlanningActions({ dirty, busy, wrong, onUndo }: ActionsProps) {
+  return (
+    <div class="actions">
+      <button type="submit" class="primary" disabled={busy || !dirty || wrong}>
+        {busy ? "Changing…" : "Change"}
+      </button>
+      <button type="button" disabled={busy || !dirty} onClick={onUndo}>
+        Undo
+      </button>
+      <span class="quiet small">In force at once, and kept over restarts.</span>
+    </div>
   );
 }

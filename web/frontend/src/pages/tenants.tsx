@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
+import type { Me } from "../api";
 import { ago, duration, left, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -56,48 +57,50 @@ export function TenantsPage(props: PageProps) {
   const { tenants, active } = asked.value;
   const shown = changed ?? sharing.value;
   const rows = history.value?.rows ?? [];
-  const detail = chosen === undefined ? undefined : tenants.find((t) => t.id === chosen);
   const actions = allowed ? { onChange: setForm, onRemove: setRemoving } : null;
   return (
     <>
       {head}
       {chosen !== undefined ? (
-        <>
-          <p>
-            <a href={href("tenants")}>All tenants</a>
-          </p>
-          {detail === undefined ? (
-            <Empty title="There is no such tenant" level={2}>
-              It was removed, or one of its cameras is not yours to see.
-            </Empty>
-          ) : (
-            <TenantDetailCards key={detail.id} tenant={detail} tenants={tenants} rows={rows.filter((r) => r.tenant === detail.id)} now_s={now_s} actions={actions} />
-          )}
-        </>
+        <ChosenTenant id={chosen} tenants={tenants} rows={rows} now_s={now_s} actions={actions} />
       ) : (
         <>
           {!active && <Alone tenants={tenants} onAdd={allowed ? () => setForm("new") : null} />}
           {active && <Summary answer={asked.value} sharing={shown} now_s={now_s} />}
-          {tenants.length > 0 && (
-            <section class="card" aria-labelledby="tenants-title">
-              <div class="card-head">
-                <h2 id="tenants-title">{active ? "Shares" : "Known tenants"}</h2>
-                {allowed && active && (
-                  <button type="button" class="primary" onClick={() => setForm("new")}>
-                    Add a tenant
-                  </button>
-                )}
-              </div>
-              <Shares answer={asked.value} rows={rows} actions={actions} />
-              {!allowed && <p class="quiet small">{seesAll(me) ? whyNot("operator") : "Tenants are changed by an operator who may see every camera."}</p>}
-            </section>
-          )}
+          {tenants.length > 0 && <Shares answer={asked.value} rows={rows} me={me} actions={actions} onAdd={() => setForm("new")} />}
           {active && <SharingWhatIfCard tenants={tenants} policy={shown.settings.policy} me={me} />}
           <SharingCard sharing={shown} me={me} onChanged={setChanged} />
         </>
       )}
       {form !== null && <TenantDialog tenant={form === "new" ? null : form} known={known} onDone={again} onClose={() => setForm(null)} />}
       {removing !== null && <RemoveTenant tenant={removing} tenants={tenants} onDone={again} onClose={() => setRemoving(null)} />}
+    </>
+  );
+}
+
+interface ChosenProps {
+  /** As the address has it. */
+  id: string;
+  tenants: Tenant[];
+  rows: TenantHistoryRow[];
+  now_s: number;
+  actions: Actions | null;
+}
+
+function ChosenTenant({ id, tenants, rows, now_s, actions }: ChosenProps) {
+  const tenant = tenants.find((t) => t.id === id);
+  return (
+    <>
+      <p>
+        <a href={href("tenants")}>All tenants</a>
+      </p>
+      {tenant === undefined ? (
+        <Empty title="There is no such tenant" level={2}>
+          It was removed, or one of its cameras is not yours to see.
+        </Empty>
+      ) : (
+        <TenantDetailCards key={tenant.id} tenant={tenant} tenants={tenants} rows={rows.filter((r) => r.tenant === tenant.id)} now_s={now_s} actions={actions} />
+      )}
     </>
   );
 }
@@ -191,7 +194,33 @@ function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: S
   );
 }
 
-function Shares({ answer, rows, actions }: { answer: TenantsAnswer; rows: TenantHistoryRow[]; actions: Actions | null }) {
+interface SharesProps {
+  answer: TenantsAnswer;
+  rows: TenantHistoryRow[];
+  me: Me;
+  /** Null: `me` may not change tenants. */
+  actions: Actions | null;
+  onAdd: () => void;
+}
+
+function Shares({ answer, rows, me, actions, onAdd }: SharesProps) {
+  return (
+    <section class="card" aria-labelledby="tenants-title">
+      <div class="card-head">
+        <h2 id="tenants-title">{answer.active ? "Shares" : "Known tenants"}</h2>
+        {actions !== null && answer.active && (
+          <button type="button" class="primary" onClick={onAdd}>
+            Add a tenant
+          </button>
+        )}
+      </div>
+      <SharesTable answer={answer} rows={rows} actions={actions} />
+      {actions === null && <p class="quiet small">{seesAll(me) ? whyNot("operator") : "Tenants are changed by an operator who may see every camera."}</p>}
+    </section>
+  );
+}
+
+function SharesTable({ answer, rows, actions }: Pick<SharesProps, "answer" | "rows" | "actions">) {
   const { tenants } = answer;
   return (
     <Table

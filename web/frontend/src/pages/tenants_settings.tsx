@@ -6,8 +6,9 @@ import { ask } from "../api";
 import type { Me } from "../api";
 import { useAsked } from "../parts/asking";
 import { Confirm, Dialog } from "../parts/dialog";
+import { optionsOf } from "../parts/options";
 import { SaveBar } from "../parts/save_bar";
-import type { Group, Json, Option, Schema } from "../parts/schema_form";
+import type { Group, Json, Option, Schema, Spec } from "../parts/schema_form";
 import { defaultsOf, SchemaFields, useForm, valueAt, withValue } from "../parts/schema_form";
 import type { Serving } from "../parts/served";
 import { ErrorBox, Loading } from "../parts/states";
@@ -17,10 +18,6 @@ import { toast } from "../parts/toasts";
 import { may, seesAll, whyNot } from "../session";
 import type { Known } from "../store";
 import "../styles/settings.css";
-
-function optionsOf(words: Record<string, string>): Option[] {
-  return Object.entries(words).map(([value, label]) => ({ value, label }));
-}
 
 const MEMBERS = ["models", "applications", "cameras"];
 
@@ -55,22 +52,38 @@ function blank(root: Schema, serves: boolean): Json {
   return serves ? made : withValue(withValue(made, "objective.metric", "accuracy"), "objective.goal", 0.8);
 }
 
-function TenantForm({ root, tenant, known, serving, onDone, onClose }: TenantProps & { root: Schema; serving: Serving | null }) {
-  const [first] = useState<Json>(() => tenant?.settings ?? blank(root, serving !== null));
-  const form = useForm("tenant", first);
-  const rest = tenant?.id === "default" || tenant?.id === "default-cameras";
-  // Members of the other kind are not kept: the server would refuse them.
-  const shaped = {
-    ...form,
-    change: (path: string, value: unknown): void => {
-      if (path !== "objective.metric") form.change(path, value);
-      else form.replace(MEMBERS.reduce((draft, field) => withValue(draft, field, []), withValue(form.draft, path, value)));
-    },
-  };
-  const serves = (draft: Json): boolean => valueAt(draft, "objective.metric") !== "accuracy";
+/** Whether a tenant is one of served models; otherwise it is one of cameras. */
+function ofModels(draft: Json): boolean {
+  return valueAt(draft, "objective.metric") !== "accuracy";
+}
+
+/** The fields of the members. */
+function membersOf({ overview }: Known, serving: Serving | null): Spec[] {
   const named = (kind: "model" | "application"): Option[] =>
     (serving?.models ?? []).filter((m) => m.kind === kind).map((m) => ({ value: m.name, label: m.name }));
-  const groups: Group[] = [
+  return [
+    { path: "models", label: "Served models", options: named("model"), hint: "", shown: ofModels },
+    {
+      path: "applications",
+      label: "Applications",
+      options: named("application"),
+      hint: "With the models that they ask.",
+      shown: ofModels,
+    },
+    {
+      path: "cameras",
+      label: "Cameras",
+      options: (overview?.cameras ?? []).map((c) => ({ value: c.id, label: c.name })),
+      hint: "",
+      shown: (draft) => !ofModels(draft),
+    },
+  ];
+}
+
+function groupsOf(tenant: Tenant | null, known: Known, serving: Serving | null): Group[] {
+  // The tenants of all others: their members are not chosen.
+  const rest = tenant?.id === "default" || tenant?.id === "default-cameras";
+  return [
     {
       fields: [
         ...(tenant === null ? [{ path: "id", label: "Id", hint: "Small letters, digits, - and _; it does not change" }] : []),
@@ -87,25 +100,7 @@ function TenantForm({ root, tenant, known, serving, onDone, onClose }: TenantPro
     },
     {
       title: "Members",
-      fields: rest
-        ? []
-        : [
-            { path: "models", label: "Served models", options: named("model"), hint: "", shown: serves },
-            {
-              path: "applications",
-              label: "Applications",
-              options: named("application"),
-              hint: "With the models that they ask.",
-              shown: serves,
-            },
-            {
-              path: "cameras",
-              label: "Cameras",
-              options: (known.overview?.cameras ?? []).map((c) => ({ value: c.id, label: c.name })),
-              hint: "",
-              shown: (draft) => !serves(draft),
-            },
-          ],
+      fields: rest ? [] : membersOf(known, serving),
     },
     {
       title: "Share",
@@ -122,7 +117,19 @@ function TenantForm({ root, tenant, known, serving, onDone, onClose }: TenantPro
       ],
     },
   ];
+}
 
+function TenantForm({ root, tenant, known, serving, onDone, onClose }: TenantProps & { root: Schema; serving: Serving | null }) {
+  const [first] = useState<Json>(() => tenant?.settings ?? blank(root, serving !== null));
+  const form = useForm("tenant", first);
+  // Members of the other kind are not kept: the server would refuse them.
+  const shaped = {
+    ...form,
+    change: (path: string, value: unknown): void => {
+      if (path !== "objective.metric") form.change(path, value);
+      else form.replace(MEMBERS.reduce((draft, field) => withValue(draft, field, []), withValue(form.draft, path, value)));
+    },
+  };
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const answer = await form.save((draft, patch) =>
@@ -136,7 +143,7 @@ function TenantForm({ root, tenant, known, serving, onDone, onClose }: TenantPro
 
   return (
     <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">
-      <SchemaFields root={root} model="TenantSettings" form={shaped} groups={groups} />
+      <SchemaFields root={root} model="TenantSettings" form={shaped} groups={groupsOf(tenant, known, serving)} />
       <p class="quiet small">In force at once, and kept over restarts. With other members or another goal, what was learned is forgotten.</p>
       <div class="actions end">
         <button type="button" onClick={onClose}>
