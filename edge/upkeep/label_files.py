@@ -244,13 +244,7 @@ def kept_answers(document: Mapping[str, Any], by: str, path: str = "document") -
     camera = _text(ours, "camera", f"{path}.magpie")
     out = []
     for n, row in enumerate(_list(ours, "answers", f"{path}.magpie")):
-        where = f"{path}.magpie.answers[{n}]"
-        try:
-            out.append(_kept(row, camera, by, where))
-        except InvalidValue as error:
-            if error.path.startswith(where):
-                raise
-            raise InvalidValue(f"{where}: {error.path}", error.given, error.allowed) from None
+        out.append(_kept(row, camera, by, f"{path}.magpie.answers[{n}]"))
     return out
 
 
@@ -265,19 +259,22 @@ def _kept(row: Mapping[str, Any], camera: str, importer: str, where: str) -> Ans
         for i, m in enumerate(_list(row, "marked", where))
     ]  # fmt: skip
     names = tuple(dict.fromkeys(name for _, name in objects))
-    marked = tuple(Marked(box, names.index(name)) for box, name in objects)
     (utc_s,) = _numbers([row.get("utc_s")], 1, f"{where}.utc_s")
     missed = None if row.get("missed") is None else _whole(row, "missed", where)
-    question = Question(key, cast(QuestionKind, kind), candidate)
     by = _author(row, where)
-    answer = Answer(question, cast(Verdict, verdict), by, utc_s, missed, marked, "import", importer)
     boxes = [
         None if row.get(side) is None else _four(row.get(side), f"{where}.{side}")
         for side in ("student_box", "teacher_box")
     ]
     name = None if row.get("class") is None else _text(row, "class", where)
     size = [_whole(row, side, where) for side in ("width", "height")]
-    return AnswerRecord(camera, answer, names, name, boxes[0], boxes[1], size[0], size[1])
+    try:
+        marked = tuple(Marked(box, names.index(name)) for box, name in objects)
+        question = Question(key, cast(QuestionKind, kind), candidate)
+        answer = Answer(question, cast(Verdict, verdict), by, utc_s, missed, marked, "import", importer)
+        return AnswerRecord(camera, answer, names, name, boxes[0], boxes[1], size[0], size[1])
+    except InvalidValue as error:
+        raise InvalidValue(f"{where}: {error.path}", error.given, error.allowed) from None
 
 
 def _author(row: Mapping[str, Any], where: str) -> str:
