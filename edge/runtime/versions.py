@@ -118,7 +118,7 @@ class Versions:
 
     async def leave(self, camera: CameraRuntime) -> None:
         """The camera is removed and its worker has ended: returns when nothing is judged or switched for it any more.
-        What comes into force meanwhile is recorded, and its next start loads it."""
+        A version that comes into force meanwhile is recorded, and the worker's next start loads it."""
         camera.worker_up = False
         self.switched(camera.id, MagpieError(f"{camera.id}: its worker was stopped"))
         async with camera.judging:
