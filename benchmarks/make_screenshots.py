@@ -21,6 +21,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +50,11 @@ from benchmarks.page_pictures import EVERY_LOOK, PICTURES, SCREEN, TELEPHONE, Pa
 from benchmarks.waiting import free_port
 from edge.settings import SiteSettings
 
-MOST_BYTES = 160_000
+#: A picture with more bytes than that gets 128 colours instead of 256.
+MANY_BYTES = 160_000
+#: A colour of the page with so many pixels is kept as it is.
+SEEN_PIXELS = 12
+SOURCES = REPO / "web" / "frontend" / "src"
 HEIGHTS = {SCREEN: 900, TELEPHONE: 844}
 #: Longer pages are cut there.
 LONGEST = {SCREEN: 1500, TELEPHONE: 1900}
@@ -71,30 +76,43 @@ FIRST_HOST, SECOND_HOST = "127.0.0.11", "127.0.0.12"
 JOBS: Final = (("self-test", "archive", 1, 1), ("night-check", "night", 3, 1800), ("old-clips", "archive", 2, 1800))
 
 
-def reduced(png: bytes, most: int = MOST_BYTES) -> bytes:
-    """The picture with a palette, of as many colours as fit into `most` bytes."""
+def reduced(png: bytes, many: int = MANY_BYTES) -> bytes:
+    """The picture with a palette of 256 colours, or of 128 where that is more than `many` bytes."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    out = png
-    for colours in (256, 128, 64, 32):
+    out = b""
+    for colours in (256, 128):
         kept = io.BytesIO()
         palette = _palette(picture, colours)
         picture.quantize(palette=palette, dither=Image.Dither.NONE).save(kept, "PNG", optimize=True)
         out = kept.getvalue()
-        if len(out) <= most:
+        if len(out) <= many:
             break
     return out
 
 
 def _palette(picture: Image.Image, colours: int) -> Image.Image:
-    """So many colours: half of them are the commonest, as they are (those of the page: grounds, text, lines), and half
-    divide the picture."""
-    found = picture.getcolors(picture.width * picture.height) or []
-    common = [colour for _, colour in sorted(found, reverse=True)[: colours // 2]]
-    divided = picture.quantize(colours - len(common), Image.Quantize.MEDIANCUT).getpalette() or []
-    divided = divided[: 3 * (colours - len(common))]
+    """So many colours: the first half has the page's own (each class, camera and state has one) and then the commonest,
+    all as they are; the second half divides the picture."""
+    found = sorted(picture.getcolors(picture.width * picture.height) or [], reverse=True)
+    named = page_colours()
+    own = [colour for pixels, colour in found if colour in named and pixels >= SEEN_PIXELS]
+    exact = list(dict.fromkeys(own + [colour for _, colour in found]))[: colours // 2]
+    divided = picture.quantize(colours - len(exact), Image.Quantize.MEDIANCUT).getpalette() or []
+    divided = divided[: 3 * (colours - len(exact))]
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in common for part in colour] + divided)  # type: ignore[union-attr]
+    palette.putpalette([part for colour in exact for part in colour] + divided)  # type: ignore[union-attr]
     return palette
+
+
+@cache
+def page_colours() -> frozenset[tuple[int, int, int]]:
+    """The colours that the page's source names."""
+    found: set[tuple[int, int, int]] = set()
+    for file in SOURCES.rglob("*.*"):
+        if file.suffix in (".css", ".ts", ".tsx"):
+            named = re.findall(r"#([0-9a-f]{6})\b", file.read_text(encoding="utf-8"), re.IGNORECASE)
+            found |= {(int(c[:2], 16), int(c[2:4], 16), int(c[4:], 16)) for c in named}
+    return frozenset(found)
 
 
 def in_fleet(site: SiteSettings, folder: Path) -> SiteSettings:
@@ -197,13 +215,12 @@ def load(admin: Person) -> Iterator[None]:
         process.wait()
 
 
-def measured(admin: Person, windows: int) -> int:
-    """Wait until so many windows are measured on every camera; the number of the last."""
+def measured(admin: Person, windows: int, since: int = -1) -> int:
+    """Wait until so many windows after number `since` are measured on every camera; the number of the last."""
 
     def last() -> int | None:
-        done = [
-            w["id"] for w in good(admin.rest.get("/windows")) if all(c.get("realised") for c in w["cameras"] or [{}])
-        ]
+        later = [w for w in good(admin.rest.get("/windows")) if w["id"] > since]
+        done = [w["id"] for w in later if all(c.get("realised") for c in w["cameras"] or [{}])]
         return max(done) if len(done) >= windows else None
 
     found: int = until(last, f"{windows} windows are measured", 180.0 * windows)
@@ -216,8 +233,19 @@ def keep_clips(admin: Person) -> None:
         good(admin.rest.post("/clips", json={"camera": camera}))
 
 
-def forecast(admin: Person) -> None:
-    """Forecasts of windows half as long and of one more camera, where there are enough windows."""
+def forecast(admin: Person, patience_s: float) -> None:
+    """Forecasts of windows half as long and of one more camera, once there are enough windows in a row that are alike:
+    models that begin to be served, and cameras that are measured for the first time, make them unlike."""
+
+    def enough() -> bool:
+        found = good(admin.rest.get("/capacity"))
+        return bool(found["windows"] >= found["needed"])
+
+    try:
+        until(enough, "there are enough windows for a forecast", patience_s)
+    except TimeoutError as error:
+        print(f"no forecast, so Capacity shows none: {error}", flush=True)
+        return
     for change in ("window", "camera"):
         answer = admin.rest.post("/capacity", json={"kind": change})
         if answer.is_error:
@@ -319,6 +347,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=REPO / "docs" / "images")
     parser.add_argument("--windows", type=int, default=4, help="windows before tenants share the box; two more come")
     parser.add_argument("--window-seconds", type=float, default=60.0)
+    parser.add_argument(
+        "--forecast-windows", type=int, default=12, help="the most windows that the forecast of Capacity is waited for"
+    )
     parser.add_argument("--only", default="", help="pages whose name has this pattern")
     parser.add_argument("--every-look", action="store_true", help="each page at both widths, in light and dark")
     parser.add_argument(
@@ -344,10 +375,11 @@ def main() -> int:
         began = time.monotonic()
         # A forecast needs windows that had the same share: tenants move it.
         measured(admin, args.windows)
-        forecast(admin)
+        forecast(admin, args.forecast_windows * args.window_seconds)
+        before = measured(admin, 1)
         share(admin)
         keep_clips(admin)
-        window = measured(admin, args.windows + 2)
+        window = measured(admin, 2, since=before)
         print(f"{window} windows in {time.monotonic() - began:.0f} s; {box.url}", flush=True)
         photographer.take_all(chosen(args.only, fleet=False), window)
         if chosen(args.only, fleet=True) or args.again:

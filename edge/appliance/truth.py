@@ -466,7 +466,7 @@ def _by_window(records: Iterable[AnswerRecord]) -> dict[int, tuple[AnswerRecord,
 def _identity(record: AnswerRecord) -> tuple[object, ...]:
     """Equal for two rows in which one person says the same."""
     a = record.answer
-    return (a.question, a.verdict, a.missed, a.person)
+    return (a.question, a.verdict, a.missed, a.by)
 
 
 def _marked(given: Any, classes: Sequence[str]) -> tuple[Marked, ...]:

@@ -60,11 +60,11 @@ def _work(row: Mapping[str, Any], job: FleetJob) -> EngineWork:
     given = mapping(row["work"], "work")
     checks.known_keys("work", given, ("program", "arguments"))
     program = required(given, "program", "work")
+    arguments = dict(mapping(given.get("arguments") or {}, "work.arguments"))
     try:
-        return EngineWork(program, dict(mapping(given.get("arguments") or {}, "work.arguments")))
+        return EngineWork(program, arguments)
     except InvalidValue as error:
-        inside = error.path.startswith("work")
-        raise InvalidValue(error.path if inside else f"work.{error.path}", error.given, error.allowed) from None
+        raise InvalidValue(f"work.{error.path}", error.given, error.allowed) from None
 
 
 def job_of(row: Mapping[str, Any], path: str) -> FleetJob:

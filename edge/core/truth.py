@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -121,19 +121,11 @@ class Marked:
             raise InvalidValue("marked.box", self.box, "x1 < x2, y1 < y2, fractions of the picture from 0 to 1")
 
 
-#: Between a person and the one who brought the answer in. No name holds a space.
-_VIA: Final = " via "
-
-
-def imported_by(person: str, importer: str) -> str:
-    """The author of an answer of `person` that `importer` brought in, at most 512 characters."""
-    return person if person.endswith(f"{_VIA}{importer}") else f"{person}{_VIA}{importer}"[:512]
-
-
 @dataclass(frozen=True)
 class Answer:
-    """One person's answer. `missed`: how many objects no box fits (of a "counted" verdict); `marked` may show
-    them all or some. The latest answer of a person to a question is the one that counts."""
+    """The answer of the person `by`. `missed`: how many objects no box fits (of a "counted" verdict); `marked` may
+    show them all or some. `imported_by`: the person who brought it in with a file that names its author. The latest
+    answer of a person to a question is the one that counts."""
 
     question: Question
     verdict: Verdict
@@ -142,11 +134,7 @@ class Answer:
     missed: int | None = None
     marked: tuple[Marked, ...] = ()
     source: Source = "page"
-
-    @property
-    def person(self) -> str:
-        """Its author, even if another person brought it in."""
-        return self.by.partition(_VIA)[0]
+    imported_by: str | None = None
 
     def __post_init__(self) -> None:
         kind = self.question.kind

@@ -111,6 +111,7 @@ class CameraWorkers:
         await asyncio.gather(
             r.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), r.supervisor.stop(found.worker)
         )
+        await r.students.versions.leave(found)
         r.students.retrainings.forget_camera(camera)
 
     def settle(self, settings: CameraSettings) -> None:

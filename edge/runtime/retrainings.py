@@ -335,7 +335,7 @@ class Retrainings:
             await r.students.groups.judge(job, done)
             self.given_up(name, job.job, str(error))
             return
-        # Where the camera was removed while it was judged, its end is recorded already.
+        # Where its trainer was given up while it was judged, its end is recorded already.
         recorded = self._ended(name, job.job) is None
         self._record_result(job, done, judged, window, recorded)
         r.preparation.retrained(camera, job, done, judged.learned)

@@ -137,6 +137,10 @@ class Siblings:
 
     async def _begin_with(self, camera: CameraRuntime, sibling: Sibling) -> None:
         """Put the sibling's student in force on `camera`, as a version of its own."""
+        async with camera.judging:
+            await self._put_in_force(camera, sibling)
+
+    async def _put_in_force(self, camera: CameraRuntime, sibling: Sibling) -> None:
         hands = self._hands
         try:
             if len(await hands.ask(hands.store.versions.newest, camera.id, 2)) > 1 or not is_new(camera):

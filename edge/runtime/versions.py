@@ -116,6 +116,14 @@ class Versions:
         except MagpieError:
             return None
 
+    async def leave(self, camera: CameraRuntime) -> None:
+        """The camera is removed and its worker has ended: returns when nothing is judged or switched for it any more.
+        A version that comes into force meanwhile is recorded, and the worker's next start loads it."""
+        camera.worker_up = False
+        self.switched(camera.id, MagpieError(f"{camera.id}: its worker was stopped"))
+        async with camera.judging:
+            pass
+
     def switched(self, camera: str, result: m.Swapped | MagpieError) -> None:
         """Take the camera worker's report of a switch; one without a waiter is ignored."""
         future = self._switching.get(camera)

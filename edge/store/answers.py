@@ -40,6 +40,8 @@ class AnswerRecord:
     def __post_init__(self) -> None:
         text("answer.camera", self.camera)
         text("answer.by", self.answer.by)
+        if self.answer.imported_by is not None:
+            text("answer.imported_by", self.answer.imported_by)
         checks.in_range("answer.width", self.width, 0, _MAX_PIXELS)
         checks.in_range("answer.height", self.height, 0, _MAX_PIXELS)
         for marked in self.answer.marked:
@@ -53,7 +55,8 @@ class AnswerRecord:
             "kind": question.kind, "candidate": question.candidate, "verdict": answer.verdict,
             "missed": answer.missed, "marked": _marked(self), "class": self.class_name,
             "student_box": _list(self.student_box), "teacher_box": _list(self.teacher_box), "width": self.width,
-            "height": self.height, "by": answer.by, "utc_s": answer.utc_s, "source": answer.source,
+            "height": self.height, "by": answer.by, "imported_by": answer.imported_by, "utc_s": answer.utc_s,
+            "source": answer.source,
         }  # fmt: skip
 
 
@@ -114,7 +117,9 @@ def _record(row: Any) -> AnswerRecord:
     names = tuple(dict.fromkeys(str(m["class"]) for m in row.marked))
     marked = tuple(Marked(_box(m["box"]), names.index(str(m["class"]))) for m in row.marked)
     question = Question(FrameKey(int(row.window), int(row.frame)), row.kind, row.candidate)
-    answer = Answer(question, row.verdict, row.answered_by, float(row.at_utc_s), row.missed, marked, row.source)
+    answer = Answer(
+        question, row.verdict, row.answered_by, float(row.at_utc_s), row.missed, marked, row.source, row.imported_by
+    )
     return AnswerRecord(
         row.camera, answer, names, row.class_name, None if row.student_box is None else _box(row.student_box),
         None if row.teacher_box is None else _box(row.teacher_box), row.width, row.height, int(row.id),

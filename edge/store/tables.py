@@ -459,6 +459,7 @@ answers = sa.Table(
     sa.Column("answered_by", sa.Text, nullable=False),
     sa.Column("at_utc_s", sa.Double, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
+    sa.Column("imported_by", sa.Text),
     sa.Index("ix_answers_camera_window", "camera", "window"),
     sqlite_autoincrement=True,
 )

@@ -138,12 +138,11 @@ def _outputs(wanted: OutputsSettings, running: Json, prune: bool) -> tuple[list[
     """Changes of broker and webhooks, and those that stay though the file does not name them."""
     broker = running.get("mqtt")
     webhooks = {str(w["id"]): {k: v for k, v in w.items() if k != "state"} for w in running.get("webhooks", ())}
-    unnamed = [f"outputs.webhooks.{w}" for w in webhooks if w not in {x.id for x in wanted.webhooks}]
-    gone = [(name, f"/outputs/webhooks/{name.rpartition('.')[2]}") for name in unnamed]
+    ids = {webhook.id for webhook in wanted.webhooks}
+    gone = {f"outputs.webhooks.{w}": f"/outputs/webhooks/{w}" for w in webhooks if w not in ids}
     if broker is not None and wanted.mqtt is None:
-        unnamed.append("outputs.mqtt")
-        gone.append(("outputs.mqtt", "/outputs/mqtt"))
-    changes = [Change("remove", name, "DELETE", path, None) for name, path in gone] if prune else []
+        gone["outputs.mqtt"] = "/outputs/mqtt"
+    changes = [Change("remove", name, "DELETE", path, None) for name, path in gone.items()] if prune else []
     if wanted.mqtt is not None:
         body = wanted.mqtt.model_dump(mode="json")
         if broker is None:
@@ -157,7 +156,7 @@ def _outputs(wanted: OutputsSettings, running: Json, prune: bool) -> tuple[list[
             changes += _changed(subject, f"/outputs/webhooks/{webhook.id}", webhooks[webhook.id], body)
         else:
             changes.append(Change("add", subject, "POST", "/outputs/webhooks", body, _said(webhook)))
-    return changes, [] if prune else unnamed
+    return changes, [] if prune else list(gone)
 
 
 def _said(settings: Settings) -> tuple[Difference, ...]:

@@ -29,7 +29,6 @@ from edge.core.truth import (
     QuestionKind,
     Verdict,
     fitting,
-    imported_by,
 )
 from edge.core.vision import Detections
 from edge.core.zones import Box
@@ -235,7 +234,7 @@ def _box(box: Box, path: str, given: Any) -> Box:
 
 
 def kept_answers(document: Mapping[str, Any], by: str, path: str = "document") -> list[AnswerRecord]:
-    """The answers that a COCO file of ours holds, as imported by `by`; none in a file of others.
+    """The answers that a COCO file of ours holds, as brought in by the importer `by`; none in a file of others.
 
     Raises InvalidValue naming the field that is wrong.
     """
@@ -245,17 +244,11 @@ def kept_answers(document: Mapping[str, Any], by: str, path: str = "document") -
     camera = _text(ours, "camera", f"{path}.magpie")
     out = []
     for n, row in enumerate(_list(ours, "answers", f"{path}.magpie")):
-        where = f"{path}.magpie.answers[{n}]"
-        try:
-            out.append(_kept(row, camera, by, where))
-        except InvalidValue as error:
-            if error.path.startswith(where):
-                raise
-            raise InvalidValue(f"{where}: {error.path}", error.given, error.allowed) from None
+        out.append(_kept(row, camera, by, f"{path}.magpie.answers[{n}]"))
     return out
 
 
-def _kept(row: Mapping[str, Any], camera: str, by: str, where: str) -> AnswerRecord:
+def _kept(row: Mapping[str, Any], camera: str, importer: str, where: str) -> AnswerRecord:
     key = FrameKey(_whole(row, "window", where), _whole(row, "frame", where))
     kind, verdict = row.get("kind"), row.get("verdict")
     checks.one_of(f"{where}.kind", kind, KINDS)
@@ -266,19 +259,29 @@ def _kept(row: Mapping[str, Any], camera: str, by: str, where: str) -> AnswerRec
         for i, m in enumerate(_list(row, "marked", where))
     ]  # fmt: skip
     names = tuple(dict.fromkeys(name for _, name in objects))
-    marked = tuple(Marked(box, names.index(name)) for box, name in objects)
-    answered = imported_by(_text(row, "by", where), by)
     (utc_s,) = _numbers([row.get("utc_s")], 1, f"{where}.utc_s")
     missed = None if row.get("missed") is None else _whole(row, "missed", where)
-    question = Question(key, cast(QuestionKind, kind), candidate)
-    answer = Answer(question, cast(Verdict, verdict), answered, utc_s, missed, marked, "import")
+    by = _author(row, where)
     boxes = [
         None if row.get(side) is None else _four(row.get(side), f"{where}.{side}")
         for side in ("student_box", "teacher_box")
     ]
     name = None if row.get("class") is None else _text(row, "class", where)
     size = [_whole(row, side, where) for side in ("width", "height")]
-    return AnswerRecord(camera, answer, names, name, boxes[0], boxes[1], size[0], size[1])
+    try:
+        marked = tuple(Marked(box, names.index(name)) for box, name in objects)
+        question = Question(key, cast(QuestionKind, kind), candidate)
+        answer = Answer(question, cast(Verdict, verdict), by, utc_s, missed, marked, "import", importer)
+        return AnswerRecord(camera, answer, names, name, boxes[0], boxes[1], size[0], size[1])
+    except InvalidValue as error:
+        raise InvalidValue(f"{where}: {error.path}", error.given, error.allowed) from None
+
+
+def _author(row: Mapping[str, Any], where: str) -> str:
+    """The person who answered. Files without `imported_by` are of the older format, in which `by` of an imported answer
+    is "PERSON via IMPORTER". No person's name holds " via "."""
+    by = _text(row, "by", where)
+    return by if "imported_by" in row else by.partition(" via ")[0]
 
 
 def _four(given: Any, path: str) -> Box:

@@ -47,8 +47,7 @@ OWNED = frozenset(
         ("edge/settings/parsing.py", "kind"),  # of pydantic
         ("edge/settings/parsing.py", "message"),
         ("edge/simulation/fleet_ends.py", "job"),  # a scenario names jobs by how their ids begin
-        ("edge/core/truth.py", "by"),  # imported_by and Answer.person
-        ("edge/core/truth.py", "person"),
+        ("edge/upkeep/label_files.py", "by"),  # of label files in their older format
         ("edge/load/client.py", "content"),  # of other servers, which have words for a refusal and no code
         ("edge/engines/ray_link.py", "error"),  # of Ray
         ("edge/models/opening.py", "error"),  # a path of this machine is taken out of onnxruntime's words

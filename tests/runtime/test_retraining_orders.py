@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from examples_kit import tried
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -31,6 +32,7 @@ from edge.core.profiles import Estimate, RetrainingProfile
 from edge.core.roll_backs import NOBODY, RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
+from edge.runtime.camera_workers import CameraWorkers
 from edge.runtime.judging import Gate
 from edge.runtime.retrainings import Retrainings
 from edge.runtime.versions import Versions
@@ -84,11 +86,14 @@ class Trainer:
         self.gone = asyncio.Event()
 
 
-class Trainers:
-    """Stands where the supervisor is: a trainer lives until it has answered, fails, or is stopped."""
+class Workers:
+    """Stands where the supervisor is: a trainer lives until it has answered, fails, or is stopped; a camera's worker
+    until it is stopped."""
 
     def __init__(self) -> None:
         self.alive: dict[str, Trainer] = {}
+        #: Of each camera's worker the switches that it was asked for.
+        self.swaps: dict[str, deque[m.Swap]] = {}
 
     def has(self, name: str) -> bool:
         return name in self.alive
@@ -103,6 +108,8 @@ class Trainers:
         return name in self.alive and not self.alive[name].stopped
 
     async def stop(self, name: str, *rest: Any) -> None:
+        await asyncio.sleep(0)
+        self.swaps.pop(name, None)
         trainer = self.alive.get(name)
         if trainer is not None:
             trainer.stopped = True
@@ -118,14 +125,15 @@ class Box:
     def __init__(self, store: Store, folder: Path, clock: ManualClock) -> None:
         self.store, self.folder, self.clock = store, folder, clock
         store.windows.open_window(clock.utc(), 100.0, "relay", number=2)
-        self.records, self.trainers = Behind(), Trainers()
-        self.cameras: dict[str, Any] = {}
-        self.swaps: deque[tuple[str, m.Swap]] = deque()
+        self.records, self.trainers = Behind(), Workers()
+        self.cameras: dict[str, CameraRuntime] = {}
+        #: Kinds of the journal's entries about each camera since it was added last.
+        self.notes: dict[str, list[str]] = {}
         self.events: list[Any] = []
         self.errors: list[BaseException] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.versions = Versions(
-            store, self.records, self._send, self.cameras, lambda kind, **more: None, lambda fact: None,  # type: ignore[arg-type]
+            store, self.records, self._send, self.cameras, self.note, lambda fact: None,  # type: ignore[arg-type]
             lambda: 2, lambda camera, what: None,
         )  # fmt: skip
         gate = Gate(store, clock, self.records.ask, self.versions.put_in_force, lambda code, words, camera: None)
@@ -136,8 +144,9 @@ class Box:
             cameras=self.cameras, clock=clock, supervisor=self.trainers, dispatch=self.events.append, store=store,
             fact=lambda fact: None, site=SimpleNamespace(data_dir=folder), records=self.records,
             student=lambda version: None, download=lambda camera: None,
-            controller=SimpleNamespace(state=SimpleNamespace(window=2)),
-            learning=SimpleNamespace(unprofiled_retrainings=0),
+            controller=SimpleNamespace(state=SimpleNamespace(window=2)), camera=self.cameras.__getitem__,
+            learning=SimpleNamespace(unprofiled_retrainings=0, forget=lambda camera: None),
+            golden=SimpleNamespace(labels=SimpleNamespace(forget_camera=lambda camera: None)),
             preparation=SimpleNamespace(retrained=lambda *_: None),
             window=SimpleNamespace(settings=SimpleNamespace(gate_tolerance=0.0)),
             shares=SimpleNamespace(
@@ -145,12 +154,16 @@ class Box:
                 partitioner=SimpleNamespace(caps=SimpleNamespace(min_share=0.01, resize="live")),
             ),
             students=SimpleNamespace(
-                siblings=SimpleNamespace(starts=lambda camera: ()),
-                groups=SimpleNamespace(members=lambda order: (), judge=nobody_else),
+                siblings=SimpleNamespace(starts=lambda camera: (), forget=lambda camera: None),
+                groups=SimpleNamespace(members=lambda order: (), judge=nobody_else), versions=self.versions,
                 borrowing=SimpleNamespace(has=lambda job: False, judges=lambda job: False),
             ),
         )  # fmt: skip
-        self.retrainings = Retrainings(runtime, gate, lambda kind, **more: None, self.spawn)
+        self.retrainings = runtime.students.retrainings = Retrainings(runtime, gate, self.note, self.spawn)
+        self.camera_workers = CameraWorkers(runtime, self.note, lambda *_: None, lambda *_: None)
+
+    def note(self, kind: str, *, camera: str, **_: Any) -> None:
+        self.notes[camera].append(kind)
 
     def join(self, name: str) -> None:
         """A camera is added, or comes back: the version in force is the recorded one."""
@@ -161,16 +174,12 @@ class Box:
         given = CameraSettings(id=name, name=name, url="rtsp://127.0.0.1/x", classes=["car"])
         camera = CameraRuntime(given, found, found, assumed_profile(given.inference, 1.0), worker_up=True)
         camera.closed, camera.profiles = {1: "data"}, {CONFIG.id: PROFILE}  # type: ignore[dict-item]
-        self.cameras[name] = camera
+        self.cameras[name], self.notes[name], self.trainers.swaps[camera.worker] = camera, [], deque()
 
     async def remove(self, name: str) -> None:
-        """As `CameraWorkers.remove`."""
-        camera = self.cameras.pop(name)
-        camera.worker_up = False
-        self.swaps = deque(s for s in self.swaps if s[0] != name)
-        self.versions.switched(name, MagpieError("its worker was stopped"))
-        await self.trainers.stop(camera.trainer, 1.0)
-        self.retrainings.forget_camera(name)
+        """As the appliance does."""
+        await self.camera_workers.remove(name)
+        self.notes[name].append("camera.removed")
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -184,9 +193,26 @@ class Box:
             self.errors.append(error)
 
     def _send(self, worker: str, message: m.Swap) -> bool:
-        there = [name for name, camera in self.cameras.items() if camera.worker == worker and camera.worker_up]
-        self.swaps.extend((name, message) for name in there)
-        return bool(there)
+        down = any(camera.worker == worker and not camera.worker_up for camera in self.cameras.values())
+        if down or worker not in self.trainers.swaps:
+            return False
+        self.trainers.swaps[worker].append(message)
+        return True
+
+    async def goes_on(self, until: Callable[[], Any]) -> None:
+        """The store does all that it is asked for; no worker answers."""
+        for _ in range(500):
+            if until():
+                return
+            await asyncio.sleep(0)
+            if self.records.calls:
+                self.records.step()
+        raise AssertionError("it waits for ever")
+
+    @property
+    def switching(self) -> list[CameraRuntime]:
+        """Cameras whose worker was asked to switch."""
+        return [camera for camera in self.cameras.values() if self.trainers.swaps.get(camera.worker)]
 
 
 class Orders(RuleBasedStateMachine):
@@ -205,7 +231,6 @@ class Orders(RuleBasedStateMachine):
         self.run(lambda: [self.box.join(name) for name in ("a", "b")])
         self.wanted: dict[str, str] = {}
         self.ordered: list[ev.StartRetraining] = []
-        self.gone: dict[str, CameraRuntime] = {}
 
     def run(self, do: Callable[[], Any]) -> Any:
         """Do it on the loop, and let everything run that needs no more than that."""
@@ -287,14 +312,15 @@ class Orders(RuleBasedStateMachine):
         for _ in range(min(most, len(self.box.records.calls))):
             self.run(self.box.records.step)
 
-    @precondition(lambda self: self.box.swaps)
+    @precondition(lambda self: self.box.switching)
     @rule(how=st.sampled_from(["switched", "switched", "fails", "dies"]))
     def worker_answers(self, how: str) -> None:
-        camera, swap = self.box.swaps.popleft()
-        self.box.cameras[camera].worker_up = how != "dies"
+        camera = self.box.switching[0]
+        swap = self.box.trainers.swaps[camera.worker].popleft()
+        camera.worker_up = how != "dies"
         good = m.Swapped(swap.version, 0.04, 0)
         self.run(
-            lambda: self.box.versions.switched(camera, good if how == "switched" else MagpieError("does not load"))
+            lambda: self.box.versions.switched(camera.id, good if how == "switched" else MagpieError("does not load"))
         )
 
     @rule(camera=CAMERAS)
@@ -333,11 +359,10 @@ class Orders(RuleBasedStateMachine):
     def leave_or_join(self, camera: str) -> None:
         if camera not in self.box.cameras:
             left = any(task.get_name() == f"remove {camera}" for task in self.box.tasks)
-            if not left and not self.gone[camera].judging.locked():
+            if not left:
                 self.run(lambda: self.box.join(camera))
             return
         self.wanted.pop(camera, None)
-        self.gone[camera] = self.box.cameras[camera]
         self.run(lambda: self.box.spawn(self.box.remove(camera), f"remove {camera}"))
 
     # -- always
@@ -350,6 +375,12 @@ class Orders(RuleBasedStateMachine):
             assert recorded is not None
             assert recorded.blob_kept
             assert self.store.blobs.has(recorded.blob)
+
+    @invariant()
+    def nothing_is_journaled_of_a_camera_that_is_removed(self) -> None:
+        for notes in self.box.notes.values():
+            after = notes[notes.index("camera.removed") + 1 :] if "camera.removed" in notes else []
+            assert set(after) <= {"model.pinned", "model.unpinned"}, notes
 
     @invariant()
     def each_job_has_one_trainer_and_one_end(self) -> None:
@@ -383,10 +414,10 @@ class Orders(RuleBasedStateMachine):
         for camera in list(self.wanted):
             self.stop(camera, False)
         box = self.box
-        while box.records.calls or box.swaps or box.trainers.alive:
+        while box.records.calls or box.switching or box.trainers.alive:
             if box.records.calls:
                 self.store_steps(20)
-            if box.swaps:
+            if box.switching:
                 self.worker_answers("switched")
             if box.trainers.alive:
                 self.give_up(0)
@@ -402,3 +433,32 @@ def test_each_retraining_ends_once_and_the_version_in_force_is_there_whatever_co
         phases=(Phase.generate,),  # to shrink a failure takes minutes
     )  # fmt: skip
     run_state_machine_as_test(lambda: Orders(sqlite_template), settings=limits)
+
+
+@pytest.mark.parametrize("how_far", ["recorded", "switching"])
+async def test_a_camera_that_is_removed_while_it_is_judged_comes_back_with_what_was_promoted(
+    sqlite_template: Path, tmp_path: Path, how_far: str
+) -> None:
+    shutil.copy(sqlite_template, tmp_path / "magpie.db")
+    with Store(default_url(tmp_path), tmp_path) as store:
+        box = Box(store, tmp_path, ManualClock(utc_offset_s=SystemClock().utc()))
+        box.join("a")
+        box.retrainings.start(ev.StartRetraining("a", "job 1", CONFIG.id, 0.4, 1))
+        path = tmp_path / "candidate"
+        path.write_bytes(b"candidate")
+        (trainer,) = box.trainers.alive.values()
+        held_out = Accuracy(0.8, 100, 300), Accuracy(0.5, 100, 300)
+        trainer.says(m.TrainingDone("job 1", path, *held_out, 3.0, 1.0, 6, SPEC))
+        box.trainers.end(box.cameras["a"].trainer)
+        await box.goes_on(lambda: box.switching if how_far == "switching" else len(store.versions.newest("a")) == 2)
+        box.spawn(box.remove("a"), "remove a")
+        for _ in range(20):  # the store is slow
+            await asyncio.sleep(0)
+        await box.goes_on(lambda: not box.tasks and not box.records.calls)
+        assert box.notes["a"] == ["retraining.started", "model.promoted", "camera.removed"]
+        box.join("a")
+        promoted = store.versions.promoted("a")
+        assert promoted is not None
+        assert (box.cameras["a"].version.id, promoted.parent) == (promoted.id, "a-first")
+        (job,) = store.windows.jobs()
+        assert (job.state, job.promoted) == ("completed", True)

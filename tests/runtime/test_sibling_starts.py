@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -198,6 +199,8 @@ class Box:
         self.changed: list[tuple[str, str]] = []
         self.work: list[Awaitable[Any]] = []
         self.refuse = False
+        self.switch = asyncio.Event()
+        self.switch.set()
         self.siblings = Siblings(
             Hands(
                 store, SystemClock(), lambda: self.cameras, self._student, self._ask, lambda call, *a: call(*a),
@@ -214,6 +217,7 @@ class Box:
         return call(*args)
 
     async def _put(self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Any) -> None:
+        await self.switch.wait()
         if self.refuse:
             raise MagpieError("the worker is gone")
         camera.version = self.store.versions.promote(version.id, by, reason, scores=scores)
@@ -347,6 +351,35 @@ async def test_a_switch_that_fails_is_reported(box: Box) -> None:
     await box.looked(new, LOOK)
     assert box.complaints == ["new: the student of old was not put in force: the worker is gone"]
     assert box.changed == []
+
+
+async def test_a_camera_is_judged_or_removed_after_its_switch_to_a_sibling_s_student(box: Box) -> None:
+    box.camera("old", retrained=True)
+    new = box.camera("new")
+    box.siblings.learned("old", LOOK)
+    box.switch.clear()
+    begins = asyncio.create_task(box.looked(new, LOOK))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert new.judging.locked()
+    box.switch.set()
+    async with new.judging:
+        assert box.notes[-1][0] == "model.from_sibling"
+        assert box.changed == [("new", "camera_from_sibling")]
+    await begins
+
+
+async def test_a_camera_that_was_removed_meanwhile_begins_with_nothing(box: Box) -> None:
+    box.camera("old", retrained=True)
+    new = box.camera("new")
+    box.siblings.learned("old", LOOK)
+    async with new.judging:
+        begins = asyncio.create_task(box.looked(new, LOOK))
+        await asyncio.sleep(0)
+        del box.cameras["new"]
+    await begins
+    assert [v.id for v in box.store.versions.newest("new")] == ["new-first-1"]
+    assert (box.notes, box.complaints) == ([], [])
 
 
 def test_a_retraining_is_offered_the_most_alike_camera_s_student(box: Box) -> None:

@@ -44,6 +44,16 @@ def test_a_second_answer_is_a_second_row(store: Store) -> None:
     ]
 
 
+def test_an_answer_keeps_its_author_and_its_importer(store: Store) -> None:
+    brought = replace(BOX, source="import", imported_by="b" * 512)
+    store.answers.add_answers([record(brought), record(BOX)])
+    assert [a.answer for a in store.answers.page()] == [brought, BOX]
+    assert [a.to_json()["imported_by"] for a in store.answers.page()] == ["b" * 512, None]
+    for name in ("", "b" * 513):
+        with pytest.raises(InvalidValue, match=r"answer\.imported_by"):
+            record(replace(brought, imported_by=name))
+
+
 def test_nothing_is_kept_of_a_list_with_one_wrong_answer(store: Store) -> None:
     with pytest.raises(InvalidValue, match=r"answer\.camera"):
         store.answers.add_answers([record(BOX), record(BOX, "")])

@@ -399,3 +399,34 @@ def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) ->
         assert store.alarms.tracked_object(5).attributes == {}
         found = store.finding.find_objects(ObjectSearch(zone="drive"), 9, None, None, 3.0).objects
         assert [o.id for o in found] == [5], "schema 0014 takes zones over"
+
+
+def test_old_answers_name_their_author_and_their_importer_apart(empty_url: str, tmp_path: Path) -> None:
+    """Schema 0016: both stood in one text, "ann via bob"."""
+    database = Database(empty_url)
+    with database.write() as connection:
+        config = db.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0015")
+        old = sa.MetaData()
+        old.reflect(connection)
+        row = {
+            "camera": "gate", "window": 3, "frame": 7, "kind": "box", "candidate": 0, "verdict": "yes", "marked": [],
+            "width": 640, "height": 360, "at_utc_s": 1.0,
+        }  # fmt: skip
+        people = [
+            ("ann", "page"), ("ann via bob", "import"), ("ann via bob", "import"), ("magpie labels", "import"),
+            ("zoe via ann via magpie labels", "import"), ("via", "import"), (" via bob", "import"),
+            ("ann via ", "import"), ("ann VIA bob", "import"), ("ann via bob", "page"),
+        ]  # fmt: skip
+        for by, source in people:
+            connection.execute(old.tables["answers"].insert().values(answered_by=by, source=source, **row))
+    assert db.upgrade(database) == ("0015", db.head())
+    database.close()
+    with Store(empty_url, tmp_path / "data") as store:
+        kept = [r.answer for r in store.answers.page("gate")]
+    assert [(a.by, a.imported_by) for a in kept] == [
+        ("ann", None), ("ann", "bob"), ("ann", "bob"), ("magpie labels", None), ("zoe", "magpie labels"),
+        ("via", None), (" via bob", None), ("ann via ", None), ("ann VIA bob", None), ("ann via bob", None),
+    ]  # fmt: skip
+    assert [a.source for a in kept] == [source for _, source in people]

@@ -165,6 +165,40 @@ async def test_labels_go_out_and_come_back(client: httpx.AsyncClient, world: Str
     assert body["estimate"]["answers"] == 20
 
 
+async def test_an_answer_that_two_people_bring_in_is_its_authors_once(
+    client: httpx.AsyncClient, world: Street, store: Store, truth: Truth, upgraded_data: Path
+) -> None:
+    await _sit(client, world, 1)
+    coco = json.loads(truth.export("north", "coco").content)
+    for row in coco["magpie"]["answers"]:
+        row["by"] = "ann"
+    body = {"format": "coco", "document": coco}
+    assert truth.import_labels("north", body, "bob").answers == 10
+    again = json.loads(truth.export("north", "coco").content)["magpie"]["answers"]
+    assert {(row["by"], row["imported_by"]) for row in again} == {("operator", None), ("ann", "bob")}
+    coco["magpie"]["answers"] = again
+    done = truth.import_labels("north", body, "carol")
+    assert (done.answers, done.there) == (0, 20)
+    people = {(r.answer.by, r.answer.imported_by) for r in store.answers.page("north")}
+    assert people == {("operator", None), ("ann", "bob")}
+
+
+async def test_both_people_of_an_older_label_file_are_read(
+    client: httpx.AsyncClient, world: Street, store: Store, truth: Truth
+) -> None:
+    """Before schema 0016 `by` of an imported answer held its author and its importer."""
+    await _sit(client, world, 1)
+    coco = json.loads(truth.export("north", "coco").content)
+    for row in coco["magpie"]["answers"]:
+        del row["imported_by"]
+        row["by"] = "ann via bob via carol"
+    body = {"format": "coco", "document": coco}
+    assert truth.import_labels("north", body, "dora").answers == 10
+    assert truth.import_labels("north", body, "carol").there == 10
+    people = {(r.answer.by, r.answer.imported_by) for r in store.answers.page("north")}
+    assert people == {("operator", None), ("ann", "dora")}
+
+
 async def test_complete_labels_of_others_answer_every_question(
     client: httpx.AsyncClient, world: Street, store: Store
 ) -> None:

@@ -177,8 +177,8 @@ class MarkedObject:
 
 @answer
 class StoredAnswer:
-    """A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
-    picture in pixels (0: not known)."""
+    """The answer of the person `by` with what it was about. `missed`: how many objects no box fits; `width` and
+    `height` of the picture in pixels (0: not known); `imported_by`: the person who brought it in with a file."""
 
     id: int
     camera: str
@@ -195,6 +195,7 @@ class StoredAnswer:
     width: int
     height: int
     by: str
+    imported_by: str | None
     utc_s: float
     source: Source
 

@@ -2663,8 +2663,8 @@ export type StateOfCamera = {
   losses: Record<string, number>;
 };
 
-/** A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
- * picture in pixels (0: not known). */
+/** The answer of the person `by` with what it was about. `missed`: how many objects no box fits; `width` and
+ * `height` of the picture in pixels (0: not known); `imported_by`: the person who brought it in with a file. */
 export type StoredAnswer = {
   id: number;
   camera: string;
@@ -2681,6 +2681,7 @@ export type StoredAnswer = {
   width: number;
   height: number;
   by: string;
+  imported_by: string | null;
   utc_s: number;
   source: "page" | "import";
 };
