@@ -42,11 +42,11 @@ from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard, unlink
+from edge.runtime.running_job import RunningJob
 from edge.runtime.shared_pictures import PackedPictures, packed_pictures, read_guest
 from scheduler.box_groups import box_groups, taught_boxes, with_guests
 
 if TYPE_CHECKING:
-    from edge.runtime.retrainings import RunningJob
     from edge.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard
+from edge.runtime.running_job import RunningJob
 from scheduler.contenders import FEWEST_OBJECTS
 from scheduler.controller import option_from_profile
 from scheduler.groups import (
@@ -33,7 +34,6 @@ from scheduler.groups import (
 )
 
 if TYPE_CHECKING:
-    from edge.runtime.retrainings import RunningJob
     from edge.runtime.runtime import Runtime
 
 #: The store's document of what groups taught.

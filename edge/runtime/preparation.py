@@ -16,9 +16,9 @@ from edge.core.labels import LabelledWindow
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.learning import BudgetBox, history_of
+from edge.runtime.running_job import RunningJob
 
 if TYPE_CHECKING:
-    from edge.runtime.retrainings import RunningJob
     from edge.runtime.runtime import Runtime
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.core import events as ev
-from edge.core.configs import RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.facts import RetrainingStepped
 from edge.core.journal_kinds import JournalNote
@@ -22,41 +20,13 @@ from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate, Judged
 from edge.runtime.mains import training_worker
 from edge.runtime.promotion import discard
+from edge.runtime.running_job import RunningJob
 from edge.store.values import JobState
 from scheduler.box_groups import taught_boxes
 from scheduler.groups import group_work
 
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
-
-
-@dataclass(frozen=True)
-class RunningJob:
-    """A retraining that runs now; it began with plan number `plan`, which tells versions of one window apart. `box`:
-    another one that does it."""
-
-    job: str
-    camera: str
-    retraining: RetrainingConfig
-    window: int
-    share: float
-    started_utc_s: float
-    predicted_accuracy: float | None
-    total_device_s: float
-    fraction: float = 0.0
-    held_out: float | None = None
-    device_seconds: float = 0.0
-    plan: int = 0
-    box: str = ""
-
-    @property
-    def config(self) -> str:
-        """The configuration's id."""
-        return self.retraining.id
-
-    def to_json(self) -> dict[str, Any]:
-        """For REST and the page."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if k != "plan"} | {"config": self.config}
 
 
 class Retrainings:

@@ -15,7 +15,7 @@ from typing import Any
 
 from edge.core import events as ev
 from edge.core.clock import Clock
-from edge.core.errors import MagpieError, NotFound
+from edge.core.errors import MagpieError
 from edge.core.facts import RuntimeFact, WorkerLost
 from edge.core.journal_kinds import JournalNote, WorkerEntryKind
 from edge.core.learning import LEARNED_DOCUMENT
@@ -39,6 +39,7 @@ from edge.runtime.golden_worker import GoldenWorkerSpec
 from edge.runtime.groups import GROUPS_DOCUMENT, Groups
 from edge.runtime.instructions import Instructions
 from edge.runtime.judging import Gate
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.learning import Learning
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
@@ -90,46 +91,57 @@ class Runtime:
         patience: Patience | None = None,
     ) -> None:
         self.site, self.store, self.clock, self.fact = site, store, clock, on_fact
-        self.window = WindowInForce(site.retraining, clock)
-        self.cameras: dict[str, CameraRuntime] = {}
-        self.complaints = Complaints(clock, note)
-        self.records = StoreThread(self.complaints.add)
+        self.parts = parts = self._leaf_parts(partitioner, teacher, note, on_fact, patience)
+        self.window, self.cameras, self.complaints, self.records = (
+            parts.window, parts.cameras, parts.complaints, parts.records
+        )  # fmt: skip
+        self.supervisor, self.golden, self.learning = parts.supervisor, parts.golden, parts.learning
+        self.shares, self.profilers, self.controller = parts.shares, parts.profilers, parts.controller
         self._tasks = BackgroundTasks(self.complaints.add)
-        self.supervisor = Supervisor(
-            partitioner, clock, partial(self._worker_event, note), patience,
-            on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
-            memory_limit_bytes=worker_limit_bytes(site.worker_memory_mb, usable_bytes()),
-        )  # fmt: skip
-        self.golden = GoldenModel(
-            self.supervisor,
-            teacher,
-            lambda: self.preparation.usable_golden_share(),
-            lambda message: self.preparation.labelled(message),
-            note,
-        )
-        self.learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
-        self.shares = DeviceShares(
-            site, partitioner, lambda: self.golden.started, lambda: self.learning.golden_share(self.window.settings),
-            lambda: self.learning.evaluation_share(self.window.settings),
-        )  # fmt: skip
-        self.profilers = Profilers(
-            self.supervisor, self.shares.cores, self.shares.quantized, self.learning.urgency,
-            self._profiler_answered, self._profiler_failed,
-        )  # fmt: skip
         self.preparation = Preparation(self, note, self.records.write)
-        self.controller = WindowController(
-            self._window_settings(site.retraining),
-            self.shares.camera_capacity(),
-        )
         self.camera_workers = CameraWorkers(self, note, on_preview, on_answer)
         self.students = self._students(note)
         self.boundary = Boundary(self, note, self._tasks.spawn)
         plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, self._tasks.spawn)
         self.instructions = Instructions(self, note, plans.ask)
 
+    def _leaf_parts(
+        self,
+        partitioner: Partitioner,
+        teacher: GoldenWorkerSpec,
+        note: JournalNote,
+        on_fact: Callable[[RuntimeFact], None],
+        patience: Patience | None,
+    ) -> LeafParts:
+        site, clock = self.site, self.clock
+        window, complaints = WindowInForce(site.retraining, clock), Complaints(clock, note)
+        supervisor = Supervisor(
+            partitioner, clock, partial(self._worker_event, note), patience,
+            on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
+            memory_limit_bytes=worker_limit_bytes(site.worker_memory_mb, usable_bytes()),
+        )  # fmt: skip
+        golden = GoldenModel(
+            supervisor, teacher, lambda: self.preparation.usable_golden_share(),
+            lambda message: self.preparation.labelled(message), note,
+        )  # fmt: skip
+        learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
+        shares = DeviceShares(
+            site, partitioner, lambda: golden.started, lambda: learning.golden_share(window.settings),
+            lambda: learning.evaluation_share(window.settings),
+        )  # fmt: skip
+        profilers = Profilers(
+            supervisor, shares.cores, shares.quantized, learning.urgency, self._profiler_answered,
+            self._profiler_failed,
+        )  # fmt: skip
+        controller = WindowController(self._window_settings(site.retraining), shares.camera_capacity())
+        return LeafParts(
+            site, self.store, clock, on_fact, window, {}, complaints, StoreThread(complaints.add), supervisor, golden,
+            learning, shares, profilers, controller,
+        )  # fmt: skip
+
     def _students(self, note: JournalNote) -> Students:
         versions = Versions(
-            self.store, self.records, self.supervisor.send, self.cameras, note, self.fact,
+            self.store, self.records, self.supervisor.send, self.cameras, note, self.parts.fact,
             lambda: self.controller.state.window, self.camera_workers.changed,
         )  # fmt: skip
         gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
@@ -169,8 +181,7 @@ class Runtime:
 
     def start_labelling(self) -> None:
         """Start the golden worker and the profilers, once."""
-        if self.golden.start(self.shares.golden):
-            self.profilers.start(self.shares.evaluation)
+        self.parts.start_labelling()
 
     async def close(self) -> None:
         """Drain: stop jobs (their checkpoints stay), stop cameras, write what is left to write."""
@@ -237,21 +248,19 @@ class Runtime:
     def _window_settings(s: RetrainingSettings) -> ev.WindowSettings:
         return ev.WindowSettings(s.window_s, s.a_min, s.policy, s.enabled, s.delta)
 
-    # -- cameras and their students
+    # -- cameras
 
     def camera(self, camera: str) -> CameraRuntime:
         """Raises NotFound."""
-        if camera not in self.cameras:
-            raise NotFound(f"camera {camera} does not exist")
-        return self.cameras[camera]
+        return self.parts.camera(camera)
 
     def student(self, version: ModelVersion) -> m.StudentFile:
         """A version and where its file is."""
-        return m.StudentFile(version.id, self.store.blobs.path(version.blob))
+        return self.parts.student(version)
 
     def download(self, camera: CameraRuntime) -> m.StudentFile | None:
         """The published detector that a camera's student began as; None: it began as one of our own."""
-        return self.student(camera.frozen) if camera.published else None
+        return self.parts.download(camera)
 
     # -- profilers
 
@@ -306,7 +315,7 @@ class Runtime:
 
     def usage(self) -> list[tuple[Usage, Activity, str | None]]:
         """(shares asked, given and used; purpose; camera) of each worker since the window began."""
-        return [(u, w.activity, w.camera) for w, u in self.supervisor.usage()]
+        return self.parts.usage()
 
     def share_usage(self, window: int) -> tuple[ShareUsage, ...]:
         """Shares asked, given and used since the window began, as they will be recorded when it closes."""

@@ -33,7 +33,7 @@ from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.device import open_bucket
 from edge.runtime.judge_candidate import judge_candidate
 from edge.runtime.judging import Gate
-from edge.runtime.retrainings import RunningJob
+from edge.runtime.running_job import RunningJob
 from edge.settings import RetrainingSettings
 from edge.store.store import Store, default_url
 from edge.students.weights import save_student

@@ -25,7 +25,7 @@ from edge.runtime import messages as m
 from edge.runtime.few_pictures import MOST_KEPT_OUT, of_few
 from edge.runtime.groups import Groups
 from edge.runtime.judging import Gate
-from edge.runtime.retrainings import RunningJob
+from edge.runtime.running_job import RunningJob
 from edge.settings import RetrainingSettings
 from edge.store.store import Store, default_url
 from scheduler.contenders import Contender

@@ -108,7 +108,7 @@ class Box:
             await self._tasks.pop()
 
     def lender(self, most: float = 0.6) -> Lender:
-        return Lender(self.runtime, self.folder, most, self.plan, self.spawn, LendingCounts())
+        return Lender(self.runtime, self.folder, most, self.plan, self._dispatch, self.spawn, LendingCounts())
 
     def borrowing(self) -> Borrowing:
         return Borrowing(self.runtime, self.folder, self.spawn, lambda *_, **__: None)
