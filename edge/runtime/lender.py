@@ -222,10 +222,10 @@ class Lender:
     def _while_preparing(self, s: ControllerState) -> float:
         """The share that the preparation of a window cannot use: the golden model and the profilers have a thread
         each."""
-        p = self._parts
-        whole, cameras = s.num_gpus + p.shares.lent, {c: v.inference for c, v in s.cameras.items()}
+        parts = self._parts
+        whole, cameras = s.num_gpus + parts.shares.lent, {c: v.inference for c, v in s.cameras.items()}
         inference = waiting_shares(whole, cameras)
-        least = sum(inference.values()) + (len(p.profilers.names) + 1) / p.shares.cores
+        least = sum(inference.values()) + (len(parts.profilers.names) + 1) / parts.shares.cores
 
         def without(share: float) -> float:
             fits = whole - share >= least and waiting_shares(whole - share, cameras) == inference
@@ -246,20 +246,20 @@ class Lender:
 
     def _fit(self, starved: bool) -> None:
         """The lent work has what is spare now, as far as it can use that."""
-        one, p = self._lent, self._parts
+        one, parts = self._lent, self._parts
         if one is None:
             return
         if starved:
             self._give_up("withdrawn", "")
             return
-        if p.controller.state.phase != "preparing" and not self._knows:
+        if parts.controller.state.phase != "preparing" and not self._knows:
             return  # a plan is being made
         waits = self._spare < LEAST_SHARE
-        share = p.shares.partitioner.caps.min_share if waits else min(self._most_useful(one.work), self._spare)
+        share = parts.shares.partitioner.caps.min_share if waits else min(self._most_useful(one.work), self._spare)
         if abs(share - one.share) > SAME_SHARE or (waits and share < one.share):
             one.share = share
             self._hold(0.0 if waits else share)
-            p.supervisor.resize(LENT.name, self._granted(share))
+            parts.supervisor.resize(LENT.name, self._granted(share))
 
     def _most_useful(self, work: LentWork) -> float:
         """The share that was agreed, or that of a thread where that is more: a work has no more than one."""
@@ -270,18 +270,18 @@ class Lender:
 
     def _hold(self, share: float) -> None:
         """Cameras and their retrainings plan without this share from now on."""
-        p = self._parts
-        if abs(share - p.shares.lent) > 1e-6:
-            p.shares.lent = share
-            self._dispatch(ev.CapacityChanged(p.clock.monotonic(), p.shares.camera_capacity()))
+        parts = self._parts
+        if abs(share - parts.shares.lent) > 1e-6:
+            parts.shares.lent = share
+            self._dispatch(ev.CapacityChanged(parts.clock.monotonic(), parts.shares.camera_capacity()))
 
     # -- begin and end
 
     async def _begin(self, name: str) -> None:
-        p, folders = self._parts, self._folder.lent
+        parts, folders = self._parts, self._folder.lent
         work = await asyncio.to_thread(folders.work, name)
         given = await asyncio.to_thread(folders.given, name)
-        if work is None or given is None or p.supervisor.has(LENT.name):
+        if work is None or given is None or parts.supervisor.has(LENT.name):
             return
         share = min(self._most_useful(work), self._spare)
         try:
@@ -291,7 +291,7 @@ class Lender:
             return
         self._lent = _Lent(name, given.box, work, share, LentState("running"))
         self._hold(share)
-        p.supervisor.start(
+        parts.supervisor.start(
             LENT, self._granted(share), main, job, self._received,
             on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True, finishes=True,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from edge.core.errors import MagpieError
 from edge.core.facts import RuntimeFact, WorkerLost
 from edge.core.journal_kinds import JournalNote, WorkerEntryKind
 from edge.core.learning import LEARNED_DOCUMENT
-from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Partitioner, Usage
 from edge.core.window import WindowPlan, WindowProblem
@@ -90,7 +90,7 @@ class Runtime:
         on_fact: Callable[[RuntimeFact], None],
         patience: Patience | None = None,
     ) -> None:
-        self.site, self.store, self.clock, self.fact = site, store, clock, on_fact
+        self.site, self.store, self.clock = site, store, clock
         self.parts = parts = self._leaf_parts(partitioner, teacher, note, on_fact, patience)
         self.window, self.cameras, self.complaints, self.records = (
             parts.window, parts.cameras, parts.complaints, parts.records
@@ -98,12 +98,27 @@ class Runtime:
         self.supervisor, self.golden, self.learning = parts.supervisor, parts.golden, parts.learning
         self.shares, self.profilers, self.controller = parts.shares, parts.profilers, parts.controller
         self._tasks = BackgroundTasks(self.complaints.add)
-        self.preparation = Preparation(self, note, self.records.write)
-        self.camera_workers = CameraWorkers(self, note, on_preview, on_answer)
-        self.students = self._students(note)
-        self.boundary = Boundary(self, note, self._tasks.spawn)
-        plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, self._tasks.spawn)
-        self.instructions = Instructions(self, note, plans.ask)
+        spawn = self._tasks.spawn
+        versions = self._versions(note)
+        siblings = self._siblings(versions, note)
+        self.camera_workers = CameraWorkers(
+            parts, versions, siblings, lambda camera: self.students.retrainings.forget_camera(camera),
+            lambda camera, window, frames: self.boundary.sample_closed(camera, window, frames), self.dispatch, note,
+            on_preview, on_answer,
+        )  # fmt: skip
+        self.preparation = Preparation(
+            parts, self.camera_workers.choose_score, lambda: self.students.borrowing.profiles.take_back(),
+            self.dispatch, note,
+        )  # fmt: skip
+        self.boundary = Boundary(
+            parts, self.preparation, self.camera_workers, versions, siblings, self.dispatch, note, spawn
+        )
+        self.students = self._students(versions, siblings, note)
+        plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, spawn)
+        self.instructions = Instructions(
+            parts, self.preparation, self.camera_workers, self.boundary, self.students.retrainings,
+            self.students.borrowing.profiles, self.boundary_reached, self.dispatch, note, plans.ask,
+        )  # fmt: skip
 
     def _leaf_parts(
         self,
@@ -139,23 +154,42 @@ class Runtime:
             learning, shares, profilers, controller,
         )  # fmt: skip
 
-    def _students(self, note: JournalNote) -> Students:
-        versions = Versions(
+    def _versions(self, note: JournalNote) -> Versions:
+        return Versions(
             self.store, self.records, self.supervisor.send, self.cameras, note, self.parts.fact,
-            lambda: self.controller.state.window, self.camera_workers.changed,
+            lambda: self.controller.state.window, self._camera_changed,
         )  # fmt: skip
-        gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
+
+    def _siblings(self, versions: Versions, note: JournalNote) -> Siblings:
         hands = Hands(
-            self.store, self.clock, lambda: self.cameras, self.student, self.records.ask, self.records.write,
-            self.profilers.ask, versions.put_in_force, self.camera_workers.changed, self._tasks.spawn, note,
+            self.store, self.clock, lambda: self.cameras, self.parts.student, self.records.ask, self.records.write,
+            self.profilers.ask, versions.put_in_force, self._camera_changed, self._tasks.spawn, note,
             self.complaints.add,
         )  # fmt: skip
-        groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
-        return Students(
-            versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn),
-            Borrowing(self, LendingFolder(Path(self.site.data_dir)), self._tasks.spawn, note),
-            BoxGroups(self, BoxGroupsFolder(Path(self.site.data_dir)), gate, self._tasks.spawn, note),
+        return Siblings(hands)
+
+    def _students(self, versions: Versions, siblings: Siblings, note: JournalNote) -> Students:
+        parts, preparation, dispatch, spawn = self.parts, self.preparation, self.dispatch, self._tasks.spawn
+        data = Path(self.site.data_dir)
+        gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
+
+        def retrains(camera: str) -> bool:
+            return camera in self.students.retrainings.running
+
+        groups = Groups(parts, siblings, gate, retrains, dispatch, note, partial(self._keep_document, GROUPS_DOCUMENT))
+        box_groups = BoxGroups(parts, siblings, BoxGroupsFolder(data), gate, retrains, dispatch, note, spawn)
+        borrowing = Borrowing(
+            parts, preparation, LendingFolder(data),
+            lambda camera, message: self.students.retrainings.received(camera, message),
+            lambda camera, job, reason: self.students.retrainings.given_up(camera, job, reason), dispatch, note, spawn,
         )  # fmt: skip
+        retrainings = Retrainings(
+            parts, preparation, siblings, groups, box_groups, borrowing, gate, dispatch, note, spawn
+        )
+        return Students(versions, siblings, groups, retrainings, borrowing, box_groups)
+
+    def _camera_changed(self, camera: CameraRuntime, what: CameraChange) -> None:
+        self.camera_workers.changed(camera, what)
 
     def set_serving_share(self, share: float) -> None:
         """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
@@ -253,14 +287,6 @@ class Runtime:
     def camera(self, camera: str) -> CameraRuntime:
         """Raises NotFound."""
         return self.parts.camera(camera)
-
-    def student(self, version: ModelVersion) -> m.StudentFile:
-        """A version and where its file is."""
-        return self.parts.student(version)
-
-    def download(self, camera: CameraRuntime) -> m.StudentFile | None:
-        """The published detector that a camera's student began as; None: it began as one of our own."""
-        return self.parts.download(camera)
 
     # -- profilers
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from leaf_kit import UNASKED, ignored, leaf_parts
+
 from edge.core import events as ev
 from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.plan_causes import PlanCause
@@ -21,12 +23,11 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     kept: list[tuple[Any, ...]] = []
     noted: list[tuple[str, int, dict[str, Any]]] = []
     planned: list[ev.RecordPlan] = []
-    runtime: Any = SimpleNamespace(
+    parts = leaf_parts(
         records=SimpleNamespace(write=lambda call, *facts, basis: kept.append((call, *facts, basis))),
         store=SimpleNamespace(windows=SimpleNamespace(add_plan="add_plan")),
-        shares=SimpleNamespace(partitioner=SimpleNamespace(caps=ideal_caps())),
-        preparation=SimpleNamespace(planned=planned.append),
     )
+    preparation: Any = SimpleNamespace(planned=planned.append)
     problem = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.5, InferenceProfile("linear", 0.4)),))
     plan = WindowPlan(
         "relay",
@@ -39,7 +40,10 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     request = PlanRequest("relay", replace(problem, num_gpus=0.5), plan, 7.5)
     order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True), request)
     unasked: list[PlanQuestion] = []
-    Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data)), unasked.append).do(order)
+    Instructions(
+        parts, preparation, UNASKED, UNASKED, UNASKED, UNASKED, ignored, ignored,
+        lambda kind, window, data: noted.append((kind, window, data)), unasked.append,  # type: ignore[arg-type]
+    ).do(order)  # fmt: skip
     basis = PlanBasis("relay", ideal_caps(), plan, 7.5, request.problem)
     assert kept == [("add_plan", 3, problem, plan, order.cause, basis)]
     assert basis.request(problem) == request

@@ -19,6 +19,7 @@ from examples_kit import tried
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from leaf_kit import UNASKED, ignored
 from test_sibling_starts import SPEC
 
 from edge.core import events as ev
@@ -132,25 +133,25 @@ class Box:
 
         async def nobody_else(*_: Any) -> None: ...
 
-        runtime: Any = SimpleNamespace(
-            cameras=self.cameras, clock=clock, supervisor=self.trainers, dispatch=self.events.append, store=store,
-            fact=lambda fact: None, site=SimpleNamespace(data_dir=folder), records=self.records,
+        parts: Any = SimpleNamespace(
+            cameras=self.cameras, clock=clock, supervisor=self.trainers, store=store, fact=ignored,
+            site=SimpleNamespace(data_dir=folder), records=self.records,
             student=lambda version: None, download=lambda camera: None,
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
             learning=SimpleNamespace(unprofiled_retrainings=0),
-            preparation=SimpleNamespace(retrained=lambda *_: None),
             window=SimpleNamespace(settings=SimpleNamespace(gate_tolerance=0.0)),
             shares=SimpleNamespace(
                 cores=2.0, quantized=lambda share: share,
                 partitioner=SimpleNamespace(caps=SimpleNamespace(min_share=0.01, resize="live")),
             ),
-            students=SimpleNamespace(
-                siblings=SimpleNamespace(starts=lambda camera: ()),
-                groups=SimpleNamespace(members=lambda order: (), judge=nobody_else),
-                borrowing=SimpleNamespace(has=lambda job: False, judges=lambda job: False),
-            ),
         )  # fmt: skip
-        self.retrainings = Retrainings(runtime, gate, lambda kind, **more: None, self.spawn)
+        preparation: Any = SimpleNamespace(retrained=ignored)
+        siblings: Any = SimpleNamespace(starts=lambda camera: ())
+        groups: Any = SimpleNamespace(members=lambda order: (), judge=nobody_else)
+        borrowing: Any = SimpleNamespace(has=lambda job: False, judges=lambda job: False)
+        self.retrainings = Retrainings(
+            parts, preparation, siblings, groups, UNASKED, borrowing, gate, self.events.append, ignored, self.spawn
+        )
 
     def join(self, name: str) -> None:
         """A camera is added, or comes back: the version in force is the recorded one."""
