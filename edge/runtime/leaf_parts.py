@@ -28,7 +28,8 @@ from scheduler.controller import WindowController
 
 @dataclass(frozen=True)
 class LeafParts:
-    """`fact` is told what alarms and counts go by; `cameras` are those that are there, by id."""
+    """`fact` takes what alarms and counts go by; `cameras` are those that are there, by id. A leaf that calls a part made
+    later does so by a function."""
 
     site: SiteSettings
     store: Store

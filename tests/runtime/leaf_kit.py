@@ -75,7 +75,10 @@ def leaf_parts(
         ),
     )  # fmt: skip
     if "profilers" not in given:
-        given["profilers"] = Profilers(supervisor, shares.cores, shares.quantized, learning.urgency, ignored, ignored)
+        given["profilers"] = Profilers(
+            supervisor, shares.cores, lambda share: shares.quantized(share), lambda job: learning.urgency(job),
+            ignored, ignored,
+        )  # fmt: skip
     settings = ev.WindowSettings(window.settings.window_s, None, "thief", True, 0.05)
     given.setdefault("controller", WindowController(settings, 1.0))
     rest = {"store": UNASKED, "fact": ignored, "cameras": {}, "records": StoreThread(complaints.add)}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from leaf_kit import UNASKED, leaf_parts
+from leaf_kit import leaf_parts
 from test_label_queue import Golden, answer, frame
 
 from edge.core.clock import ManualClock
@@ -55,7 +55,7 @@ class Box:
         self.parts = leaf_parts(
             folder, RetrainingSettings(window_s=100.0), clock=self.clock, fact=self.facts.append,
             golden=SimpleNamespace(labels=self.queue, teacher=TEACHER),
-            shares=SimpleNamespace(golden=0.1, cores=2.0, quantized=UNASKED),
+            shares=SimpleNamespace(golden=0.1, cores=2.0),
         )  # fmt: skip
         self.state = self.parts.controller.state
         self.state.window, self.parts.window.end_utc_s = 2, self.clock.utc() + 80.0

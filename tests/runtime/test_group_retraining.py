@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from leaf_kit import ignored, leaf_parts
+from leaf_kit import leaf_parts
 from test_sibling_starts import FAR, LOOK, Box, frames
 
 from edge.core import events as ev
@@ -54,9 +54,7 @@ class Site(Box):
         )
         parts = leaf_parts(
             folder, cameras=self.cameras, clock=SystemClock(), store=store, fact=self.facts.append,
-            learning=SimpleNamespace(
-                not_promised=lambda camera, window: self.not_promised.append((camera, window)), urgency=ignored
-            ),
+            learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
             complaints=SimpleNamespace(add=lambda code, words, camera=None: self.complaints.append(words)),
         )  # fmt: skip
         parts.controller.state.window, parts.controller.state.cameras = 2, self.known

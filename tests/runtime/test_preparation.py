@@ -47,7 +47,7 @@ def handed_over(
     b = SimpleNamespace(id="b", history=KNOWN if others_know else None, profiles={}, closed={}, published=True)
     parts = leaf_parts(
         cameras={"a": a, "b": b},
-        learning=SimpleNamespace(profiled=ignored, known_profiles=lambda *given: (PROFILE,), urgency=ignored),
+        learning=SimpleNamespace(profiled=ignored, known_profiles=lambda *given: (PROFILE,)),
         store=SimpleNamespace(
             windows=SimpleNamespace(add_profiles=print, add_cost=print), settings=SimpleNamespace(put_settings=print)
         ),
