@@ -28,8 +28,8 @@ from scheduler.controller import WindowController
 
 @dataclass(frozen=True)
 class LeafParts:
-    """`fact` takes what alarms and counts go by; `cameras` are those that are there, by id. A leaf that calls a part made
-    later does so by a function."""
+    """`fact` takes what alarms and counts go by; `cameras` are those that are there, by id. A leaf that calls a part
+    made later does so by a function."""
 
     site: SiteSettings
     store: Store

@@ -1,4 +1,4 @@
-"""The controller's orders, carried out: requests to other parts, entries of the database and the journal, and timers."""
+"""The controller's orders, carried out: requests to other parts, entries of database and journal, timers."""
 
 from __future__ import annotations
 
