@@ -79,14 +79,13 @@ class TenantShares:
         #: Since the start, by tenant.
         self.moves: Counter[str] = Counter()
         self._parts, self._dispatch, self._note, self._fact = parts, dispatch, note, fact
-        self._clock = parts.clock
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
         self._windows = TenantWindows()
         self._use = TenantUse()
-        self._kept = LearningWriter(keep, self.document, self._clock)
-        self._last_s = self._clock.monotonic()
-        self._needs = TenantNeeds(parts.controller, self._clock)
+        self._kept = LearningWriter(keep, self.document, parts.clock)
+        self._last_s = parts.clock.monotonic()
+        self._needs = TenantNeeds(parts.controller, parts.clock)
         self._deciding = asyncio.Lock()
 
     # -- life
@@ -120,7 +119,7 @@ class TenantShares:
         gone = [name for name in self.known if name not in there]
         for name in gone[: max(0, len(self.known) - _MOST_KNOWN)]:
             del self.known[name]
-        self._last_s = self._clock.monotonic() - rules.interval_s
+        self._last_s = self._parts.clock.monotonic() - rules.interval_s
 
     # -- who there is
 
@@ -200,7 +199,7 @@ class TenantShares:
             members = self.members()
             cameras = tuple(t for t in members.tenants if not t.serves)
             window_s = self._parts.window.settings.window_s
-            self._windows.measured(fact, cameras, members.cameras, self._clock.utc(), window_s)
+            self._windows.measured(fact, cameras, members.cameras, self._parts.clock.utc(), window_s)
 
     def _by_use(self, tenant: Tenant) -> bool:
         """Its use counts: it has a target for it, and its performance was not measured yet."""
@@ -228,7 +227,7 @@ class TenantShares:
     async def look(self) -> None:
         """Decide if an interval is over, or a window was measured, or tenants came or went."""
         async with self._deciding:
-            now, members = self._clock.monotonic(), self.members()
+            now, members = self._parts.clock.monotonic(), self.members()
             self._kept.look()
             if not members.shared:
                 self._not_shared()
@@ -256,12 +255,12 @@ class TenantShares:
         self.shares, self.lacking = {}, 0.0
         self._fact(TenantsNow(frozenset()))
         self._counts, self._use = TenantCounts(), TenantUse()
-        self._dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
+        self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
 
     async def _question(self, members: Members, pool: float, elapsed_s: float) -> SharingQuestion:
-        utc_s, windows = self._clock.utc(), self._windows.due or self._use.due
+        utc_s, windows = self._parts.clock.utc(), self._windows.due or self._use.due
         self._use.due = False
         over = elapsed_s >= self.rules_in_force.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
@@ -329,7 +328,7 @@ class TenantShares:
         if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
         since = self.known[entry.tenant.id].right_missed_utc_s
-        missed = 0.0 if since is None else max(0.0, self._clock.utc() - since)
+        missed = 0.0 if since is None else max(0.0, self._parts.clock.utc() - since)
         long = missed >= 60.0 * self.rules.missed_minutes
         tenant = entry.tenant
         missed_s = missed if long else 0.0
@@ -339,7 +338,7 @@ class TenantShares:
         budgets = tuple(
             CameraBudget(t.id, round(self.shares[t.id].held, 4), members.of(t)) for t in members.tenants if not t.serves
         )
-        self._dispatch(CameraBudgetsMoved(self._clock.monotonic(), budgets if len(budgets) > 1 else ()))
+        self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), budgets if len(budgets) > 1 else ()))
         serving = self._serving
         if serving is None:
             return

@@ -33,7 +33,7 @@ class Workers(NoWorkers):
         self.lost: dict[str, Callable[[str], None]] = {}
         self.stopped: list[str] = []
 
-    def start(self, worker: Worker, share: float, main: Any, spec: Any, says: Any, on_lost: Any) -> None:
+    def start(self, worker: Worker, share: float, main: Any, spec: Any, says: Any, on_lost: Any, **_: Any) -> None:
         self.shares[worker.name] = share
         self.says[worker.name], self.lost[worker.name] = says, on_lost
 
