@@ -59,7 +59,7 @@ from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
-from edge.runtime.retrainings import RunningJob
+from edge.runtime.running_job import RunningJob
 from edge.runtime.serving_tables import keep_table, read_table
 from edge.settings import ServingSettings, SharingSettings, TenantSettings, parse
 from scheduler.gpulets.fitting import Capacity, fit

@@ -91,7 +91,8 @@ class TenantsBox:
         self.kept: list[dict[str, Any]] = []
         self.complaints: list[tuple[str, ...]] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
-        self.runtime = SimpleNamespace(
+        self.parts = SimpleNamespace(
+            clock=self.clock,
             shares=SimpleNamespace(
                 shared_capacity=lambda: 0.9, camera_capacity=lambda: 0.9, serving=0.0,
                 partitioner=SimpleNamespace(caps=CAPS),
@@ -100,13 +101,12 @@ class TenantsBox:
             golden=SimpleNamespace(teacher=SimpleNamespace(digest="teacher-1")),
             controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.9, cameras={}, window=1)),
             usage=lambda: list(self.usage),
-            dispatch=self.events.append,
             complaints=SimpleNamespace(add=lambda *a: self.complaints.append(a)),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),
         )  # fmt: skip
         self.history = TenantDay(lambda document: None)
         self.shares = TenantShares(
-            tenants, rules or SharingRules(), self.runtime, self.clock,  # type: ignore[arg-type]
+            tenants, rules or SharingRules(), self.parts, self.events.append,  # type: ignore[arg-type]
             lambda kind, data: self.notes.append((kind, dict(data))),  # type: ignore[arg-type,misc]
             self.facts.append, self.kept.append, self.history,
         )  # fmt: skip

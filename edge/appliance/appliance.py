@@ -359,8 +359,8 @@ class Appliance:
             runtime.records.write(partial(self.store.settings.put_settings, audited=False), name, document, "tenants")
 
         return TenantShares(
-            [t.tenant() for t in site.tenants], site.sharing.rules(), runtime, self.clock, note, alarms.fact,
-            partial(keep, TENANTS_DOCUMENT), TenantDay(partial(keep, HISTORY_DOCUMENT)),
+            [t.tenant() for t in site.tenants], site.sharing.rules(), runtime.parts, runtime.dispatch, note,
+            alarms.fact, partial(keep, TENANTS_DOCUMENT), TenantDay(partial(keep, HISTORY_DOCUMENT)),
         )  # fmt: skip
 
     def _memory_limit(self) -> int:

@@ -36,8 +36,9 @@ class Lending:
         plan = planner(runtime.shares.partitioner.caps, time.perf_counter)
         self.groups = GroupsOverBoxes(site, runtime)
         self._lender = Lender(
-            runtime, self._folder, self._settings.most_share, plan, self._tasks.spawn, self._borrowing.counts
-        )
+            runtime.parts, self._folder, self._settings.most_share, plan, runtime.dispatch, self._tasks.spawn,
+            self._borrowing.counts,
+        )  # fmt: skip
 
     async def run(self) -> None:
         """Look until cancelled."""

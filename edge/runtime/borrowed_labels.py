@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from edge.core.errors import MagpieError
 from edge.core.facts import FrameLabelled
@@ -26,16 +26,15 @@ from edge.core.lending import (
 from edge.runtime.asked_works import AskedWork, AskedWorks, FailedIn, Packed
 from edge.runtime.boundary import LABEL_WAIT
 from edge.runtime.labelling import keep_label
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.learning import FEWEST_SAMPLES
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_labels import packed_labelling, read_labels
+from edge.runtime.preparation import Preparation
 from scheduler.fleet.lending import BACK_S
 from scheduler.fleet.lent_labels import behind, labels_out
 from scheduler.learning.budget import USED
-
-if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +61,11 @@ class _AskedLabels(AskedWork):
 class BorrowedLabels:
     """The runtime's hands for lent labels; `works` are those that other boxes were asked for. `note` journals."""
 
-    def __init__(self, runtime: Runtime, folder: LendingFolder, works: AskedWorks, note: JournalNote) -> None:
-        self._r, self._folder, self._works, self._note = runtime, folder, works, note
+    def __init__(
+        self, parts: LeafParts, preparation: Preparation, folder: LendingFolder, works: AskedWorks, note: JournalNote
+    ) -> None:
+        self._parts, self._preparation = parts, preparation
+        self._folder, self._works, self._note = folder, works, note
         self._asked: dict[str, _AskedLabels] = {}
         self._numbered = 0
         self._opened_s: list[float] = []
@@ -84,16 +86,16 @@ class BorrowedLabels:
             asked = self._asked.get(name)
             if asked is None:  # it could not be handed over
                 continue
-            if not any(self._r.golden.labels.lent(f) for f in asked.frames):
+            if not any(self._parts.golden.labels.lent(f) for f in asked.frames):
                 self._drop(name)  # its camera is gone, or its pictures
                 continue
             state = await self._works.ended(name)
             if state is not None:
                 await self._ended(name, asked, state)
-            elif self._r.clock.monotonic() > asked.until_s + PATIENCE_S:
+            elif self._parts.clock.monotonic() > asked.until_s + PATIENCE_S:
                 self._failed(name, "late", "")
-        teacher = self._r.golden.teacher.content
-        not_asked = self._failed_in.window(self._r.controller.state.window)
+        teacher = self._parts.golden.teacher.content
+        not_asked = self._failed_in.window(self._parts.controller.state.window)
         asked_for = [o for o in offers if o.teacher == teacher and o.box not in not_asked]
         if me is not None and teacher and asked_for:
             backlog = await self._backlog()
@@ -104,18 +106,18 @@ class BorrowedLabels:
     async def _backlog(self) -> LabelBacklog | None:
         """The frames that are still to be labelled until the window's labels are wanted; None: the cost of a label is
         not known, or nothing would be late."""
-        r = self._r
-        s, cost = r.controller.state, r.learning.facts.label_s
-        waiting, late = r.golden.labels.unsent()
+        parts = self._parts
+        s, cost = parts.controller.state, parts.learning.facts.label_s
+        waiting, late = parts.golden.labels.unsent()
         if cost is None or cost.samples < FEWEST_SAMPLES or cost.value <= 0.0 or not (waiting or late):
             return None
-        window_s, left_s = r.window.settings.window_s, max(0.0, r.window.end_utc_s - r.clock.utc())
-        coming = r.preparation.labels_of_all() * left_s / window_s
+        window_s, left_s = parts.window.settings.window_s, max(0.0, parts.window.end_utc_s - parts.clock.utc())
+        coming = self._preparation.labels_of_all() * left_s / window_s
         # Those of the window before are wanted at once: no other box is as fast.
         own = [(f, False) for f in waiting if f.window == s.window] + [(f, True) for f in late]
         own = [(f, is_late) for f, is_late in own if f.id not in self._at_home]
-        others = coming + r.golden.labels.waiting() + len(late) - len(own)
-        share = USED * min(r.shares.golden, r.preparation.thread)
+        others = coming + parts.golden.labels.waiting() + len(late) - len(own)
+        share = USED * min(parts.shares.golden, self._preparation.thread)
 
         def backlog(sizes: Sequence[int]) -> LabelBacklog:
             frames = tuple(
@@ -123,7 +125,7 @@ class BorrowedLabels:
             )
             return LabelBacklog(
                 frames, others, cost.value, share, left_s + LABEL_WAIT * window_s, self._open_s(),
-                r.golden.teacher.content,
+                parts.golden.teacher.content,
             )  # fmt: skip
 
         if not any(behind(backlog([0] * len(own)))):
@@ -138,15 +140,15 @@ class BorrowedLabels:
 
     def ask(self, choice: LentLabels, left_s: float) -> None:
         """Have another box label frames that the golden model does not have yet, in `left_s` seconds."""
-        r = self._r
-        classes = r.golden.labels.classes(choice.camera)
-        frames = () if classes is None else r.golden.labels.lend(set(choice.frames))
+        parts = self._parts
+        classes = parts.golden.labels.classes(choice.camera)
+        frames = () if classes is None else parts.golden.labels.lend(set(choice.frames))
         if classes is None or not frames:
             return
         self._numbered += 1
         # No other one had this name, nor one of before this appliance began anew.
-        name = f"labels-{int(r.clock.utc() * 1000)}-{self._numbered}-{choice.camera}"
-        now_s, cost = r.clock.monotonic(), r.learning.facts.label_s
+        name = f"labels-{int(parts.clock.utc() * 1000)}-{self._numbered}-{choice.camera}"
+        now_s, cost = parts.clock.monotonic(), parts.learning.facts.label_s
         work_s = 0.0 if cost is None else self._open_s() + len(frames) * cost.value
         asked = _AskedLabels(
             choice.camera, Followed(choice.box, now_s), now_s + choice.ends_s - BACK_S, frames, len(classes[0]), now_s,
@@ -155,8 +157,8 @@ class BorrowedLabels:
 
         def pack(place: int) -> Packed:
             work, given, asked.digests = packed_labelling(
-                name, frames, choice, classes, r.golden.teacher.content, max(0.0, left_s - BACK_S),
-                work_s * r.shares.cores, place,
+                name, frames, choice, classes, parts.golden.teacher.content, max(0.0, left_s - BACK_S),
+                work_s * parts.shares.cores, place,
             )  # fmt: skip
             return work, given
 
@@ -187,17 +189,17 @@ class BorrowedLabels:
         finally:
             self._back(asked.frames)
             self._drop(name)
-        cores = self._r.shares.cores
+        cores = self._parts.shares.cores
         # Opening took no longer than all of it: what another box says would keep labels at home for ever.
-        opened_s = min(opened_s, state.cpu_s, self._r.clock.monotonic() - asked.asked_s)
+        opened_s = min(opened_s, state.cpu_s, self._parts.clock.monotonic() - asked.asked_s)
         self._opened_s = [*self._opened_s, opened_s / cores][-_REMEMBERED:]
         self._works.counts.borrowed_device_s += state.cpu_s / cores
 
     async def _take_in(self, asked: _AskedLabels, found: dict[str, TeacherAnswer]) -> None:
-        r = self._r
-        queue, box = r.golden.labels, asked.followed.box
+        parts = self._parts
+        queue, box = parts.golden.labels, asked.followed.box
         labelled = [
-            found[digest].of(frame, r.golden.teacher.name)
+            found[digest].of(frame, parts.golden.teacher.name)
             for frame in asked.frames
             if (digest := asked.digests.get(frame.id, "")) in found and queue.lent(frame)
         ]
@@ -205,15 +207,15 @@ class BorrowedLabels:
         labelled = [one for one in labelled if queue.lent(one.frame)]
         for one in labelled:
             queue.lent_labelled(one)
-            r.fact(FrameLabelled(one))
+            parts.fact(FrameLabelled(one))
         self._works.counts.borrowed_labels += len(labelled)
-        of_window = sum(one.frame.window == r.controller.state.window for one in labelled)
-        r.learning.elsewhere = r.learning.elsewhere.more(of_window)
+        of_window = sum(one.frame.window == parts.controller.state.window for one in labelled)
+        parts.learning.elsewhere = parts.learning.elsewhere.more(of_window)
         facts = {
             "labelled_on": box, "frames": len(asked.frames), "labelled": len(labelled),
-            "seconds": round(r.clock.monotonic() - asked.asked_s, 3),
+            "seconds": round(parts.clock.monotonic() - asked.asked_s, 3),
         }  # fmt: skip
-        self._note("labels.borrowed", camera=asked.camera, window=r.controller.state.window, data=facts)
+        self._note("labels.borrowed", camera=asked.camera, window=parts.controller.state.window, data=facts)
 
     def _failed(self, name: str, fault: LentFault, why: str) -> None:
         """The frames are labelled here after all."""
@@ -222,11 +224,11 @@ class BorrowedLabels:
             return
         self._back(asked.frames)
         self._drop(name, fault, why)
-        self._failed_in = self._failed_in.more(self._r.controller.state.window, asked.followed.box)
+        self._failed_in = self._failed_in.more(self._parts.controller.state.window, asked.followed.box)
 
     def _back(self, frames: Sequence[SampledFrame]) -> None:
         """Those that are out still come back."""
-        queue = self._r.golden.labels
+        queue = self._parts.golden.labels
         out = [f for f in frames if queue.lent(f)]
         waiting = {f.id for part in queue.unsent() for f in part}
         self._at_home = (self._at_home & waiting) | {f.id for f in out}

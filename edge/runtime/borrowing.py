@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
@@ -28,12 +28,11 @@ from edge.runtime import messages as m
 from edge.runtime.asked_works import AskedWorks
 from edge.runtime.borrowed_labels import BorrowedLabels
 from edge.runtime.borrowed_profiles import BorrowedProfiles
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import Followed
 from edge.runtime.lent_work import bytes_of, packed
-
-if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
+from edge.runtime.preparation import Preparation
 
 log = logging.getLogger(__name__)
 
@@ -53,19 +52,31 @@ class _Borrowed:
 
 
 class Borrowing:
-    """The runtime's hands for lent retrainings. `spawn(work, name)` runs beside the loop's main work, `note` journals.
-    Nothing happens before `look` is called, again and again: a box that borrows nothing has no offers and plans
-    alone."""
+    """The runtime's hands for lent retrainings. `received(camera, message)` takes what a camera's retraining says,
+    `given_up(camera, job, reason)` the end of one without a result. `dispatch` hands an event to the controller, `note`
+    journals, `spawn(work, name)` runs beside the loop's main work. Nothing happens before `look` is called, again and
+    again: a box that borrows nothing has no offers and plans alone."""
 
-    def __init__(self, runtime: Runtime, folder: LendingFolder, spawn: Callable[..., None], note: JournalNote) -> None:
-        self._r, self._folder, self._spawn = runtime, folder, spawn
+    def __init__(
+        self,
+        parts: LeafParts,
+        preparation: Preparation,
+        folder: LendingFolder,
+        received: Callable[[str, Any], None],
+        given_up: Callable[[str, str, str], None],
+        dispatch: Callable[[ev.Event], None],
+        note: JournalNote,
+        spawn: Callable[..., None],
+    ) -> None:
+        self._parts, self._folder, self._received, self._given_up = parts, folder, received, given_up
+        self._dispatch, self._spawn = dispatch, spawn
         self._asked: dict[str, _Borrowed] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
         self._reported: tuple[object, object] = ((), {})
         self.counts = LendingCounts()
-        works = AskedWorks(runtime.clock, folder, spawn, self.counts)
-        self.profiles = BorrowedProfiles(runtime, folder, works)
-        self.labels = BorrowedLabels(runtime, folder, works, note)
+        works = AskedWorks(parts.clock, folder, spawn, self.counts)
+        self.profiles = BorrowedProfiles(parts, preparation, folder, works)
+        self.labels = BorrowedLabels(parts, preparation, folder, works, note)
         self._offers: tuple[LendingOffer, ...] = ()
         self._borrower: Borrower | None = None
         #: Of the last candidates, the seconds until each was judged.
@@ -86,7 +97,7 @@ class Borrowing:
     def ask(self, order: ev.StartRetraining, job: m.RetrainingJob, work_s: float) -> None:
         """Have another box do a retraining of about `work_s` seconds of this box's device."""
         place = sum(a.order.lender == order.lender for a in self._asked.values())
-        self._asked[order.job] = _Borrowed(order, job, Followed(order.lender, self._r.clock.monotonic()))
+        self._asked[order.job] = _Borrowed(order, job, Followed(order.lender, self._parts.clock.monotonic()))
         self._spawn(self._hand_over(order, job, work_s, place), f"lend {order.job}")
 
     def has(self, job: str) -> bool:
@@ -120,7 +131,7 @@ class Borrowing:
         return self._folder.asked.written_ns(name), self._folder.asked.state(name)
 
     def _step(self, name: str, asked: _Borrowed, written_ns: int, state: LentState | None) -> None:
-        heard = asked.followed.heard(self._r.clock.monotonic(), written_ns, state)
+        heard = asked.followed.heard(self._parts.clock.monotonic(), written_ns, state)
         if heard == "silent":
             self._failed(name, asked, "unreachable", "")
         elif state is None or not heard:
@@ -130,19 +141,19 @@ class Borrowing:
         elif state.phase == "failed":
             self._failed(name, asked, state.fault or "failed", state.why)
         else:
-            asked.judged_since_s = self._r.clock.monotonic()
+            asked.judged_since_s = self._parts.clock.monotonic()
             asked.followed.phase, asked.followed.fraction = "done", state.fraction
             self._spawn(self._judge(name, asked, state), f"judge {name}")
 
     def _progressed(self, name: str, asked: _Borrowed, state: LentState) -> None:
         if state.phase == "running":
-            self._r.students.retrainings.received(
+            self._received(
                 asked.order.camera,
                 m.TrainingProgress(name, self._device_s(state), state.fraction, 0, 0.0, None),
             )
 
     def _device_s(self, state: LentState) -> float:
-        return state.cpu_s / self._r.shares.cores
+        return state.cpu_s / self._parts.shares.cores
 
     # -- handing over
 
@@ -163,7 +174,7 @@ class Borrowing:
         self.counts.failures[fault] = self.counts.failures.get(fault, 0) + 1
         words = LENT_FAULTS[fault] + (f": {why}" if why else "")
         log.warning("%s lent to %s: %s", name, asked.order.lender, words)
-        self._r.students.retrainings.given_up(asked.order.camera, name, words)
+        self._given_up(asked.order.camera, name, words)
 
     # -- the candidate
 
@@ -179,7 +190,7 @@ class Borrowing:
             target.unlink(missing_ok=True)
             return
         self._folder.asked.mark(name, "cancel")
-        self._r.profilers.ask(
+        self._parts.profilers.ask(
             m.JudgeCandidate(
                 asked.job.data, asked.job, target, asked.order.lender, self._device_s(state), state.fraction,
                 state.train_frames,
@@ -192,10 +203,10 @@ class Borrowing:
         asked = self._asked.pop(done.job, None)
         if asked is not None:
             since_s = asked.judged_since_s or 0.0
-            self._gates_s = [*self._gates_s[-2:], _UNSEEN_S + self._r.clock.monotonic() - since_s]
+            self._gates_s = [*self._gates_s[-2:], _UNSEEN_S + self._parts.clock.monotonic() - since_s]
             self.counts.borrowed += 1
             self.counts.borrowed_device_s += done.device_seconds
-        self._r.students.retrainings.received("" if asked is None else asked.order.camera, done)
+        self._received("" if asked is None else asked.order.camera, done)
 
     def not_judged(self, job: m.JudgeCandidate) -> None:
         """A candidate could not be judged: it is none."""
@@ -208,25 +219,25 @@ class Borrowing:
 
     async def _report_offers(self, me: str) -> None:
         """Report changes to the controller."""
-        r = self._r
+        parts = self._parts
         offers = tuple(o for o in await asyncio.to_thread(self._folder.offers) if o.box != me and o.share > 0.0)
         sizes = await self._measured_sizes() if offers else {}
-        device = "cpu" if r.shares.partitioner.caps.device == "cpu" else "gpu"
+        device = "cpu" if parts.shares.partitioner.caps.device == "cpu" else "gpu"
         gate_s = sum(self._gates_s) / len(self._gates_s) if self._gates_s else GATE_S
-        borrower = Borrower("cpu" if device == "cpu" else "gpu", r.shares.cores, sizes, gate_s)
-        now_s = r.clock.monotonic()
+        borrower = Borrower("cpu" if device == "cpu" else "gpu", parts.shares.cores, sizes, gate_s)
+        now_s = parts.clock.monotonic()
         self._offers, self._borrower = offers, borrower
         key = tuple((o.box, o.share, *_coarse(o, now_s)) for o in offers)
         if (key, sizes) != self._reported:
             self._reported = (key, sizes)
-            r.dispatch(ev.LendersOffered(now_s, offers, borrower))
+            self._dispatch(ev.LendersOffered(now_s, offers, borrower))
 
     async def _measured_sizes(self) -> dict[str, int]:
-        for camera in list(self._r.cameras.values()):
+        for camera in list(self._parts.cameras.values()):
             window = max(camera.closed, default=0)
             if window and self._sizes.get(camera.id, (0, 0))[0] != window:
                 self._sizes[camera.id] = (window, await asyncio.to_thread(bytes_of, camera.closed[window]))
-        return {c: size for c, (_, size) in self._sizes.items() if c in self._r.cameras}
+        return {c: size for c, (_, size) in self._sizes.items() if c in self._parts.cameras}
 
 
 def _coarse(offer: LendingOffer, now_s: float) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edge.core import events as ev
 from edge.core.accuracy import realised
@@ -24,11 +24,13 @@ from edge.recording.labelled_windows import manifest_path, pictured_windows, win
 from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, WindowAccuracy
+from edge.runtime.camera_workers import CameraWorkers
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.learning import drift_per_s, with_late_labels
+from edge.runtime.preparation import Preparation
+from edge.runtime.siblings import Siblings
+from edge.runtime.versions import Versions
 from scheduler.promotion import roll_back
-
-if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
 
 #: Waiting for the last labels of a closed sample, and for its exemplars, may take these parts of a window.
 LABEL_WAIT, MEMORY_WAIT = 0.08, 0.05
@@ -39,13 +41,25 @@ _REMEMBERED = 100
 
 
 class Boundary:
-    """The runtime's hands at a window's end. `spawn(work, name)` runs beside the loop's main work."""
+    """The runtime's hands at a window's end. `dispatch` hands an event to the controller, `note` journals,
+    `spawn(work, name)` runs beside the loop's main work."""
 
     def __init__(
-        self, runtime: Runtime, note: JournalNote, spawn: Callable[..., None], close_s: float = CLOSE_S
+        self,
+        parts: LeafParts,
+        preparation: Preparation,
+        camera_workers: CameraWorkers,
+        versions: Versions,
+        siblings: Siblings,
+        dispatch: Callable[[ev.Event], None],
+        note: JournalNote,
+        spawn: Callable[..., None],
+        close_s: float = CLOSE_S,
     ) -> None:
-        self._r, self._note, self._spawn, self._close_s = runtime, note, spawn, close_s
-        self._data = Path(runtime.site.data_dir)
+        self._parts, self._preparation, self._camera_workers = parts, preparation, camera_workers
+        self._versions, self._siblings = versions, siblings
+        self._dispatch, self._note, self._spawn, self._close_s = dispatch, note, spawn, close_s
+        self._data = Path(parts.site.data_dir)
         #: Cameras of which all that is measured of a window is known (or will never be), by window.
         self.measured: dict[int, set[str]] = {}
         self._closing: dict[tuple[str, int], asyncio.Future[None]] = {}
@@ -53,13 +67,13 @@ class Boundary:
 
     def close(self, order: ev.CloseSample) -> None:
         """Begin to close a camera's sample."""
-        self._r.preparation.share()
+        self._preparation.share()
         self._spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
 
     def sample_closed(self, camera: str, window: int, frames: tuple[SampledFrame, ...]) -> None:
         """The camera's worker handed the last frames of its sample over."""
         for frame in frames:
-            self._r.golden.labels.add(frame)
+            self._parts.golden.labels.add(frame)
         waiting = self._closing.pop((camera, window), None)
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
@@ -78,8 +92,8 @@ class Boundary:
 
     def evaluated(self, result: m.Evaluated) -> None:
         """The students in shadow were measured: update the camera, its record and its version in force."""
-        r = self._r
-        camera = r.cameras.get(result.camera)
+        parts = self._parts
+        camera = parts.cameras.get(result.camera)
         if camera is None:
             return
         camera.measured = WindowAccuracy(result.realised, result.frozen, result.download, result.download_whole)
@@ -88,8 +102,8 @@ class Boundary:
         now = camera.inference
         looks = now is None or result.looked is None or now == replace(result.looked, frame_rate=now.frame_rate)
         if result.score is not None and looks:  # a score of another look is no better than the one in force
-            r.camera_workers.choose_score(camera, result.version, result.score)
-        r.students.siblings.learned(camera.id, result.look)
+            self._camera_workers.choose_score(camera, result.version, result.score)
+        self._siblings.learned(camera.id, result.look)
         self._record(camera, result)
         judged = result.version == camera.version.id and not camera.version.pinned
         if judged and result.current_live is not None and result.parent_live is not None:
@@ -97,39 +111,40 @@ class Boundary:
                 result.current_live.value,
                 result.parent_live.value,
                 result.current_live.frames,
-                r.window.settings.rollback_margin,
+                parts.window.settings.rollback_margin,
             )
             if reason is not None:
-                back = r.students.versions.roll_back(camera, None, NOBODY, reason, judged=result.version)
+                back = self._versions.roll_back(camera, None, NOBODY, reason, judged=result.version)
                 self._spawn(back, f"roll back {camera.id}")
         self.not_measured(result.window, camera.id)
 
     # -- inside
 
     async def _close_sample(self, name: str, window: int) -> None:
-        r = self._r
-        began = r.clock.monotonic()
-        camera = r.camera(name)
+        parts = self._parts
+        began = parts.clock.monotonic()
+        camera = parts.camera(name)
         looked = camera.inference
         await self._last_frames(camera, window)
-        r.camera_workers.look(camera)
+        self._camera_workers.look(camera)
         camera.profiles = {}
         # Only now, between two windows: no retraining reads the pictures that the memory lets go.
         _, frames = await asyncio.gather(
-            self._remember(camera), r.golden.labels.complete(name, window, LABEL_WAIT * r.window.settings.window_s)
+            self._remember(camera),
+            parts.golden.labels.complete(name, window, LABEL_WAIT * parts.window.settings.window_s),
         )
-        r.preparation.share()
+        self._preparation.share()
         data = await self._labelled_window(camera, window, frames)
-        r.records.write(
-            r.store.windows.put_camera_window,
+        parts.records.write(
+            parts.store.windows.put_camera_window,
             window,
             name,
             model_version=camera.version.id,
             frames_labelled=len(frames),
             objects_labelled=sum(len(f.labels) for f in frames),
-            labelling_delay_s=r.clock.monotonic() - began,
+            labelling_delay_s=parts.clock.monotonic() - began,
         )
-        if r.cameras.get(name) is not camera:
+        if parts.cameras.get(name) is not camera:
             return
         if data is None:
             await self._weigh(camera, window)
@@ -139,21 +154,21 @@ class Boundary:
         camera.closed = {window: data}
         await asyncio.to_thread(write_manifest, self._data, data)
         measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
-        r.learning.seen(name, window, measured.value, await asyncio.to_thread(drift_per_s, data))
+        parts.learning.seen(name, window, measured.value, await asyncio.to_thread(drift_per_s, data))
         self._labelled(camera, window, data, measured)
         # One that was asked for at the last boundary and has not begun would only put this one off.
-        for late in r.profilers.withdraw(lambda job: isinstance(job, m.Evaluate) and job.data.camera == camera.id):
+        for late in parts.profilers.withdraw(lambda job: isinstance(job, m.Evaluate) and job.data.camera == camera.id):
             self.not_measured(late.data.window, camera.id)
-            r.complaints.add("measuring_late", "a window was not measured before the next was over", camera.id)
+            parts.complaints.add("measuring_late", "a window was not measured before the next was over", camera.id)
         # The students in shadow can wait: the plan does not need them.
-        parent = await r.students.versions.parent(camera.version)
-        r.profilers.ask(
+        parent = await self._versions.parent(camera.version)
+        parts.profilers.ask(
             m.Evaluate(
                 data,
-                r.student(camera.frozen),
-                r.student(camera.version),
-                None if parent is None else r.student(parent),
-                r.shares.cores,
+                parts.student(camera.frozen),
+                parts.student(camera.version),
+                None if parent is None else parts.student(parent),
+                parts.shares.cores,
                 looked,
                 (camera.baseline or Baseline()) if camera.published else None,
                 camera.published and camera.fixed_region() is None,
@@ -165,7 +180,7 @@ class Boundary:
         """Have the worker begin the next window's sample and wait for what is left of this one."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closing[(camera.id, window)] = future
-        if self._r.camera_workers.next_window(camera, window, window + 1):
+        if self._camera_workers.next_window(camera, window, window + 1):
             try:
                 async with asyncio.timeout(self._close_s):
                     await future
@@ -176,20 +191,20 @@ class Boundary:
 
     async def _remember(self, camera: CameraRuntime) -> None:
         """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
-        r = self._r
-        if not camera.closed or not (r.window.settings.exemplars or camera.published):
+        parts = self._parts
+        if not camera.closed or not (parts.window.settings.exemplars or camera.published):
             return
         data = camera.closed[max(camera.closed)]
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._remembering[camera.id] = done
         kept_out = self._kept_out_root(camera.id) if camera.published else None
-        root, most = self._exemplar_root(camera.id), r.window.settings.exemplars
-        r.profilers.ask(m.Remember(data, r.student(camera.version), root, most, r.shares.cores, kept_out))
+        root, most = self._exemplar_root(camera.id), parts.window.settings.exemplars
+        parts.profilers.ask(m.Remember(data, parts.student(camera.version), root, most, parts.shares.cores, kept_out))
         try:
-            async with asyncio.timeout(MEMORY_WAIT * r.window.settings.window_s):
+            async with asyncio.timeout(MEMORY_WAIT * parts.window.settings.window_s):
                 await asyncio.shield(done)
         except TimeoutError:
-            left = r.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
+            left = parts.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
             self._note("exemplars.late", camera=camera.id, window=data.window)
             if not left:
                 # It has begun, and lets pictures go: the next training data must not name them.
@@ -200,7 +215,7 @@ class Boundary:
     async def _labelled_window(
         self, camera: CameraRuntime, window: int, frames: tuple[LabelledFrame, ...]
     ) -> LabelledWindow | None:
-        r = self._r
+        parts = self._parts
         if not frames:
             self._note("window.no_labels", camera=camera.id, window=window)
             return None
@@ -213,33 +228,33 @@ class Boundary:
                 s.task,
                 s.classes,
                 frames,
-                r.window.settings.held_out,
+                parts.window.settings.held_out,
                 read_exemplars(self._exemplar_root(s.id)),
                 0.0,
                 read_kept_out(self._kept_out_root(s.id)) if camera.published else None,
             )
         except MagpieError as error:
-            r.complaints.add(error.code, str(error), camera.id)
+            parts.complaints.add(error.code, str(error), camera.id)
             return None
-        with_late = with_late_labels(data, r.golden.labels.take_late(camera.id))
-        r.learning.late_labels_used += len(with_late.exemplars) - len(data.exemplars)
+        with_late = with_late_labels(data, parts.golden.labels.take_late(camera.id))
+        parts.learning.late_labels_used += len(with_late.exemplars) - len(data.exemplars)
         return with_late
 
     def _labelled(
         self, camera: CameraRuntime, window: int, data: LabelledWindow | None, measured: Accuracy | None
     ) -> None:
-        r = self._r
+        parts = self._parts
         held_out = 0 if data is None else len(data.held_out)
-        r.dispatch(
+        self._dispatch(
             ev.SampleLabelled(
-                r.clock.monotonic(),
+                parts.clock.monotonic(),
                 camera.id,
                 window,
                 0 if data is None else len(data.train),
                 held_out,
                 None if measured is None else measured.value,
                 camera.profile,
-                r.learning.correction(camera.id, window + 1, r.window.settings, held_out),
+                parts.learning.correction(camera.id, window + 1, parts.window.settings, held_out),
             )
         )
 
@@ -251,32 +266,32 @@ class Boundary:
         camera.pictured = await asyncio.to_thread(pictured_windows, self._data, camera.id)
         for number in {window} | (before - camera.pictured):
             size = await asyncio.to_thread(window_bytes, self._data, camera.id, number)
-            self._r.records.write(self._put_weight, number, camera.id, size)
+            self._parts.records.write(self._put_weight, number, camera.id, size)
 
     def _put_weight(self, window: int, camera: str, size: int) -> None:
         path = manifest_path(self._data, camera, window).relative_to(self._data)
         with contextlib.suppress(NotFound):  # retention has deleted the window
-            self._r.store.windows.put_camera_window(window, camera, manifest=str(path), picture_bytes=size)
+            self._parts.store.windows.put_camera_window(window, camera, manifest=str(path), picture_bytes=size)
 
     def _learned_baseline(self, camera: CameraRuntime, baseline: Baseline) -> None:
         camera.baseline = baseline
-        put = partial(self._r.store.settings.put_settings, audited=False)
-        self._r.records.write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
+        put = partial(self._parts.store.settings.put_settings, audited=False)
+        self._parts.records.write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
 
     def _record(self, camera: CameraRuntime, result: m.Evaluated) -> None:
-        r = self._r
+        parts = self._parts
         details: dict[str, Any] = {"quality": result.quality, "class_counts": result.class_counts}
         if result.download is not None:
             details["download"] = result.download.to_json()
         if result.download_whole is not None:
             details["download_whole"] = result.download_whole.to_json()
-        promise = r.learning.kept(result.camera, result.window)
+        promise = parts.learning.kept(result.camera, result.window)
         if promise is not None:
             details["promise"] = promise
         if result.current_live is not None:
             details["current_fresh"] = result.current_live.to_json()
-        r.records.write(
-            r.store.windows.put_camera_window,
+        parts.records.write(
+            parts.store.windows.put_camera_window,
             result.window,
             camera.id,
             realised=result.realised,
@@ -295,7 +310,7 @@ class Boundary:
             },
         )
         if result.realised is not None:
-            r.fact(AccuracyMeasured(camera.id, result.window, result.realised.value))
+            parts.fact(AccuracyMeasured(camera.id, result.window, result.realised.value))
 
     def _exemplar_root(self, camera: str) -> Path:
         return self._data / "exemplars" / camera

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from edge.core import events as ev
 from edge.core.box_groups import (
@@ -41,13 +41,12 @@ from edge.runtime import messages as m
 from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.promotion import discard, unlink
+from edge.runtime.running_job import RunningJob
 from edge.runtime.shared_pictures import PackedPictures, packed_pictures, read_guest
+from edge.runtime.siblings import Siblings
 from scheduler.box_groups import box_groups, taught_boxes, with_guests
-
-if TYPE_CHECKING:
-    from edge.runtime.retrainings import RunningJob
-    from edge.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -98,13 +97,23 @@ class _LastLook:
 
 class BoxGroups:
     """The runtime's hands for groups over boxes. Nothing happens before `look` is called, again and again: a box that
-    shares no pictures has no guests and plans alone. `spawn(work, name)` runs beside the loop's main work, `note`
-    journals. Touched on the control process's event loop only."""
+    shares no pictures has no guests and plans alone. `retrains(camera)` says whether a retraining of a camera runs,
+    `dispatch` hands an event to the controller, `note` journals, `spawn(work, name)` runs beside the loop's main work.
+    Touched on the control process's event loop only."""
 
     def __init__(
-        self, runtime: Runtime, folder: BoxGroupsFolder, gate: Gate, spawn: Callable[..., None], note: JournalNote
+        self,
+        parts: LeafParts,
+        siblings: Siblings,
+        folder: BoxGroupsFolder,
+        gate: Gate,
+        retrains: Callable[[str], bool],
+        dispatch: Callable[[ev.Event], None],
+        note: JournalNote,
+        spawn: Callable[..., None],
     ) -> None:
-        self._r, self._folder, self._gate, self._spawn, self._note = runtime, folder, gate, spawn, note
+        self._parts, self._siblings, self._folder, self._gate = parts, siblings, folder, gate
+        self._retrains, self._dispatch, self._note, self._spawn = retrains, dispatch, note, spawn
         self.counts = BoxGroupCounts()
         self.known = _LastLook()
         self._me = ""
@@ -123,7 +132,7 @@ class BoxGroups:
         found, here = set(known.sets), self.known.guests
         for group in self.known.groups:
             ready = replace(group, guests=tuple(g for g in group.guests if g.of_box.name in here))
-            cameras = [self._r.cameras.get(c.camera) for c in group.own]
+            cameras = [self._parts.cameras.get(c.camera) for c in group.own]
             own = sorted(c.id for c in cameras if c is not None and self._shares(c) and not c.version.pinned)
             if group.trainer == self._me:
                 found |= set(with_guests(known.sets, ready, own))
@@ -151,7 +160,7 @@ class BoxGroups:
                 )
                 for guest in done.guests
             )  # fmt: skip
-            self._offered.append(_Offered(students, self._r.clock.monotonic() + OFFERED_S))
+            self._offered.append(_Offered(students, self._parts.clock.monotonic() + OFFERED_S))
             await self._write_students()
         except (MagpieError, OSError) as error:
             log.warning("no student of %s for other boxes: %s", job.job, error)
@@ -173,7 +182,7 @@ class BoxGroups:
         await self._share()
         await self._hear()
         await self._take_in()
-        now_s = self._r.clock.monotonic()
+        now_s = self._parts.clock.monotonic()
         if any(one.until_s < now_s for one in self._offered):
             await self._write_students()
 
@@ -182,10 +191,10 @@ class BoxGroups:
 
     async def _share(self) -> None:
         """Write down which cameras' pictures are shared; a camera's are packed once a window."""
-        looks = {known.camera: known.look for known in self._r.students.siblings.looks()}
+        looks = {known.camera: known.look for known in self._siblings.looks()}
         shared: dict[str, _Shared] = {}
         found: list[tuple[CameraRuntime, SharedCamera]] = []
-        for name, camera in sorted(self._r.cameras.items()):
+        for name, camera in sorted(self._parts.cameras.items()):
             data = camera.closed.get(max(camera.closed, default=0))
             if data is None or not data.train or name not in looks or not self._shares(camera):
                 continue
@@ -200,7 +209,7 @@ class BoxGroups:
             shared[name] = before
             found.append((camera, self._shared_camera(camera, looks[name], before)))
         # One that was removed meanwhile, or whose pictures were, is not shared any more.
-        cameras = [offer for camera, offer in found if self._r.cameras.get(camera.id) is camera]
+        cameras = [offer for camera, offer in found if self._parts.cameras.get(camera.id) is camera]
         self._shared, sharing = shared, SharedCameras(tuple(cameras[:MOST_CAMERAS]))
         if sharing == self._written and await asyncio.to_thread(self._folder.refresh_shared):
             return
@@ -210,9 +219,9 @@ class BoxGroups:
         self._written = sharing
 
     def _shared_camera(self, camera: CameraRuntime, look: CameraLook, shared: _Shared) -> SharedCamera:
-        packed, settings = shared.packed, self._r.window.settings
+        packed, settings = shared.packed, self._parts.window.settings
         # With several tenants a window's group is of one of them, without guests.
-        trains = settings.enabled and settings.groups and len(self._r.controller.state.budgets) < 2
+        trains = settings.enabled and settings.groups and len(self._parts.controller.state.budgets) < 2
         # As other boxes read it: all decide by the same numbers.
         same = CameraLook.from_json(look.to_json())
         return SharedCamera(
@@ -254,7 +263,7 @@ class BoxGroups:
 
     async def _write_students(self) -> None:
         """The newest student for each camera of other boxes that is not too old."""
-        now_s = self._r.clock.monotonic()
+        now_s = self._parts.clock.monotonic()
         self._offered = [one for one in self._offered if one.until_s >= now_s]
         newest = {(s.box, s.camera): s for one in self._offered for s in one.students}
         await asyncio.to_thread(self._folder.write_students, tuple(newest.values()))
@@ -264,11 +273,11 @@ class BoxGroups:
     async def _take_in(self) -> None:
         """Have a profiler judge what came, one student of a camera at a time; it has a share of the device always."""
         here = {s.id: s for s in await asyncio.to_thread(self._folder.arrived)}
-        now_s, patience_s = self._r.clock.monotonic(), PATIENCE_WINDOWS * self._r.window.settings.window_s
+        now_s, patience_s = self._parts.clock.monotonic(), PATIENCE_WINDOWS * self._parts.window.settings.window_s
         self._arrived = {name: one for name, one in self._arrived.items() if name in here}
         for name, student in here.items():
             one = self._arrived.setdefault(name, _Arrived(student, now_s))
-            camera = self._r.cameras.get(student.camera)
+            camera = self._parts.cameras.get(student.camera)
             if camera is None or not self._shares(camera) or camera.version.pinned:
                 await self._end(one)
             elif not one.job and (one.tries >= TRIES or now_s - one.since_s > patience_s):
@@ -283,33 +292,35 @@ class BoxGroups:
         if data is None or not (data.train and data.held_out):
             return False
         judged = any(one.job and one.student.camera == camera.id for one in self._arrived.values())
-        return not judged and camera.id not in self._r.students.retrainings.running
+        return not judged and not self._retrains(camera.id)
 
     async def _ask(self, one: _Arrived, camera: CameraRuntime) -> None:
-        r, student = self._r, one.student
+        parts, student = self._parts, one.student
         try:
             config = RetrainingConfig.from_json(dict(student.config))
         except (MagpieError, TypeError, ValueError) as error:
             self._failed("damaged", student.id, str(error))
             await self._end(one)
             return
-        data, folder = camera.closed[max(camera.closed)], Path(r.site.data_dir) / "jobs"
-        one.job = f"w{r.controller.state.window}-{camera.id}-p-{student.trainer}-{student.digest[:8]}"
+        data, folder = camera.closed[max(camera.closed)], Path(parts.site.data_dir) / "jobs"
+        one.job = f"w{parts.controller.state.window}-{camera.id}-p-{student.trainer}-{student.digest[:8]}"
         one.version = camera.version.id
         job = m.RetrainingJob(
-            one.job, camera.id, data, r.student(camera.version), config, camera.version.spec, 0,
-            folder / f"{one.job}.ckpt", folder / f"{one.job}.safetensors", r.shares.cores,
-            download=r.download(camera), region=camera.region,
+            one.job, camera.id, data, parts.student(camera.version), config, camera.version.spec, 0,
+            folder / f"{one.job}.ckpt", folder / f"{one.job}.safetensors", parts.shares.cores,
+            download=parts.download(camera), region=camera.region,
         )  # fmt: skip
         path = self._folder.arrival(student.id)
-        r.profilers.ask(m.JudgeCandidate(data, job, path, student.trainer, 0.0, student.fraction, student.train_frames))
+        parts.profilers.ask(
+            m.JudgeCandidate(data, job, path, student.trainer, 0.0, student.fraction, student.train_frames)
+        )
 
     def judged(self, done: m.TrainingDone) -> None:
         """A profiler has judged a student of another box: it goes through the camera's gate, unless the camera has
         another student by now, or is about to: then it is judged again."""
         one = next(one for one in self._arrived.values() if one.job == done.job)
-        camera = self._r.cameras.get(one.student.camera)
-        busy = camera is None or camera.id in self._r.students.retrainings.running
+        camera = self._parts.cameras.get(one.student.camera)
+        busy = camera is None or self._retrains(camera.id)
         if camera is None or busy or camera.version.id != one.version:
             discard(done)
             self._again(one)
@@ -326,9 +337,9 @@ class BoxGroups:
         one.job, one.version, one.tries = "", "", one.tries + 1
 
     async def _through_gate(self, one: _Arrived, camera: CameraRuntime, done: m.TrainingDone) -> None:
-        r, student = self._r, one.student
+        parts, student = self._parts, one.student
         config = RetrainingConfig.from_json(dict(student.config)).id
-        window, tolerance = max(camera.closed, default=0), r.window.settings.gate_tolerance
+        window, tolerance = max(camera.closed, default=0), parts.window.settings.gate_tolerance
         done = replace(done, boxes=student.boxes)
         try:
             name = f"box-{student.trainer}-{student.digest[:8]}"
@@ -338,13 +349,13 @@ class BoxGroups:
             await self._end(one)
             return
         if judged.promoted:
-            r.learning.not_promised(camera.id, r.controller.state.window)
+            parts.learning.not_promised(camera.id, parts.controller.state.window)
         self.counts.taken += judged.learned and judged.promoted
         self.counts.refused += not (judged.learned and judged.promoted)
         data = judged.facts(config) | {"device_seconds": 0.0}
-        self._note(judged.kind, camera=camera.id, window=r.controller.state.window, data=data)
-        r.fact(judged.fact(camera.id, 0.0))
-        r.dispatch(judged.completed(r.clock.monotonic(), camera.id, done.job))
+        self._note(judged.kind, camera=camera.id, window=parts.controller.state.window, data=data)
+        parts.fact(judged.fact(camera.id, 0.0))
+        self._dispatch(judged.completed(parts.clock.monotonic(), camera.id, done.job))
         await self._end(one)
 
     async def _end(self, one: _Arrived) -> None:

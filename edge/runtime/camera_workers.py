@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
@@ -19,19 +19,20 @@ from edge.core.configs import WHOLE
 from edge.core.errors import MagpieError
 from edge.core.facts import FrameSampled
 from edge.core.journal_kinds import JournalKind, JournalNote
+from edge.core.labels import SampledFrame
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
 from edge.core.workers import Worker
 from edge.recording.labelled_windows import pictured_windows
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.mains import camera_worker
+from edge.runtime.siblings import Siblings
+from edge.runtime.versions import Versions
 from edge.settings import CameraSettings
 from scheduler.degrade import choose_inference
 from scheduler.regions import next_region
-
-if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
 
 #: The entries that a camera's states are journaled as.
 _STATES: Mapping[CameraState, JournalKind] = {
@@ -45,19 +46,28 @@ _STATES: Mapping[CameraState, JournalKind] = {
 
 
 class CameraWorkers:
-    """The runtime's hands for its cameras. `on_preview` takes live pictures, `on_answer` each camera's answers and the
-    pictures that `take_pictures` asked for."""
+    """The runtime's hands for its cameras. `forget_retraining(camera)` ends one's retraining without a result,
+    `sample_closed(camera, window, frames)` takes the last frames of a sample. `dispatch` hands an event to the
+    controller, `note` journals, `on_preview` takes live pictures, `on_answer` each camera's answers and the pictures
+    that `take_pictures` asked for."""
 
     def __init__(
         self,
-        runtime: Runtime,
+        parts: LeafParts,
+        versions: Versions,
+        siblings: Siblings,
+        forget_retraining: Callable[[str], None],
+        sample_closed: Callable[[str, int, tuple[SampledFrame, ...]], None],
+        dispatch: Callable[[ev.Event], None],
         note: JournalNote,
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
     ) -> None:
-        self._r, self._note = runtime, note
+        self._parts, self._versions, self._siblings = parts, versions, siblings
+        self._forget_retraining, self._sample_closed = forget_retraining, sample_closed
+        self._dispatch, self._note = dispatch, note
         self._on_preview, self._on_answer = on_preview, on_answer
-        self._data = Path(runtime.site.data_dir)
+        self._data = Path(parts.site.data_dir)
         self._watching: dict[str, float] = {}
         #: The applications that a camera's answers ask, by camera, and the way to the front.
         self.feeds: dict[str, m.FeedApplications] = {}
@@ -70,9 +80,9 @@ class CameraWorkers:
         self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion, baseline: Baseline | None = None
     ) -> None:
         """Take a camera in, with what earlier windows taught of its download; its worker starts if it is enabled."""
-        r = self._r
-        r.start_labelling()
-        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, r.shares.cores))
+        parts = self._parts
+        parts.start_labelling()
+        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, parts.shares.cores))
         camera.baseline = baseline if camera.published else None
         fixed = camera.fixed_region()
         # A record of an older version says nothing of retrained students: what the download's said then, held for them.
@@ -81,14 +91,15 @@ class CameraWorkers:
         learned = WHOLE if record is None else next_region(record, WHOLE)
         camera.take_region(learned if fixed is None else fixed)
         camera.pictured = pictured_windows(self._data, settings.id)
-        r.cameras[settings.id] = camera
-        r.golden.labels.set_classes(settings.id, settings.classes, settings.class_map)
+        parts.cameras[settings.id] = camera
+        parts.golden.labels.set_classes(settings.id, settings.classes, settings.class_map)
         if not settings.enabled:
             return
-        fair = r.shares.camera_capacity() / max(1, r.camera_workers.expected, len(r.cameras))
-        camera.share = r.shares.partitioner.caps.quantize(max(r.shares.partitioner.caps.min_share, min(1.0, fair)))
+        fair = parts.shares.camera_capacity() / max(1, self.expected, len(parts.cameras))
+        caps = parts.shares.partitioner.caps
+        camera.share = caps.quantize(max(caps.min_share, min(1.0, fair)))
         camera.inference = settings.inference.space(camera.region)[0]
-        r.supervisor.start(
+        parts.supervisor.start(
             Worker.of_camera(camera.id),
             camera.share,
             camera_worker,
@@ -100,28 +111,28 @@ class CameraWorkers:
 
     async def remove(self, camera: str) -> None:
         """Stop everything of a camera. The caller deletes its record. Raises NotFound."""
-        r = self._r
-        found = r.camera(camera)
-        del r.cameras[camera]
+        parts = self._parts
+        found = parts.camera(camera)
+        del parts.cameras[camera]
         self.feeds.pop(camera, None)
-        r.dispatch(ev.CameraLeft(r.clock.monotonic(), camera))
-        r.golden.labels.forget_camera(camera)
-        r.learning.forget(camera)
-        r.students.siblings.forget(camera)
+        self._dispatch(ev.CameraLeft(parts.clock.monotonic(), camera))
+        parts.golden.labels.forget_camera(camera)
+        parts.learning.forget(camera)
+        self._siblings.forget(camera)
         await asyncio.gather(
-            r.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), r.supervisor.stop(found.worker)
+            parts.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), parts.supervisor.stop(found.worker)
         )
-        await r.students.versions.leave(found)
-        r.students.retrainings.forget_camera(camera)
+        await self._versions.leave(found)
+        self._forget_retraining(camera)
 
     def settle(self, settings: CameraSettings) -> None:
         """Settings that only the control process looks at are in force at once, without another worker. Raises
         NotFound."""
-        camera = self._r.camera(settings.id)
+        camera = self._parts.camera(settings.id)
         before, camera.settings = camera.settings, settings
         if before.retraining == settings.retraining or not settings.enabled:
             return
-        known = self._r.controller.state.cameras.get(settings.id)
+        known = self._parts.controller.state.cameras.get(settings.id)
         self._changed(camera, "camera_settings", start_accuracy(camera) if known is None else known.accuracy)
 
     def changed(self, camera: CameraRuntime, what: CameraChange) -> None:
@@ -133,22 +144,23 @@ class CameraWorkers:
 
     def next_window(self, camera: CameraRuntime, before: int, window: int) -> bool:
         """The sample of `window` begins; `before` is the one that ends (0: none). False if the worker is not there."""
-        r = self._r
-        begun = m.NextWindow(before, window, r.window.settings.window_s, r.preparation.labels(camera))
-        return r.supervisor.send(camera.worker, begun)
+        parts = self._parts
+        settings = parts.window.settings
+        begun = m.NextWindow(before, window, settings.window_s, parts.learning.labels(settings, camera.settings))
+        return parts.supervisor.send(camera.worker, begun)
 
     def go_on(self, camera: CameraRuntime, window: int) -> None:
         """The sample of `window` goes on after a restart of the appliance."""
         spec = self._spec(camera.id)
         going_on = m.NextWindow(0, window, spec.window_left_s, spec.target_frames)
-        self._r.supervisor.send(camera.worker, going_on)
+        self._parts.supervisor.send(camera.worker, going_on)
 
     def choose_inference(self, camera: CameraRuntime) -> None:
         """Answer in the way that the camera's share keeps up with."""
         chosen = choose_inference(camera.profile, camera.share, camera.inference)
         if chosen != camera.inference:
             camera.inference = chosen
-            self._r.supervisor.send(camera.worker, m.SetInference(chosen))
+            self._parts.supervisor.send(camera.worker, m.SetInference(chosen))
             facts = {"lambda": chosen.to_json(), "share": camera.share}
             self._note("inference.changed", camera=camera.id, data=facts)
 
@@ -157,7 +169,7 @@ class CameraWorkers:
         if version != camera.version.id:
             return
         camera.score = (version, score)
-        self._r.supervisor.send(camera.worker, m.SetScore(version, score))
+        self._parts.supervisor.send(camera.worker, m.SetScore(version, score))
 
     def look(self, camera: CameraRuntime) -> None:
         """A window ends: look at another part of the picture from here on, where that was learned."""
@@ -168,81 +180,81 @@ class CameraWorkers:
             return
         camera.take_region(region)
         if camera.inference is not None:
-            self._r.supervisor.send(camera.worker, m.SetInference(camera.inference))
+            self._parts.supervisor.send(camera.worker, m.SetInference(camera.inference))
         self._note("region.changed", camera=camera.id, data={"region": list(camera.region)})
 
     def take_pictures(self, camera: str, order: m.TakePictures) -> bool:
         """Ask a camera's worker for pictures of an answered frame; False if it cannot be asked."""
-        found = self._r.cameras.get(camera)
-        return found is not None and self._r.supervisor.send(found.worker, order)
+        found = self._parts.cameras.get(camera)
+        return found is not None and self._parts.supervisor.send(found.worker, order)
 
     def make_clip(self, asked: ClipAsked) -> bool:
         """Ask a camera's worker for a clip; False if it cannot be asked."""
-        found = self._r.cameras.get(asked.camera)
+        found = self._parts.cameras.get(asked.camera)
         if found is None or not found.settings.enabled:
             return False
-        return self._r.supervisor.send(found.worker, asked)
+        return self._parts.supervisor.send(found.worker, asked)
 
     def watch(self, camera: str, fps: float) -> None:
         """Ask a camera's worker for encoded pictures (0: none). Raises NotFound."""
         if self._watching.get(camera, 0.0) != fps:
             self._watching[camera] = fps
-            self._r.supervisor.send(self._r.camera(camera).worker, m.Watch(fps))
+            self._parts.supervisor.send(self._parts.camera(camera).worker, m.Watch(fps))
 
     # -- inside
 
     def _join(self, camera: CameraRuntime) -> None:
         retrain, learns = camera.settings.retraining, _learns(camera)
-        self._r.dispatch(
+        self._dispatch(
             ev.CameraJoined(
-                self._r.clock.monotonic(), camera.id, start_accuracy(camera), camera.profile,
+                self._parts.clock.monotonic(), camera.id, start_accuracy(camera), camera.profile,
                 retrain.every_kth_window, camera.version.id, learns,
             )
         )  # fmt: skip
 
     def _changed(self, camera: CameraRuntime, what: CameraChange, accuracy: float) -> None:
         retrain, learns = camera.settings.retraining, _learns(camera)
-        self._r.dispatch(
+        self._dispatch(
             ev.CameraChanged(
-                self._r.clock.monotonic(), what, camera.id, accuracy, camera.profile, retrain.every_kth_window,
+                self._parts.clock.monotonic(), what, camera.id, accuracy, camera.profile, retrain.every_kth_window,
                 camera.version.id, learns,
             )
         )  # fmt: skip
 
     def _spec(self, camera: str) -> m.CameraWorkerSpec:
-        r = self._r
-        c = r.cameras[camera]
-        state = r.controller.state
-        window_s = r.window.settings.window_s
-        left_s = max(1.0, state.window_start_s + window_s - r.clock.monotonic())
+        parts = self._parts
+        c = parts.cameras[camera]
+        state = parts.controller.state
+        window_s = parts.window.settings.window_s
+        left_s = max(1.0, state.window_start_s + window_s - parts.clock.monotonic())
         return m.CameraWorkerSpec(
             settings=c.settings,
-            student=r.student(c.version),
+            student=parts.student(c.version),
             inference=c.inference or c.settings.inference.space(c.region)[0],
             record_root=self._data / "pictures",
-            recording=r.site.recording,
+            recording=parts.site.recording,
             # Before the first boundary it is not known which window goes on.
             window=0 if state.phase == "idle" else state.window,
             window_left_s=left_s,
             # After a restart of the worker its sample goes on with what is left of time and budget.
             target_frames=max(
                 1,
-                round(r.learning.labels(r.window.settings, c.settings) * min(1.0, left_s / r.window.settings.window_s)),
+                round(parts.learning.labels(parts.window.settings, c.settings) * min(1.0, left_s / window_s)),
             ),
-            cores=r.shares.cores,
+            cores=parts.shares.cores,
             watch_fps=self._watching.get(camera, 0.0),
             secrets=self._data / SECRETS_FILE,
             score=c.score_of(c.version.id),
             feed=self.feeds.get(camera),
-            clips=r.site.clips if r.site.clips.enabled and c.settings.clips.enabled else None,
+            clips=parts.site.clips if parts.site.clips.enabled and c.settings.clips.enabled else None,
         )
 
     def _received(self, name: str, message: Any) -> None:
-        r = self._r
+        parts = self._parts
         if isinstance(message, ClipMade | ClipFailed):  # also the last word of a worker that was asked to end
-            r.fact(message)
+            parts.fact(message)
             return
-        camera = r.cameras.get(name)
+        camera = parts.cameras.get(name)
         if camera is None:
             return
         if not camera.worker_up:
@@ -255,22 +267,22 @@ class CameraWorkers:
         elif isinstance(message, m.Answered | m.Picture):
             self._on_answer(name, message)
         elif isinstance(message, m.Sampled):
-            r.golden.labels.add(message.frame)
-            r.students.siblings.sampled(camera, message.frame)
-            r.fact(FrameSampled(message.frame))
+            parts.golden.labels.add(message.frame)
+            self._siblings.sampled(camera, message.frame)
+            parts.fact(FrameSampled(message.frame))
         elif isinstance(message, m.SampleClosed):
-            r.boundary.sample_closed(name, message.window, message.frames)
+            self._sample_closed(name, message.window, message.frames)
         elif isinstance(message, m.Measured):
             camera.profile = looking_at(message.profile, camera.region)
             if not camera.announced:
                 camera.announced = True
-                self._changed(camera, "camera_measured", r.controller.state.cameras[name].accuracy)
+                self._changed(camera, "camera_measured", parts.controller.state.cameras[name].accuracy)
         elif isinstance(message, m.Swapped):
             camera.swaps.add(message)
-            r.students.versions.switched(name, message)
+            self._versions.switched(name, message)
         elif isinstance(message, m.SwapFailed):
             failed = MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")
-            r.students.versions.switched(name, failed)
+            self._versions.switched(name, failed)
 
     def _reported(self, camera: CameraRuntime, report: m.CameraReport) -> None:
         before, camera.report = camera.report, report
@@ -280,11 +292,11 @@ class CameraWorkers:
             self._note(_STATES[status.state], camera=camera.id, data=facts)
 
     def _lost(self, name: str, reason: str) -> None:
-        camera = self._r.cameras.get(name)
+        camera = self._parts.cameras.get(name)
         if camera is not None:
             camera.worker_up, camera.report = False, None
             died = MagpieError(f"{name}: its worker died while the model was switched")
-            self._r.students.versions.switched(name, died)
+            self._versions.switched(name, died)
 
 
 def start_accuracy(camera: CameraRuntime) -> float:

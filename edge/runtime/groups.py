@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edge.core import checks
 from edge.core import events as ev
@@ -14,11 +14,13 @@ from edge.core.camera_look import CameraLook
 from edge.core.configs import StudentSpec
 from edge.core.errors import InvalidValue, MagpieError
 from edge.core.journal_kinds import JournalNote
-from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.promotion import discard
+from edge.runtime.running_job import RunningJob
+from edge.runtime.siblings import Siblings
 from scheduler.contenders import FEWEST_OBJECTS
 from scheduler.controller import option_from_profile
 from scheduler.groups import (
@@ -31,10 +33,6 @@ from scheduler.groups import (
     sets_of,
     taught_parts,
 )
-
-if TYPE_CHECKING:
-    from edge.runtime.retrainings import RunningJob
-    from edge.runtime.runtime import Runtime
 
 #: The store's document of what groups taught.
 GROUPS_DOCUMENT = "groups"
@@ -54,14 +52,18 @@ class Groups:
 
     def __init__(
         self,
-        runtime: Runtime,
+        parts: LeafParts,
+        siblings: Siblings,
         gate: Gate,
-        student: Callable[[ModelVersion], m.StudentFile],
+        retrains: Callable[[str], bool],
+        dispatch: Callable[[ev.Event], None],
         note: JournalNote,
         keep: Callable[[dict[str, Any]], None],
     ) -> None:
-        """`student` says where a version's file is, `note` journals, `keep(document)` writes what was learned."""
-        self._r, self._gate, self._student, self._note, self._keep = runtime, gate, student, note, keep
+        """`retrains(camera)` says whether a retraining of the camera's own runs. `dispatch` hands an event to the
+        controller, `note` journals, `keep(document)` writes what was learned."""
+        self._parts, self._siblings, self._gate, self._retrains = parts, siblings, gate, retrains
+        self._dispatch, self._note, self._keep = dispatch, note, keep
         self.kept, self.retrainings = FIRST_KEPT, 0
         self._taught: dict[str, str] = {}
         self._asked: dict[tuple[str, str], _BegunMember] = {}
@@ -86,29 +88,29 @@ class Groups:
         """For the controller, before a window begins: which cameras may be retrained together; none, where it is not
         `wanted` in the window that begins.
         """
-        looks = {known.camera: known.look for known in self._r.students.siblings.looks()}
+        looks = {known.camera: known.look for known in self._siblings.looks()}
         by_spec: dict[StudentSpec, dict[str, CameraLook | None]] = {}
-        for name, camera in self._r.cameras.items():
+        for name, camera in self._parts.cameras.items():
             if wanted and camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
                 by_spec.setdefault(camera.version.spec, {})[name] = looks.get(name)
         sets = [s for cameras in by_spec.values() for s in sets_of(cameras)]
         self.kept = kept_later(self.kept)
         named = {name for cameras in sets for name in cameras}
-        self._taught = {c: v for c, v in self._taught.items() if c in self._r.cameras}
-        taught = frozenset(c for c, v in self._taught.items() if c in named and self._r.cameras[c].version.id == v)
-        return ev.GroupsPossible(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept, taught)
+        self._taught = {c: v for c, v in self._taught.items() if c in self._parts.cameras}
+        taught = frozenset(c for c, v in self._taught.items() if c in named and self._parts.cameras[c].version.id == v)
+        return ev.GroupsPossible(self._parts.clock.monotonic(), tuple(sorted(sets)), self.kept, taught)
 
     def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
         """The data of each other camera for the worker of a group's retraining; one without labels is left out."""
-        folder = Path(self._r.site.data_dir) / "jobs"
+        folder = Path(self._parts.site.data_dir) / "jobs"
         found = []
         self._asked = {k: v for k, v in self._asked.items() if v.window >= order.window - 1}
         for name in order.members:
-            camera = self._r.cameras.get(name)
+            camera = self._parts.cameras.get(name)
             data = None if camera is None else camera.closed.get(order.window)
             if camera is not None and data is not None and data.train:
                 output = folder / f"{order.job}-{name}.safetensors"
-                found.append(m.GroupMember(name, data, self._student(camera.version), camera.region, output))
+                found.append(m.GroupMember(name, data, self._parts.student(camera.version), camera.region, output))
                 self._asked[order.job, name] = _BegunMember(order.window, camera, camera.version.id)
         return tuple(found)
 
@@ -129,7 +131,7 @@ class Groups:
 
     def _taught_part(self, job: RunningJob) -> float:
         """The part of what the group's members gain by its longest retraining that this one teaches; 0: not known."""
-        leader = self._r.cameras.get(job.camera)
+        leader = self._parts.cameras.get(job.camera)
         options = [] if leader is None else [option_from_profile(p) for p in leader.profiles.values()]
         return taught_parts(options).get(job.config, 0.0)
 
@@ -137,33 +139,33 @@ class Groups:
         """The gain that was expected of the camera alone, and the group's; None: nothing is learned by it. A result
         counts only for the camera and the student that it was compared with: not where either is another by now, or a
         retraining of the camera's own runs."""
-        asked, camera = self._asked.pop((job.job, name), None), self._r.cameras.get(name)
+        asked, camera = self._asked.pop((job.job, name), None), self._parts.cameras.get(name)
         why = ""
         if asked is None or camera is None or camera is not asked.camera:
             why = "changed"
         elif camera.version.id != asked.version or camera.version.spec != done.spec:
             why = "other_student"
-        elif name in self._r.students.retrainings.running:
+        elif self._retrains(name):
             why = "own_retraining"
         if camera is None or why:
             discard(done)
-            window = self._r.controller.state.window
+            window = self._parts.controller.state.window
             self._note("group.member_skipped", camera=name, window=window, data={"leader": job.camera, "why": why})
             return None
         return await self._judge(camera, job, done)
 
     async def _judge(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> tuple[float, float] | None:
-        r = self._r
+        parts = self._parts
         try:
-            tolerance = r.window.settings.gate_tolerance
+            tolerance = parts.window.settings.gate_tolerance
             judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, "group")
         except MagpieError as error:
-            r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
+            parts.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return None
         if judged.learned and _judged_on(done) < FEWEST_OBJECTS:
             self._taught[camera.id] = judged.version
         if judged.promoted:
-            r.learning.not_promised(camera.id, r.controller.state.window)
+            parts.learning.not_promised(camera.id, parts.controller.state.window)
         gains = None
         profiles = camera.profiles.values()
         whole = done.fraction >= 1.0 and job.window in camera.closed and not camera.version.pinned
@@ -175,16 +177,16 @@ class Groups:
         self._note(
             judged.kind,
             camera=camera.id,
-            window=r.controller.state.window,
+            window=parts.controller.state.window,
             data=judged.facts(job.config) | {"leader": job.camera, "device_seconds": 0.0},
         )
-        r.fact(judged.fact(camera.id, 0.0))
-        r.dispatch(judged.completed(r.clock.monotonic(), camera.id, job.job))
+        parts.fact(judged.fact(camera.id, 0.0))
+        self._dispatch(judged.completed(parts.clock.monotonic(), camera.id, job.job))
         return gains
 
     def _believed(self, camera: str) -> float:
         """The part of a profile's gain that plans count on: `kept` is a part of that."""
-        known = self._r.controller.state.cameras.get(camera)
+        known = self._parts.controller.state.cameras.get(camera)
         correction = None if known is None else known.correction
         return 1.0 if correction is None else correction.gain * correction.reliability
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
@@ -27,6 +27,7 @@ from edge.core.lending import (
 from edge.core.plan_basis import PlanRequest
 from edge.core.workers import LENT
 from edge.runtime import messages as m
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_labeller_worker import lent_labeller
 from edge.runtime.lent_labels import packed_labels, unpacked_labelling
@@ -39,9 +40,6 @@ from scheduler.fleet.lending import LEAST_SHARE, START_S, retrained_until, share
 from scheduler.fleet.lent_windows import LentWindows
 from scheduler.window_lending import worth
 from scheduler.window_planning import PlanFunction
-
-if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -79,20 +77,21 @@ class _Found:
 
 
 class Lender:
-    """`most_share` is the most that is lent. `plan` is the box's own planner. `spawn(work, name)` runs beside the
-    loop's main work."""
+    """`most_share` is the most that is lent. `plan` is the box's own planner, `dispatch` hands an event to the
+    controller. `spawn(work, name)` runs beside the loop's main work."""
 
     def __init__(
         self,
-        runtime: Runtime,
+        parts: LeafParts,
         folder: LendingFolder,
         most_share: float,
         plan: PlanFunction,
+        dispatch: Callable[[ev.Event], None],
         spawn: Callable[..., None],
         counts: LendingCounts,
     ) -> None:
-        self._r, self._folder, self._most = runtime, folder, most_share
-        self._plan, self._spawn, self.counts = plan, spawn, counts
+        self._parts, self._folder, self._most = parts, folder, most_share
+        self._plan, self._dispatch, self._spawn, self.counts = plan, dispatch, spawn, counts
         self._lent: _Lent | None = None
         self._spare = 0.0
         #: The window and the plan that `_spare` is of; None: it is not known yet.
@@ -131,24 +130,24 @@ class Lender:
         await asyncio.to_thread(self._folder.write_offer, self._offer(me, found.open))
 
     def _offer(self, me: str, works: dict[str, LentWork]) -> LendingOffer:
-        caps, s = self._r.shares.partitioner.caps, self._r.controller.state
+        caps, s = self._parts.shares.partitioner.caps, self._parts.controller.state
         device: Literal["cpu", "gpu"] = "cpu" if caps.device == "cpu" else "gpu"
-        left_s = s.window_start_s + s.settings.window_s - self._r.clock.monotonic() if s.cameras else None
+        left_s = s.window_start_s + s.settings.window_s - self._parts.clock.monotonic() if s.cameras else None
         share, busy_s = self._spare, self._busy_s(works)
         later, at_s = self._later
         if self._asked_for is not None and later > 2 * share:
-            share, busy_s = later, max(busy_s, at_s - self._r.clock.monotonic(), 0.0)
+            share, busy_s = later, max(busy_s, at_s - self._parts.clock.monotonic(), 0.0)
         return LendingOffer(
-            me, share, device, self._r.shares.cores, left_s=left_s, busy_s=busy_s,
+            me, share, device, self._parts.shares.cores, left_s=left_s, busy_s=busy_s,
             room=max(0, MOST_OPEN - len(works)), again=self._windows.share, pause_s=self._windows.pause_s,
-            window_s=s.settings.window_s, teacher=self._r.golden.teacher.content,
+            window_s=s.settings.window_s, teacher=self._parts.golden.teacher.content,
         )  # fmt: skip
 
     def _busy_s(self, works: dict[str, LentWork]) -> float:
         """Seconds until the lent works are done, as far as their borrowers say how much they are."""
         seconds = 0.0
         for name, work in works.items():
-            total_s, start_s = (work.cpu_s / self._r.shares.cores or USUAL_WORK_S), START_S
+            total_s, start_s = (work.cpu_s / self._parts.shares.cores or USUAL_WORK_S), START_S
             share = min(work.share, self._spare) or work.share
             one = self._lent
             if one is not None and one.name == name:
@@ -178,14 +177,14 @@ class Lender:
     @property
     def _knows(self) -> bool:
         """Whether the plan in force said what is spare; without cameras nothing is planned."""
-        return self._asked_for is not None or not self._r.controller.state.cameras
+        return self._asked_for is not None or not self._parts.controller.state.cameras
 
     async def _find_spare(self) -> None:
         """The share that the plan in force has no use for, once for each plan; or the preparation of one."""
-        s = self._r.controller.state
+        s = self._parts.controller.state
         if s.phase != "running" or s.plan is None or s.budgets or not s.cameras:
             # Tenants share what is there among themselves.
-            free = min(self._most, max(0.0, s.num_gpus + self._r.shares.lent - 0.05))
+            free = min(self._most, max(0.0, s.num_gpus + self._parts.shares.lent - 0.05))
             if s.cameras:
                 free = self._while_preparing(s) if s.phase == "preparing" and not s.budgets else 0.0
             self._spare, self._later = free, (0.0, 0.0)
@@ -194,7 +193,7 @@ class Lender:
         key = (s.window, s.plan_number)
         if key == self._asked_for or s.planning.asked is not None:
             return
-        plan, state, now_s, lent = s.plan, s.copy(), self._r.clock.monotonic(), self._r.shares.lent
+        plan, state, now_s, lent = s.plan, s.copy(), self._parts.clock.monotonic(), self._parts.shares.lent
 
         def spare() -> tuple[float, float]:
             problem = state.problem(now_s)
@@ -223,10 +222,10 @@ class Lender:
     def _while_preparing(self, s: ControllerState) -> float:
         """The share that the preparation of a window cannot use: the golden model and the profilers have a thread
         each."""
-        r = self._r
-        whole, cameras = s.num_gpus + r.shares.lent, {c: v.inference for c, v in s.cameras.items()}
+        parts = self._parts
+        whole, cameras = s.num_gpus + parts.shares.lent, {c: v.inference for c, v in s.cameras.items()}
         inference = waiting_shares(whole, cameras)
-        least = sum(inference.values()) + (len(r.profilers.names) + 1) / r.shares.cores
+        least = sum(inference.values()) + (len(parts.profilers.names) + 1) / parts.shares.cores
 
         def without(share: float) -> float:
             fits = whole - share >= least and waiting_shares(whole - share, cameras) == inference
@@ -236,7 +235,7 @@ class Lender:
 
     def _starved(self) -> bool:
         """Whether nothing was left to lend for `PATIENCE_S`, and nothing will be by the plan in force."""
-        now_s = self._r.clock.monotonic()
+        now_s = self._parts.clock.monotonic()
         share, at_s = self._later
         comes = share >= LEAST_SHARE and now_s < at_s
         if not self._knows or self._spare >= LEAST_SHARE or comes:
@@ -247,42 +246,42 @@ class Lender:
 
     def _fit(self, starved: bool) -> None:
         """The lent work has what is spare now, as far as it can use that."""
-        one, r = self._lent, self._r
+        one, parts = self._lent, self._parts
         if one is None:
             return
         if starved:
             self._give_up("withdrawn", "")
             return
-        if r.controller.state.phase != "preparing" and not self._knows:
+        if parts.controller.state.phase != "preparing" and not self._knows:
             return  # a plan is being made
         waits = self._spare < LEAST_SHARE
-        share = r.shares.partitioner.caps.min_share if waits else min(self._most_useful(one.work), self._spare)
+        share = parts.shares.partitioner.caps.min_share if waits else min(self._most_useful(one.work), self._spare)
         if abs(share - one.share) > SAME_SHARE or (waits and share < one.share):
             one.share = share
             self._hold(0.0 if waits else share)
-            r.supervisor.resize(LENT.name, self._granted(share))
+            parts.supervisor.resize(LENT.name, self._granted(share))
 
     def _most_useful(self, work: LentWork) -> float:
         """The share that was agreed, or that of a thread where that is more: a work has no more than one."""
-        return max(work.share, min(1.0, 1.0 / self._r.shares.cores))
+        return max(work.share, min(1.0, 1.0 / self._parts.shares.cores))
 
     def _granted(self, share: float) -> float:
-        return max(self._r.shares.quantized(share), self._r.shares.partitioner.caps.min_share)
+        return max(self._parts.shares.quantized(share), self._parts.shares.partitioner.caps.min_share)
 
     def _hold(self, share: float) -> None:
         """Cameras and their retrainings plan without this share from now on."""
-        r = self._r
-        if abs(share - r.shares.lent) > 1e-6:
-            r.shares.lent = share
-            r.dispatch(ev.CapacityChanged(r.clock.monotonic(), r.shares.camera_capacity()))
+        parts = self._parts
+        if abs(share - parts.shares.lent) > 1e-6:
+            parts.shares.lent = share
+            self._dispatch(ev.CapacityChanged(parts.clock.monotonic(), parts.shares.camera_capacity()))
 
     # -- begin and end
 
     async def _begin(self, name: str) -> None:
-        r, folders = self._r, self._folder.lent
+        parts, folders = self._parts, self._folder.lent
         work = await asyncio.to_thread(folders.work, name)
         given = await asyncio.to_thread(folders.given, name)
-        if work is None or given is None or r.supervisor.has(LENT.name):
+        if work is None or given is None or parts.supervisor.has(LENT.name):
             return
         share = min(self._most_useful(work), self._spare)
         try:
@@ -292,7 +291,7 @@ class Lender:
             return
         self._lent = _Lent(name, given.box, work, share, LentState("running"))
         self._hold(share)
-        r.supervisor.start(
+        parts.supervisor.start(
             LENT, self._granted(share), main, job, self._received,
             on_given_up=lambda why: self._give_up("failed", why), max_restarts=1, killable=True, finishes=True,
         )  # fmt: skip
@@ -303,17 +302,17 @@ class Lender:
         """The worker's main and its job. Raises InvalidValue for a work that cannot be done."""
         folders = self._folder.lent
         if work.kind == "retraining":
-            return training_worker, unpacked(work, name, folders, self._r.shares.cores)
+            return training_worker, unpacked(work, name, folders, self._parts.shares.cores)
         age_s = await asyncio.to_thread(folders.age_s, name)
         if work.kind == "labels":
-            return lent_labeller, unpacked_labelling(work, name, folders, age_s, self._r.golden.teacher)
+            return lent_labeller, unpacked_labelling(work, name, folders, age_s, self._parts.golden.teacher)
         return lent_profiler, unpacked_profiling(work, name, folders, age_s)
 
     def _received(self, message: Any) -> None:
         one = self._lent
         if one is None or message.job != one.name:
             return
-        cores = self._r.shares.cores
+        cores = self._parts.shares.cores
         if isinstance(message, m.TrainingProgress):
             self._progressed(one, message.device_seconds * cores, message.fraction)
         elif isinstance(message, m.LentLabelProgress):
@@ -345,7 +344,7 @@ class Lender:
         self._spawn(self._done(one, done, result, labels), f"lent {one.name}")
 
     def _count(self, one: _Lent, cpu_s: float) -> None:
-        device_s = cpu_s / self._r.shares.cores
+        device_s = cpu_s / self._parts.shares.cores
         self.counts.lent_device_s += max(0.0, device_s - one.device_s)
         one.device_s = max(one.device_s, device_s)
 
@@ -379,7 +378,7 @@ class Lender:
 
     def _stop(self) -> None:
         self._free()
-        self._spawn(self._r.supervisor.stop(LENT.name, 1.0, m.FinishNow(keep=False)), "stop a lent retraining")
+        self._spawn(self._parts.supervisor.stop(LENT.name, 1.0, m.FinishNow(keep=False)), "stop a lent retraining")
 
     def _free(self) -> None:
         self._lent = None

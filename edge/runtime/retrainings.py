@@ -5,65 +5,53 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edge.core import events as ev
-from edge.core.configs import RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.facts import RetrainingStepped
 from edge.core.journal_kinds import JournalNote
 from edge.core.profiles import RetrainingProfile
 from edge.core.workers import Worker
 from edge.runtime import messages as m
+from edge.runtime.borrowing import Borrowing
+from edge.runtime.box_groups import BoxGroups
 from edge.runtime.camera import CameraRuntime
+from edge.runtime.groups import Groups
 from edge.runtime.judging import Gate, Judged
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.mains import training_worker
+from edge.runtime.preparation import Preparation
 from edge.runtime.promotion import discard
+from edge.runtime.running_job import RunningJob
+from edge.runtime.siblings import Siblings
 from edge.store.values import JobState
 from scheduler.box_groups import taught_boxes
 from scheduler.groups import group_work
 
-if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
-
-
-@dataclass(frozen=True)
-class RunningJob:
-    """A retraining that runs now; it began with plan number `plan`, which tells versions of one window apart. `box`:
-    another one that does it."""
-
-    job: str
-    camera: str
-    retraining: RetrainingConfig
-    window: int
-    share: float
-    started_utc_s: float
-    predicted_accuracy: float | None
-    total_device_s: float
-    fraction: float = 0.0
-    held_out: float | None = None
-    device_seconds: float = 0.0
-    plan: int = 0
-    box: str = ""
-
-    @property
-    def config(self) -> str:
-        """The configuration's id."""
-        return self.retraining.id
-
-    def to_json(self) -> dict[str, Any]:
-        """For REST and the page."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if k != "plan"} | {"config": self.config}
-
 
 class Retrainings:
-    """The runtime's hands for the controller's retrainings. `spawn(work, name)` runs beside the loop's main work."""
+    """The runtime's hands for the controller's retrainings. `dispatch` hands an event to the controller, `note`
+    journals, `spawn(work, name)` runs beside the loop's main work."""
 
-    def __init__(self, runtime: Runtime, gate: Gate, note: JournalNote, spawn: Callable[..., None]) -> None:
-        self._r, self._gate, self._note, self._spawn = runtime, gate, note, spawn
+    def __init__(
+        self,
+        parts: LeafParts,
+        preparation: Preparation,
+        siblings: Siblings,
+        groups: Groups,
+        box_groups: BoxGroups,
+        borrowing: Borrowing,
+        gate: Gate,
+        dispatch: Callable[[ev.Event], None],
+        note: JournalNote,
+        spawn: Callable[..., None],
+    ) -> None:
+        self._parts, self._preparation, self._siblings = parts, preparation, siblings
+        self._groups, self._box_groups, self._borrowing, self._gate = groups, box_groups, borrowing, gate
+        self._dispatch, self._note, self._spawn = dispatch, note, spawn
         #: By camera: those that train, and those that are judged.
         self.running: dict[str, RunningJob] = {}
         #: By camera: the next one, while the one before is not judged or its process is not gone.
@@ -82,31 +70,31 @@ class Retrainings:
     def start(self, order: ev.StartRetraining) -> None:
         """Start a worker for a job, as soon as the camera's earlier one has ended; where its data are gone the
         controller is notified that it failed."""
-        r = self._r
-        camera = r.cameras.get(order.camera)
+        parts = self._parts
+        camera = parts.cameras.get(order.camera)
         data = None if camera is None else camera.closed.get(order.window)
         profile = None if camera is None else camera.profiles.get(order.config)
         if camera is None or data is None or profile is None:
             reason = "its data are gone" if data is None else "nothing is known of its configuration"
-            failed = ev.RetrainingFailed(r.clock.monotonic(), order.camera, order.job, reason)
-            asyncio.get_running_loop().call_soon(r.dispatch, failed)
+            failed = ev.RetrainingFailed(parts.clock.monotonic(), order.camera, order.job, reason)
+            asyncio.get_running_loop().call_soon(self._dispatch, failed)
             return
         if order.camera in self.running:
             self._wait(order, camera)
             return
-        if not order.lender and r.supervisor.has(camera.trainer):
+        if not order.lender and parts.supervisor.has(camera.trainer):
             self._wait(order, camera)
             self._spawn(self._start_when_gone(camera.trainer, order), f"start {order.job}")
             return
         job = self._job(order, camera, profile)
-        r.learning.unprofiled_retrainings += not profile.profiled
+        parts.learning.unprofiled_retrainings += not profile.profiled
         self.running[order.camera] = RunningJob(
             order.job,
             order.camera,
             profile.config,
             order.window,
             order.share,
-            r.clock.utc(),
+            parts.clock.utc(),
             profile.end_accuracy.value,
             profile.device_seconds.value * _work(job),
             plan=order.plan,
@@ -114,9 +102,9 @@ class Retrainings:
         )
         self._record_start(order, camera, profile, job)
         if order.lender:
-            r.students.borrowing.ask(order, job, profile.device_seconds.value)
+            self._borrowing.ask(order, job, profile.device_seconds.value)
             return
-        r.supervisor.start(
+        parts.supervisor.start(
             Worker.trainer_of(camera.id),
             self._granted(order.share),
             training_worker,
@@ -130,8 +118,8 @@ class Retrainings:
 
     def stop(self, order: ev.StopRetraining) -> None:
         """End a job: with what it has, or without a result."""
-        r = self._r
-        camera = r.cameras.get(order.camera)
+        parts = self._parts
+        camera = parts.cameras.get(order.camera)
         if camera is None:
             return
         waiting = self._waiting.get(order.camera)
@@ -140,28 +128,28 @@ class Retrainings:
             self._nothing_comes(order)
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
-        r.fact(RetrainingStepped(order.camera, "stopped"))
-        if order.job in self._judging or (order.keep and r.students.borrowing.judges(order.job)):
+        parts.fact(RetrainingStepped(order.camera, "stopped"))
+        if order.job in self._judging or (order.keep and self._borrowing.judges(order.job)):
             return
-        if r.students.borrowing.has(order.job):
-            r.students.borrowing.drop(order.job)
+        if self._borrowing.has(order.job):
+            self._borrowing.drop(order.job)
             self._end(order.camera, order.job, "stopped", order.reason)
             return
         running = self.running.get(order.camera)
         if running is None or running.job != order.job:
             return  # the trainer is another job's
-        if order.keep and r.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
+        if order.keep and parts.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
             self._finishing.add(order.job)
             return
         self._end(order.camera, order.job, "stopped", order.reason)
         self._nothing_comes(order)
-        self._spawn(r.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
+        self._spawn(parts.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
 
     def _nothing_comes(self, order: ev.StopRetraining) -> None:
         """Report to the controller, once it has given its orders: members of a group would wait for its result."""
-        now = self._r.clock.monotonic()
+        now = self._parts.clock.monotonic()
         failed = ev.RetrainingFailed(now, order.camera, order.job, order.reason)
-        asyncio.get_running_loop().call_soon(self._r.dispatch, failed)
+        asyncio.get_running_loop().call_soon(self._dispatch, failed)
 
     def shares(self, shares: Mapping[str, float]) -> None:
         """The shares by camera that are in force now; a job that waits begins with its own."""
@@ -175,7 +163,7 @@ class Retrainings:
     # -- inside
 
     def _granted(self, share: float) -> float:
-        shares = self._r.shares
+        shares = self._parts.shares
         return max(shares.quantized(share), shares.partitioner.caps.min_share)
 
     def _wait(self, order: ev.StartRetraining, camera: CameraRuntime) -> None:
@@ -183,39 +171,39 @@ class Retrainings:
         resized live that would start the trainer anew, which is about to end."""
         self._waiting[order.camera] = order
         job = self.running.get(order.camera)
-        if order.lender or self._r.shares.partitioner.caps.resize != "live":
+        if order.lender or self._parts.shares.partitioner.caps.resize != "live":
             return
-        self._r.supervisor.resize(camera.trainer, self._granted(order.share))
+        self._parts.supervisor.resize(camera.trainer, self._granted(order.share))
         if job is not None and not job.box and job.job not in self._judging:
             self.running[order.camera] = dataclasses.replace(job, share=order.share)
 
     def _job(self, order: ev.StartRetraining, camera: CameraRuntime, profile: RetrainingProfile) -> m.RetrainingJob:
-        r = self._r
-        folder = Path(r.site.data_dir) / "jobs"
+        parts = self._parts
+        folder = Path(parts.site.data_dir) / "jobs"
         return m.RetrainingJob(
             job=order.job,
             camera=order.camera,
             data=camera.closed[order.window],
-            parent=r.student(camera.version),
+            parent=parts.student(camera.version),
             config=profile.config,
             spec=camera.version.spec,
             seed=order.window,
             checkpoint=folder / f"{order.camera}-{order.window}-{profile.config.id}.ckpt",
             output=folder / f"{order.job}.safetensors",
-            cores=r.shares.cores,
-            download=r.download(camera),
+            cores=parts.shares.cores,
+            download=parts.download(camera),
             region=camera.region,
-            siblings=r.students.siblings.starts(camera),
-            members=r.students.groups.members(order),
-            guests=r.students.box_groups.guests(order.guests) if order.guests else (),
+            siblings=self._siblings.starts(camera),
+            members=self._groups.members(order),
+            guests=self._box_groups.guests(order.guests) if order.guests else (),
         )
 
     def _record_start(
         self, order: ev.StartRetraining, camera: CameraRuntime, profile: RetrainingProfile, job: m.RetrainingJob
     ) -> None:
-        window = self._r.controller.state.window
-        self._r.records.write(
-            self._r.store.windows.start_job,
+        window = self._parts.controller.state.window
+        self._parts.records.write(
+            self._parts.store.windows.start_job,
             order.job,
             window,
             order.camera,
@@ -241,13 +229,13 @@ class Retrainings:
                 "boxes": list(taught_boxes([one.camera for one in job.guests])),
             },
         )
-        self._r.fact(RetrainingStepped(order.camera, "started"))
+        self._parts.fact(RetrainingStepped(order.camera, "started"))
 
     # -- what comes of them
 
     def received(self, camera: str, message: Any) -> None:
         """A worker, or another box, says how far a camera's retraining is, or hands its result over."""
-        r = self._r
+        parts = self._parts
         job = self.running.get(camera)
         if job is None or message.job != job.job:
             if isinstance(message, m.TrainingDone):
@@ -257,12 +245,15 @@ class Retrainings:
             self.running[camera] = dataclasses.replace(
                 job, fraction=message.fraction, held_out=message.held_out, device_seconds=message.device_seconds
             )
-            r.records.write(
-                r.store.windows.update_job, job.job, fraction=message.fraction, device_seconds=message.device_seconds
+            parts.records.write(
+                parts.store.windows.update_job,
+                job.job,
+                fraction=message.fraction,
+                device_seconds=message.device_seconds,
             )
-            r.dispatch(
+            self._dispatch(
                 ev.RetrainingProgressed(
-                    r.clock.monotonic(), camera, job.job, message.device_seconds, message.fraction, message.held_out
+                    parts.clock.monotonic(), camera, job.job, message.device_seconds, message.fraction, message.held_out
                 )
             )
         elif isinstance(message, m.TrainingDone):
@@ -278,8 +269,8 @@ class Retrainings:
         if camera in self.running and self.running[camera].job == job:
             self._end(camera, job, "failed", reason)
             self._note("retraining.failed", camera=camera, data={"job": job, "reason": reason})
-            self._r.fact(RetrainingStepped(camera, "failed"))
-            self._r.dispatch(ev.RetrainingFailed(self._r.clock.monotonic(), camera, job, reason))
+            self._parts.fact(RetrainingStepped(camera, "failed"))
+            self._dispatch(ev.RetrainingFailed(self._parts.clock.monotonic(), camera, job, reason))
 
     def _ended(self, camera: str, name: str) -> RunningJob | None:
         """The retraining `name` of the camera is over, where it is still the one that runs: the next one may begin."""
@@ -294,7 +285,7 @@ class Retrainings:
 
     async def _start_when_gone(self, trainer: str, order: ev.StartRetraining) -> None:
         """Start a job that waits, once the process of the one before has ended."""
-        await self._r.supervisor.stop(trainer)
+        await self._parts.supervisor.stop(trainer)
         waiting = self._waiting.get(order.camera)
         if waiting is not None and waiting.job == order.job:
             del self._waiting[order.camera]
@@ -303,8 +294,8 @@ class Retrainings:
     def _end(self, camera: str, name: str, state: JobState, reason: str) -> None:
         job = self._ended(camera, name)
         if job is not None:
-            self._r.records.write(
-                self._r.store.windows.end_job, job.job, state, device_seconds=job.device_seconds, reason=reason
+            self._parts.records.write(
+                self._parts.store.windows.end_job, job.job, state, device_seconds=job.device_seconds, reason=reason
             )
 
     async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
@@ -319,41 +310,41 @@ class Retrainings:
 
     async def _through_gate(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
         """Through the gate, and its group's members after it; the controller is notified when all are judged."""
-        r = self._r
-        camera = r.cameras.get(name)
+        parts = self._parts
+        camera = parts.cameras.get(name)
         if camera is None:
             discard(done)
             return
         if done.for_guests is not None:
-            self._spawn(r.students.box_groups.trained(job, done), f"students of {job.job} for other boxes")
-        window = r.controller.state.window
+            self._spawn(self._box_groups.trained(job, done), f"students of {job.job} for other boxes")
+        window = parts.controller.state.window
         try:
             judged = await self._gate.judge(
-                camera, done, job.config, job.window, r.window.settings.gate_tolerance, f"p{job.plan}"
+                camera, done, job.config, job.window, parts.window.settings.gate_tolerance, f"p{job.plan}"
             )
         except MagpieError as error:
-            await r.students.groups.judge(job, done)
+            await self._groups.judge(job, done)
             self.given_up(name, job.job, str(error))
             return
         # Where its trainer was given up while it was judged, its end is recorded already.
         recorded = self._ended(name, job.job) is None
         self._record_result(job, done, judged, window, recorded)
-        r.preparation.retrained(camera, job, done, judged.learned)
+        self._preparation.retrained(camera, job, done, judged.learned)
         try:
-            await r.students.groups.judge(job, done, judged.version if judged.learned else "")
+            await self._groups.judge(job, done, judged.version if judged.learned else "")
         finally:
-            r.dispatch(judged.completed(r.clock.monotonic(), name, job.job))
+            self._dispatch(judged.completed(parts.clock.monotonic(), name, job.job))
 
     def _record_result(
         self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int, end_recorded: bool
     ) -> None:
-        r = self._r
-        r.records.write(
-            r.store.windows.add_cost, window, "retraining", camera=job.camera, device_seconds=done.device_seconds
+        parts = self._parts
+        parts.records.write(
+            parts.store.windows.add_cost, window, "retraining", camera=job.camera, device_seconds=done.device_seconds
         )
         if not end_recorded:
-            r.records.write(
-                r.store.windows.end_job,
+            parts.records.write(
+                parts.store.windows.end_job,
                 job.job,
                 "completed",
                 device_seconds=done.device_seconds,
@@ -369,7 +360,7 @@ class Retrainings:
             data=judged.facts(job.config)
             | {"expected_accuracy": job.predicted_accuracy, "device_seconds": done.device_seconds},
         )
-        r.fact(judged.fact(job.camera, done.device_seconds))
+        parts.fact(judged.fact(job.camera, done.device_seconds))
 
 
 def _work(job: m.RetrainingJob) -> float:

@@ -15,11 +15,11 @@ from typing import Any
 
 from edge.core import events as ev
 from edge.core.clock import Clock
-from edge.core.errors import MagpieError, NotFound
+from edge.core.errors import MagpieError
 from edge.core.facts import RuntimeFact, WorkerLost
 from edge.core.journal_kinds import JournalNote, WorkerEntryKind
 from edge.core.learning import LEARNED_DOCUMENT
-from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Partitioner, Usage
 from edge.core.window import WindowPlan, WindowProblem
@@ -39,6 +39,7 @@ from edge.runtime.golden_worker import GoldenWorkerSpec
 from edge.runtime.groups import GROUPS_DOCUMENT, Groups
 from edge.runtime.instructions import Instructions
 from edge.runtime.judging import Gate
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.learning import Learning
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
@@ -89,61 +90,106 @@ class Runtime:
         on_fact: Callable[[RuntimeFact], None],
         patience: Patience | None = None,
     ) -> None:
-        self.site, self.store, self.clock, self.fact = site, store, clock, on_fact
-        self.window = WindowInForce(site.retraining, clock)
-        self.cameras: dict[str, CameraRuntime] = {}
-        self.complaints = Complaints(clock, note)
-        self.records = StoreThread(self.complaints.add)
+        self.site, self.store, self.clock = site, store, clock
+        self.parts = parts = self._leaf_parts(partitioner, teacher, note, on_fact, patience)
+        self.window, self.cameras, self.complaints, self.records = (
+            parts.window, parts.cameras, parts.complaints, parts.records
+        )  # fmt: skip
+        self.supervisor, self.golden, self.learning = parts.supervisor, parts.golden, parts.learning
+        self.shares, self.profilers, self.controller = parts.shares, parts.profilers, parts.controller
         self._tasks = BackgroundTasks(self.complaints.add)
-        self.supervisor = Supervisor(
+        spawn = self._tasks.spawn
+        versions = self._versions(note)
+        siblings = self._siblings(versions, note)
+        self.camera_workers = CameraWorkers(
+            parts, versions, siblings, lambda camera: self.students.retrainings.forget_camera(camera),
+            lambda camera, window, frames: self.boundary.sample_closed(camera, window, frames), self.dispatch, note,
+            on_preview, on_answer,
+        )  # fmt: skip
+        self.preparation = Preparation(
+            parts, self.camera_workers.choose_score, lambda: self.students.borrowing.profiles.take_back(),
+            self.dispatch, note,
+        )  # fmt: skip
+        self.boundary = Boundary(
+            parts, self.preparation, self.camera_workers, versions, siblings, self.dispatch, note, spawn
+        )
+        self.students = self._students(versions, siblings, note)
+        plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, spawn)
+        self.instructions = Instructions(
+            parts, self.preparation, self.camera_workers, self.boundary, self.students.retrainings,
+            self.students.borrowing.profiles, self.boundary_reached, self.dispatch, note, plans.ask,
+        )  # fmt: skip
+
+    def _leaf_parts(
+        self,
+        partitioner: Partitioner,
+        teacher: GoldenWorkerSpec,
+        note: JournalNote,
+        on_fact: Callable[[RuntimeFact], None],
+        patience: Patience | None,
+    ) -> LeafParts:
+        site, clock = self.site, self.clock
+        window, complaints = WindowInForce(site.retraining, clock), Complaints(clock, note)
+        supervisor = Supervisor(
             partitioner, clock, partial(self._worker_event, note), patience,
             on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
             memory_limit_bytes=worker_limit_bytes(site.worker_memory_mb, usable_bytes()),
         )  # fmt: skip
-        self.golden = GoldenModel(
-            self.supervisor,
-            teacher,
-            lambda: self.preparation.usable_golden_share(),
-            lambda message: self.preparation.labelled(message),
-            note,
-        )
-        self.learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
-        self.shares = DeviceShares(
-            site, partitioner, lambda: self.golden.started, lambda: self.learning.golden_share(self.window.settings),
-            lambda: self.learning.evaluation_share(self.window.settings),
+        golden = GoldenModel(
+            supervisor, teacher, lambda: self.preparation.usable_golden_share(),
+            lambda message: self.preparation.labelled(message), note,
         )  # fmt: skip
-        self.profilers = Profilers(
-            self.supervisor, self.shares.cores, self.shares.quantized, self.learning.urgency,
-            self._profiler_answered, self._profiler_failed,
+        learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
+        shares = DeviceShares(
+            site, partitioner, lambda: golden.started, lambda: learning.golden_share(window.settings),
+            lambda: learning.evaluation_share(window.settings),
         )  # fmt: skip
-        self.preparation = Preparation(self, note, self.records.write)
-        self.controller = WindowController(
-            self._window_settings(site.retraining),
-            self.shares.camera_capacity(),
-        )
-        self.camera_workers = CameraWorkers(self, note, on_preview, on_answer)
-        self.students = self._students(note)
-        self.boundary = Boundary(self, note, self._tasks.spawn)
-        plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, self._tasks.spawn)
-        self.instructions = Instructions(self, note, plans.ask)
+        profilers = Profilers(
+            supervisor, shares.cores, shares.quantized, learning.urgency, self._profiler_answered,
+            self._profiler_failed,
+        )  # fmt: skip
+        controller = WindowController(self._window_settings(site.retraining), shares.camera_capacity())
+        return LeafParts(
+            site, self.store, clock, on_fact, window, {}, complaints, StoreThread(complaints.add), supervisor, golden,
+            learning, shares, profilers, controller,
+        )  # fmt: skip
 
-    def _students(self, note: JournalNote) -> Students:
-        versions = Versions(
-            self.store, self.records, self.supervisor.send, self.cameras, note, self.fact,
-            lambda: self.controller.state.window, self.camera_workers.changed,
+    def _versions(self, note: JournalNote) -> Versions:
+        return Versions(
+            self.store, self.records, self.supervisor.send, self.cameras, note, self.parts.fact,
+            lambda: self.controller.state.window, self._camera_changed,
         )  # fmt: skip
-        gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
+
+    def _siblings(self, versions: Versions, note: JournalNote) -> Siblings:
         hands = Hands(
-            self.store, self.clock, lambda: self.cameras, self.student, self.records.ask, self.records.write,
-            self.profilers.ask, versions.put_in_force, self.camera_workers.changed, self._tasks.spawn, note,
+            self.store, self.clock, lambda: self.cameras, self.parts.student, self.records.ask, self.records.write,
+            self.profilers.ask, versions.put_in_force, self._camera_changed, self._tasks.spawn, note,
             self.complaints.add,
         )  # fmt: skip
-        groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
-        return Students(
-            versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn),
-            Borrowing(self, LendingFolder(Path(self.site.data_dir)), self._tasks.spawn, note),
-            BoxGroups(self, BoxGroupsFolder(Path(self.site.data_dir)), gate, self._tasks.spawn, note),
+        return Siblings(hands)
+
+    def _students(self, versions: Versions, siblings: Siblings, note: JournalNote) -> Students:
+        parts, preparation, dispatch, spawn = self.parts, self.preparation, self.dispatch, self._tasks.spawn
+        data = Path(self.site.data_dir)
+        gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
+
+        def retrains(camera: str) -> bool:
+            return camera in self.students.retrainings.running
+
+        groups = Groups(parts, siblings, gate, retrains, dispatch, note, partial(self._keep_document, GROUPS_DOCUMENT))
+        box_groups = BoxGroups(parts, siblings, BoxGroupsFolder(data), gate, retrains, dispatch, note, spawn)
+        borrowing = Borrowing(
+            parts, preparation, LendingFolder(data),
+            lambda camera, message: self.students.retrainings.received(camera, message),
+            lambda camera, job, reason: self.students.retrainings.given_up(camera, job, reason), dispatch, note, spawn,
         )  # fmt: skip
+        retrainings = Retrainings(
+            parts, preparation, siblings, groups, box_groups, borrowing, gate, dispatch, note, spawn
+        )
+        return Students(versions, siblings, groups, retrainings, borrowing, box_groups)
+
+    def _camera_changed(self, camera: CameraRuntime, what: CameraChange) -> None:
+        self.camera_workers.changed(camera, what)
 
     def set_serving_share(self, share: float) -> None:
         """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
@@ -169,8 +215,7 @@ class Runtime:
 
     def start_labelling(self) -> None:
         """Start the golden worker and the profilers, once."""
-        if self.golden.start(self.shares.golden):
-            self.profilers.start(self.shares.evaluation)
+        self.parts.start_labelling()
 
     async def close(self) -> None:
         """Drain: stop jobs (their checkpoints stay), stop cameras, write what is left to write."""
@@ -237,21 +282,11 @@ class Runtime:
     def _window_settings(s: RetrainingSettings) -> ev.WindowSettings:
         return ev.WindowSettings(s.window_s, s.a_min, s.policy, s.enabled, s.delta)
 
-    # -- cameras and their students
+    # -- cameras
 
     def camera(self, camera: str) -> CameraRuntime:
         """Raises NotFound."""
-        if camera not in self.cameras:
-            raise NotFound(f"camera {camera} does not exist")
-        return self.cameras[camera]
-
-    def student(self, version: ModelVersion) -> m.StudentFile:
-        """A version and where its file is."""
-        return m.StudentFile(version.id, self.store.blobs.path(version.blob))
-
-    def download(self, camera: CameraRuntime) -> m.StudentFile | None:
-        """The published detector that a camera's student began as; None: it began as one of our own."""
-        return self.student(camera.frozen) if camera.published else None
+        return self.parts.camera(camera)
 
     # -- profilers
 
@@ -306,7 +341,7 @@ class Runtime:
 
     def usage(self) -> list[tuple[Usage, Activity, str | None]]:
         """(shares asked, given and used; purpose; camera) of each worker since the window began."""
-        return [(u, w.activity, w.camera) for w, u in self.supervisor.usage()]
+        return self.parts.usage()
 
     def share_usage(self, window: int) -> tuple[ShareUsage, ...]:
         """Shares asked, given and used since the window began, as they will be recorded when it closes."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, Tenant
+from edge.runtime.camera import CameraRuntime
 from edge.runtime.serving_budgets import owners_of
 from scheduler.gpulets.tenant_fit import ServingBudget
 
 if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
     from edge.runtime.serving import ServingRuntime
 
 
@@ -45,7 +45,9 @@ def every_tenant(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
     return (*tenants, *(t for t in implicit if t.id not in named))
 
 
-def members_of(tenants: Sequence[Tenant], runtime: Runtime, serving: ServingRuntime | None) -> Members:
+def members_of(
+    tenants: Sequence[Tenant], cameras: Mapping[str, CameraRuntime], serving: ServingRuntime | None
+) -> Members:
     """The owners of everything that is there now. No tenant in the settings: nobody owns anything."""
     if not tenants:
         return Members((), {}, {})
@@ -55,9 +57,9 @@ def members_of(tenants: Sequence[Tenant], runtime: Runtime, serving: ServingRunt
         budgets = tuple(serving_budget(t, 0.0) for t in every if t.serves)
         served = owners_of(budgets, serving.models.offers)
     named = {c: t.id for t in every for c in t.cameras}
-    cameras = {c: named.get(c, DEFAULT_CAMERAS) for c, known in runtime.cameras.items() if known.settings.enabled}
-    there = {*served.values(), *cameras.values()}
-    return Members(tuple(t for t in every if t.id in there), served, cameras)
+    owned = {c: named.get(c, DEFAULT_CAMERAS) for c, known in cameras.items() if known.settings.enabled}
+    there = {*served.values(), *owned.values()}
+    return Members(tuple(t for t in every if t.id in there), served, owned)
 
 
 def serving_budget(tenant: Tenant, share: float) -> ServingBudget:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from edge.core.clock import Clock
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.tenants import Tenant
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.tenant_members import Members
+from scheduler.controller import WindowController
 from scheduler.gpulets.fitting import PlanFunction
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.tenant_fit import need_of
 from scheduler.serving_floor import floors_share
 
 if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
     from edge.runtime.serving import ServingRuntime
 
 #: The models, the version of the table and the planning policy that a need was found for.
@@ -29,8 +30,8 @@ _NeedKey = tuple[tuple[ServedModel, ...], str, str]
 class TenantNeeds:
     """Needs of serving tenants are planned once for the same models, table and policy."""
 
-    def __init__(self, runtime: Runtime, clock: Clock) -> None:
-        self._runtime, self._clock = runtime, clock
+    def __init__(self, controller: WindowController, clock: Clock) -> None:
+        self._controller, self._clock = controller, clock
         self._known: dict[str, tuple[_NeedKey, float]] = {}
 
     async def of(self, tenant: Tenant, members: Members, serving: ServingRuntime | None) -> tuple[float, float | None]:
@@ -64,7 +65,7 @@ class TenantNeeds:
         return tuple(percent / 100 for percent in sorted(rows[names[0]]))
 
     def _of_cameras(self, tenant: Tenant, members: Members) -> float:
-        state, mine = self._runtime.controller.state, set(members.of(tenant))
+        state, mine = self._controller.state, set(members.of(tenant))
         if not mine & set(state.cameras):
             return 0.0
         problem = state.problem(self._clock.monotonic())
@@ -79,7 +80,7 @@ class TenantNeeds:
 
 
 def fingerprint(
-    tenant: Tenant, members: Members, runtime: Runtime, serving: ServingRuntime | None
+    tenant: Tenant, members: Members, parts: LeafParts, serving: ServingRuntime | None
 ) -> Mapping[str, str]:
     """Digests of all that the curve depends on, by part. Versions of cameras' students change with every window,
     which is learned, too; those of served models, and their measured latencies, do not. "met": the conditions of
@@ -102,10 +103,10 @@ def fingerprint(
         ]
         met = sorted(o for o in objectives if o[0] in names)
     elif not tenant.serves:
-        cameras = [runtime.cameras[n].settings for n in names]
+        cameras = [parts.cameras[n].settings for n in names]
         versions = [(c.id, c.student.model_dump(mode="json")) for c in cameras]
-        met = [runtime.golden.teacher.digest, [(c.id, c.task, c.classes, c.class_map) for c in cameras]]
-    caps = runtime.shares.partitioner.caps
+        met = [parts.golden.teacher.digest, [(c.id, c.task, c.classes, c.class_map) for c in cameras]]
+    caps = parts.shares.partitioner.caps
     goal = tenant.objective
     return {
         "members": _digest(names),

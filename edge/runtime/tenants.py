@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
 from edge.core.clock import Clock
-from edge.core.events import CameraBudgetsMoved
+from edge.core.events import CameraBudgetsMoved, Event
 from edge.core.facts import RuntimeFact
 from edge.core.front_messages import TrafficReport
 from edge.core.journal_kinds import JournalNote
 from edge.core.plan_basis import CameraBudget
 from edge.core.tenants import SharingRules, Tenant
+from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
@@ -35,7 +36,6 @@ from scheduler.tenants.known import LearnedTenant
 from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
 
 if TYPE_CHECKING:
-    from edge.runtime.runtime import Runtime
     from edge.runtime.serving import ServingRuntime
 
 log = logging.getLogger(__name__)
@@ -56,14 +56,15 @@ _LOOK_S = 2.0
 
 class TenantShares:
     """`tenants` and `rules` are the settings in force; `shares` the last answer by tenant, `known` what was learned.
-    `keep(document)` and `history` write behind, `note` journals, `fact` is for alarms."""
+    `dispatch` hands an event to the controller, `keep(document)` and `history` write behind, `note` journals, `fact` is
+    for alarms."""
 
     def __init__(
         self,
         tenants: Sequence[Tenant],
         rules: SharingRules,
-        runtime: Runtime,
-        clock: Clock,
+        parts: LeafParts,
+        dispatch: Callable[[Event], None],
         note: JournalNote,
         fact: Callable[[TenantGoalNow | TenantsNow], None],
         keep: Callable[[dict[str, Any]], None],
@@ -77,14 +78,14 @@ class TenantShares:
         self.lacking = 0.0
         #: Since the start, by tenant.
         self.moves: Counter[str] = Counter()
-        self._runtime, self._clock, self._note, self._fact = runtime, clock, note, fact
+        self._parts, self._dispatch, self._note, self._fact = parts, dispatch, note, fact
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
         self._windows = TenantWindows()
         self._use = TenantUse()
-        self._kept = LearningWriter(keep, self.document, clock)
-        self._last_s = clock.monotonic()
-        self._needs = TenantNeeds(runtime, clock)
+        self._kept = LearningWriter(keep, self.document, parts.clock)
+        self._last_s = parts.clock.monotonic()
+        self._needs = TenantNeeds(parts.controller, parts.clock)
         self._deciding = asyncio.Lock()
 
     # -- life
@@ -107,7 +108,7 @@ class TenantShares:
                 await self.look()
             except Exception:  # one bad decision must not end all
                 log.exception("tenants: no decision")
-                self._runtime.complaints.add("tenants", "shares of tenants could not be decided; the log tells more")
+                self._parts.complaints.add("tenants", "shares of tenants could not be decided; the log tells more")
             await asyncio.sleep(_LOOK_S)
 
     def change(self, tenants: Sequence[Tenant], rules: SharingRules) -> None:
@@ -118,7 +119,7 @@ class TenantShares:
         gone = [name for name in self.known if name not in there]
         for name in gone[: max(0, len(self.known) - _MOST_KNOWN)]:
             del self.known[name]
-        self._last_s = self._clock.monotonic() - rules.interval_s
+        self._last_s = self._parts.clock.monotonic() - rules.interval_s
 
     # -- who there is
 
@@ -128,7 +129,7 @@ class TenantShares:
 
     def members(self) -> Members:
         """The tenants that have members now."""
-        return members_of(self.tenants, self._runtime, self._serving)
+        return members_of(self.tenants, self._parts.cameras, self._serving)
 
     @property
     def rules_in_force(self) -> SharingRules:
@@ -138,19 +139,19 @@ class TenantShares:
     @property
     def live(self) -> bool:
         """A budget that moves starts no process anew."""
-        return self._runtime.shares.partitioner.caps.resize == "live"
+        return self._parts.shares.partitioner.caps.resize == "live"
 
     @property
     def cameras(self) -> tuple[str, ...]:
         """Every camera, by id."""
-        return tuple(self._runtime.cameras)
+        return tuple(self._parts.cameras)
 
     @property
     def pool(self) -> float:
         """The share that all tenants have together: cameras and their retraining, and served models."""
-        shares, serving = self._runtime.shares, self._serving
+        shares, serving = self._parts.shares, self._serving
         total = shares.shared_capacity()
-        if any(c.settings.enabled for c in self._runtime.cameras.values()):
+        if any(c.settings.enabled for c in self._parts.cameras.values()):
             total = shares.camera_capacity() + shares.serving
         if serving is not None:
             total -= serving.shares.measuring + serving.shares.front_more + serving.warm_share
@@ -164,7 +165,7 @@ class TenantShares:
         budgets = {t.id: self.shares[t.id].held for t in members.tenants if not t.serves and t.id in self.shares}
         total = sum(budgets.values())
         if total > 0:
-            cameras = self._runtime.controller.state.num_gpus
+            cameras = self._parts.controller.state.num_gpus
             out |= {t: cameras * b / total for t, b in budgets.items()}
         return out
 
@@ -197,8 +198,8 @@ class TenantShares:
         if isinstance(fact, AccuracyMeasured):
             members = self.members()
             cameras = tuple(t for t in members.tenants if not t.serves)
-            window_s = self._runtime.window.settings.window_s
-            self._windows.measured(fact, cameras, members.cameras, self._clock.utc(), window_s)
+            window_s = self._parts.window.settings.window_s
+            self._windows.measured(fact, cameras, members.cameras, self._parts.clock.utc(), window_s)
 
     def _by_use(self, tenant: Tenant) -> bool:
         """Its use counts: it has a target for it, and its performance was not measured yet."""
@@ -210,15 +211,15 @@ class TenantShares:
 
     def _least_use_s(self, tenant: Tenant) -> float:
         """Half a window of cameras says more about them than its beginning, which is without retraining."""
-        return LEAST_S if tenant.serves else self._runtime.window.settings.window_s / 2
+        return LEAST_S if tenant.serves else self._parts.window.settings.window_s / 2
 
     def _look_at_use(self, members: Members) -> None:
         mine = [t for t in members.tenants if self._by_use(t)]
         if not mine:
             return
         executors = () if self._serving is None else self._serving.planner.view.executors
-        rows = owners_of_workers(self._runtime.usage(), executors, members.served, members.cameras)
-        self._use.in_window(self._runtime.controller.state.window, [t.id for t in mine if not t.serves])
+        rows = owners_of_workers(self._parts.usage(), executors, members.served, members.cameras)
+        self._use.in_window(self._parts.controller.state.window, [t.id for t in mine if not t.serves])
         self._use.look(rows, [t.id for t in mine])
 
     # -- deciding
@@ -226,7 +227,7 @@ class TenantShares:
     async def look(self) -> None:
         """Decide if an interval is over, or a window was measured, or tenants came or went."""
         async with self._deciding:
-            now, members = self._clock.monotonic(), self.members()
+            now, members = self._parts.clock.monotonic(), self.members()
             self._kept.look()
             if not members.shared:
                 self._not_shared()
@@ -254,12 +255,12 @@ class TenantShares:
         self.shares, self.lacking = {}, 0.0
         self._fact(TenantsNow(frozenset()))
         self._counts, self._use = TenantCounts(), TenantUse()
-        self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
+        self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
 
     async def _question(self, members: Members, pool: float, elapsed_s: float) -> SharingQuestion:
-        utc_s, windows = self._clock.utc(), self._windows.due or self._use.due
+        utc_s, windows = self._parts.clock.utc(), self._windows.due or self._use.due
         self._use.due = False
         over = elapsed_s >= self.rules_in_force.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
@@ -273,7 +274,7 @@ class TenantShares:
             entries.append(
                 TenantNow(
                     tenant, floor, need, reports.get(tenant.id), counted.dropped.get(tenant.id, 0),
-                    fingerprint(tenant, members, self._runtime, self._serving),
+                    fingerprint(tenant, members, self._parts, self._serving),
                     counted.silence(tenant.id) if tenant.serves else None,
                     self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None, usable,
                 )
@@ -291,7 +292,7 @@ class TenantShares:
         self.shares = dict(decision.shares)
         if decision.lacking > _LEAST_MOVE >= self.lacking:
             words = "the floors of tenants are more than there is to share: each has its part of them"
-            self._runtime.complaints.add("tenants", words)
+            self._parts.complaints.add("tenants", words)
         self.lacking = decision.lacking
         seconds = self.rules.interval_s if self.decided_utc_s is None else question.utc_s - self.decided_utc_s
         self.decided_utc_s = question.utc_s
@@ -327,7 +328,7 @@ class TenantShares:
         if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
         since = self.known[entry.tenant.id].right_missed_utc_s
-        missed = 0.0 if since is None else max(0.0, self._clock.utc() - since)
+        missed = 0.0 if since is None else max(0.0, self._parts.clock.utc() - since)
         long = missed >= 60.0 * self.rules.missed_minutes
         tenant = entry.tenant
         missed_s = missed if long else 0.0
@@ -337,7 +338,7 @@ class TenantShares:
         budgets = tuple(
             CameraBudget(t.id, round(self.shares[t.id].held, 4), members.of(t)) for t in members.tenants if not t.serves
         )
-        self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), budgets if len(budgets) > 1 else ()))
+        self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), budgets if len(budgets) > 1 else ()))
         serving = self._serving
         if serving is None:
             return

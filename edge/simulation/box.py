@@ -180,19 +180,20 @@ class SimulatedWholeBox:
         if self._policies.sharing is not None:
             rules = replace(rules, policy=self._policies.sharing)
         shares = TenantShares(
-            trace.sharing.tenants, rules, self._runtime(), self._clock, _ignore,  # type: ignore[arg-type]
+            trace.sharing.tenants, rules, self._leaf_parts(), self._dispatch, _ignore,  # type: ignore[arg-type]
             _ignore, _ignore, self._shared,  # type: ignore[arg-type]
         )  # fmt: skip
         shares.serve(self._serving)  # type: ignore[arg-type]
         return shares
 
-    def _runtime(self) -> SimpleNamespace:
-        """The parts of `edge.runtime.runtime.Runtime` that tenants' shares are decided by."""
+    def _leaf_parts(self) -> SimpleNamespace:
+        """Those of `edge.runtime.leaf_parts.LeafParts` that tenants' shares are decided by."""
         windows = self._trace.windows
         state: Any = SimpleNamespace(num_gpus=self._capacity, cameras={}, window=1)
         controller = SimpleNamespace(state=state) if self._windows is None else self._windows.controller
         # Cameras and served models have `_capacity` together, whoever has how much of it now.
         return SimpleNamespace(
+            clock=self._clock,
             shares=SimpleNamespace(
                 shared_capacity=lambda: self._capacity,
                 camera_capacity=lambda: self._capacity,
@@ -203,7 +204,6 @@ class SimulatedWholeBox:
             golden=SimpleNamespace(teacher=SimpleNamespace(digest="")),
             controller=controller,
             usage=list,
-            dispatch=self._dispatch,
             complaints=SimpleNamespace(add=_complain),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=1.0 if windows is None else windows.window_s)),
         )

@@ -96,13 +96,13 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
     tables = (table(tmp_path, "gate", "stats", work_ms=1.0),)
     async with served(tmp_path, models, partitioner, tables) as made:
         await made.serving("gate", "stats")
-        runtime = SimpleNamespace(
+        parts = SimpleNamespace(
+            clock=FastClock(),
             shares=SimpleNamespace(
                 shared_capacity=lambda: 0.9, camera_capacity=lambda: 0.9, serving=0.0, partitioner=partitioner
             ),
             cameras={},
             controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.0, cameras={})),
-            dispatch=lambda event: None,
             complaints=SimpleNamespace(add=lambda *words: made.complaints.append(words)),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),
         )
@@ -112,7 +112,7 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
         )
         notes: list[tuple[str, dict[str, Any]]] = []
         shares = TenantShares(
-            tenants, SharingRules(largest_step=0.15, hysteresis=0.0), runtime, FastClock(),  # type: ignore[arg-type]
+            tenants, SharingRules(largest_step=0.15, hysteresis=0.0), parts, lambda event: None,  # type: ignore[arg-type]
             lambda kind, data: notes.append((kind, data)),  # type: ignore[arg-type,misc]
             lambda fact: None, lambda document: None, TenantDay(lambda document: None),
         )  # fmt: skip

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import leaf_parts
 from test_label_queue import Golden, answer, frame
 
 from edge.core.clock import ManualClock
@@ -24,7 +25,7 @@ from edge.runtime.labelling import LabelQueue, label_path
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import SILENT_S
 from edge.runtime.lent_labels import packed_labels
-from scheduler.learning.elsewhere import LabelsElsewhere
+from edge.settings import RetrainingSettings
 
 TEACHER = GoldenWorkerSpec(Path("teacher.yaml"), "demo", content="a" * 64)
 ME = Borrower("cpu", 1.0, {})
@@ -51,22 +52,24 @@ class Box:
             self.queue.add(f)
         self.facts: list[Any] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
-        self.state = SimpleNamespace(window=2)
-        self.runtime: Any = SimpleNamespace(
-            clock=self.clock, controller=SimpleNamespace(state=self.state),
-            golden=SimpleNamespace(labels=self.queue, teacher=TEACHER), fact=self.facts.append,
+        self.parts = leaf_parts(
+            folder, RetrainingSettings(window_s=100.0), clock=self.clock, fact=self.facts.append,
+            golden=SimpleNamespace(labels=self.queue, teacher=TEACHER),
             shares=SimpleNamespace(golden=0.1, cores=2.0),
-            preparation=SimpleNamespace(thread=0.5, labels_of_all=lambda: 10),
-            learning=SimpleNamespace(
-                facts=SimpleNamespace(label_s=Cost(label_s, 0.1, 5)), elsewhere=LabelsElsewhere()
-            ),
-            window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0), end_utc_s=self.clock.utc() + 80.0),
         )  # fmt: skip
+        self.state = self.parts.controller.state
+        self.state.window, self.parts.window.end_utc_s = 2, self.clock.utc() + 80.0
+        self.label_takes(Cost(label_s, 0.1, 5))
+        preparation: Any = SimpleNamespace(thread=0.5, labels_of_all=lambda: 10)
         self._tasks: list[Any] = []
         works = AskedWorks(self.clock, self.folder, lambda work, name: self._tasks.append(work), self.counts)
         self.borrowed = BorrowedLabels(
-            self.runtime, self.folder, works, lambda kind, **more: self.notes.append((kind, more))  # type: ignore[arg-type]
+            self.parts, preparation, self.folder, works,
+            lambda kind, **more: self.notes.append((kind, more)),  # type: ignore[arg-type]
         )  # fmt: skip
+
+    def label_takes(self, label_s: Cost) -> None:
+        self.parts.learning.facts = replace(self.parts.learning.facts, label_s=label_s)
 
     async def look(self, *offers: LendingOffer, me: Borrower | None = ME) -> None:
         await self.borrowed.look(offers, me)
@@ -110,7 +113,7 @@ async def test_what_would_be_late_here_is_labelled_elsewhere_and_counts_as_label
     await box.look(IDLE)
     assert box.borrowed.there() == ()
     assert (box.counts.borrowed_labels, box.counts.borrowed_device_s) == (21, 4.0)
-    assert box.runtime.learning.elsewhere.made == 21
+    assert box.parts.learning.elsewhere.made == 21
     assert all(isinstance(fact, FrameLabelled) for fact in box.facts)
     assert len(box.facts) == 21
     kept: LabelledFrame = box.facts[0].labelled
@@ -132,9 +135,9 @@ async def test_without_an_offer_a_known_cost_or_a_delay_all_stays_here(tmp_path:
     await box.look()
     await box.look(replace(IDLE, teacher="b" * 64))
     await box.look(IDLE, me=None)
-    box.runtime.learning.facts.label_s = Cost(1.0, 0.1, 1)
+    box.label_takes(Cost(1.0, 0.1, 1))
     await box.look(IDLE)
-    box.runtime.learning.facts.label_s = Cost(0.1, 0.1, 5)
+    box.label_takes(Cost(0.1, 0.1, 5))
     await box.look(IDLE)
     assert (box.borrowed.there(), len(box.unsent())) == ((), 22)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from leaf_kit import leaf_parts
 from lent_kit import SPACE, done_of, profile_of
 from test_worker_mains import student, window
 
@@ -15,12 +16,14 @@ from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
 from edge.core.labels import LabelledWindow
 from edge.core.lending import Borrower, LendingCounts, LendingOffer, LentState
+from edge.core.shares import ideal_caps
 from edge.runtime import messages as m
 from edge.runtime.asked_works import AskedWorks
 from edge.runtime.borrowed_profiles import BorrowedProfiles
 from edge.runtime.lending_folder import LendingFolder
 from edge.runtime.lent_followed import SILENT_S
 from edge.runtime.lent_profiles import packed_profiles
+from edge.settings import RetrainingSettings
 
 __all__ = ["student", "window"]
 CAMERAS = ("a", "b", "c", "d")
@@ -62,21 +65,19 @@ class Box:
         self.profiled: list[m.ProfileDone] = []
         self.from_history: list[LabelledWindow] = []
         self.clock.advance(105.0)
-        self.state = SimpleNamespace(
-            window=2, window_start_s=100.0, phase="preparing", handed_in=False, settings=SimpleNamespace(window_s=100.0)
-        )
-        preparation = SimpleNamespace(
+        preparation: Any = SimpleNamespace(
             thread=1.0, knows=lambda: knows, profiled=self.profiled.append, from_history=self.from_history.append,
             hand_in=lambda: None,
         )  # fmt: skip
-        self.runtime: Any = SimpleNamespace(
-            clock=self.clock, controller=SimpleNamespace(state=self.state), profilers=self.queue,
-            preparation=preparation, shares=SimpleNamespace(cores=4.0),
-            learning=SimpleNamespace(trials_s=lambda trials: 0.5 + 0.5 * trials),
+        parts = leaf_parts(
+            folder, RetrainingSettings(window_s=100.0), replace(ideal_caps(), units=4.0), clock=self.clock,
+            profilers=self.queue, learning=SimpleNamespace(trials_s=lambda trials: 0.5 + 0.5 * trials),
         )  # fmt: skip
+        self.state = parts.controller.state
+        self.state.window, self.state.window_start_s, self.state.phase = 2, 100.0, "preparing"
         self._tasks: list[Any] = []
         works = AskedWorks(self.clock, self.folder, lambda work, name: self._tasks.append(work), self.counts)
-        self.borrowed = BorrowedProfiles(self.runtime, self.folder, works)
+        self.borrowed = BorrowedProfiles(parts, preparation, self.folder, works)
 
     async def look(self, *offers: LendingOffer) -> None:
         await self.borrowed.look(offers, ME)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import UNASKED, ignored, leaf_parts
 from runtime_kit import until
 from test_label_queue import answer, frame
 
@@ -19,6 +21,7 @@ from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.labels import LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.profiles import Estimate, RetrainingProfile
+from edge.core.shares import ideal_caps
 from edge.recording.labelled_windows import read_manifest
 from edge.runtime import messages as m
 from edge.runtime.boundary import Boundary
@@ -79,25 +82,30 @@ class Box:
 
         async def parent(version: ModelVersion) -> None: ...
 
-        self.runtime: Any = SimpleNamespace(
-            site=SimpleNamespace(data_dir=folder), clock=self.clock, cameras=self.cameras,
-            camera=self.cameras.__getitem__, golden=SimpleNamespace(labels=self.labels), profilers=self.profilers,
-            camera_workers=SimpleNamespace(next_window=self._next, look=lambda camera: self.looks.append(camera.id)),
-            preparation=SimpleNamespace(share=lambda: None), dispatch=self.events.append,
-            window=SimpleNamespace(settings=self.settings), shares=SimpleNamespace(cores=2.0),
-            student=lambda version: m.StudentFile(version.id, folder / version.id),
-            students=SimpleNamespace(versions=SimpleNamespace(parent=parent)),
-            store=SimpleNamespace(windows=SimpleNamespace(put_camera_window=self._row)),
+        self.parts = leaf_parts(
+            folder, self.settings, replace(ideal_caps(), units=2.0), clock=self.clock, cameras=self.cameras,
+            golden=SimpleNamespace(labels=self.labels), profilers=self.profilers,
+            store=SimpleNamespace(
+                windows=SimpleNamespace(put_camera_window=self._row), blobs=SimpleNamespace(path=folder.joinpath)
+            ),
             records=SimpleNamespace(write=lambda do, *given, **more: do(*given, **more)),
             complaints=SimpleNamespace(add=lambda code, words, camera: self.complaints.append(code)),
-            learning=SimpleNamespace(late_labels_used=0, seen=lambda *_: None, correction=lambda *_: None),
+            learning=SimpleNamespace(late_labels_used=0, seen=ignored, correction=ignored),
         )  # fmt: skip
+        self.preparation: Any = SimpleNamespace(share=ignored)
+        self.workers: Any = SimpleNamespace(next_window=self._next, look=lambda camera: self.looks.append(camera.id))
+        self.versions: Any = SimpleNamespace(parent=parent)
         self.tasks = BackgroundTasks(lambda code, words: pytest.fail(words))
         self.boundary = self.made()
 
     def made(self, close_s: float = 60.0) -> Boundary:
         return Boundary(
-            self.runtime,
+            self.parts,
+            self.preparation,
+            self.workers,
+            self.versions,
+            UNASKED,
+            self.events.append,
             lambda kind, camera=None, window=None, data=None: self.notes.append((kind, camera or "", window or 0)),
             self.tasks.spawn,
             close_s,
@@ -174,7 +182,7 @@ async def test_the_frames_that_the_worker_still_had_are_in_the_windows_data(box:
 async def test_the_window_is_measured_with_the_student_and_the_look_that_answered_it(box: Box) -> None:
     box.sampled(10)
     looked = box.camera.inference = box.camera.settings.inference.space()[1]
-    box.runtime.camera_workers.look = lambda camera: setattr(camera, "inference", None)
+    box.workers.look = lambda camera: setattr(camera, "inference", None)
     await box.close()
     await until(lambda: box.profilers.of(m.Evaluate))
     (asked,) = box.profilers.of(m.Evaluate)
@@ -239,7 +247,7 @@ async def test_exemplars_are_picked_of_the_window_before_while_labels_come(box: 
 
 
 async def test_nothing_is_remembered_where_no_exemplars_are_kept(box: Box) -> None:
-    box.runtime.window.settings = RetrainingSettings(exemplars=0)
+    box.parts.window.settings = RetrainingSettings(exemplars=0)
     box.camera.closed = {1: held(1)}
     box.sampled(10, window=2)
     await box.close(2)
@@ -248,7 +256,7 @@ async def test_nothing_is_remembered_where_no_exemplars_are_kept(box: Box) -> No
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_exemplars_that_are_late_are_left_or_awaited_where_they_have_begun(box: Box, begun: bool) -> None:
-    box.runtime.window.settings = RetrainingSettings.model_construct(**dict(box.settings) | {"window_s": 0.2})
+    box.parts.window.settings = RetrainingSettings.model_construct(**dict(box.settings) | {"window_s": 0.2})
     box.camera.closed = {1: held(1)}
     box.sampled(10, window=2)
     box.boundary.close(ev.CloseSample("a", 2))

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from fleet_agents_kit import FleetOfAgents, until
+from leaf_kit import leaf_parts
 from test_sibling_starts import LOOK, SPEC, Beats, Box, frames, tiny
 
 from edge.core import events as ev
@@ -25,6 +26,7 @@ from edge.core.errors import Forbidden, MagpieError, NotFound
 from edge.core.fleet_links import FleetMember, GroupsAnswer, GroupsAsk
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.models import ModelVersion
+from edge.core.shares import ideal_caps
 from edge.core.vision import Detections
 from edge.fleet.links import Links
 from edge.runtime import messages as m
@@ -33,7 +35,7 @@ from edge.runtime.box_groups_folder import BoxGroupsFolder
 from edge.runtime.device import open_bucket
 from edge.runtime.judge_candidate import judge_candidate
 from edge.runtime.judging import Gate
-from edge.runtime.retrainings import RunningJob
+from edge.runtime.running_job import RunningJob
 from edge.settings import RetrainingSettings
 from edge.store.store import Store, default_url
 from edge.students.weights import save_student
@@ -56,16 +58,17 @@ class GroupsBox(Box):
         self.not_promised: list[str] = []
         self._tasks: list[asyncio.Task[Any]] = []
         gate = Gate(store, self.clock, self._ask, self._put, lambda *words: self.complaints.append(str(words)))
-        runtime: Any = SimpleNamespace(
-            cameras=self.cameras, clock=self.clock, window=SimpleNamespace(settings=RetrainingSettings()),
-            site=SimpleNamespace(data_dir=folder), shares=SimpleNamespace(cores=2.0), student=self._student,
-            download=lambda camera: self._student(camera.frozen), dispatch=self.dispatched.append,
-            profilers=SimpleNamespace(ask=self.judging.append), fact=lambda fact: None,
-            students=SimpleNamespace(siblings=self.siblings, retrainings=SimpleNamespace(running=self.running)),
+        parts = leaf_parts(
+            folder, cameras=self.cameras, clock=self.clock, store=store,
+            profilers=SimpleNamespace(ask=self.judging.append),
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append(camera)),
-            controller=SimpleNamespace(state=SimpleNamespace(window=3, budgets=())),
+            caps=replace(ideal_caps(), units=2.0),
         )  # fmt: skip
-        self.groups = BoxGroups(runtime, shared, gate, self.spawn, self._note)
+        parts.controller.state.window = 3
+        self.groups = BoxGroups(
+            parts, self.siblings, shared, gate, self.running.__contains__, self.dispatched.append, self._note,
+            self.spawn,
+        )  # fmt: skip
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         self._tasks.append(asyncio.ensure_future(work))

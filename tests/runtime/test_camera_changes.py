@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import UNASKED, ignored, leaf_parts
 
 from edge.core import events as ev
-from edge.core.clock import ManualClock
 from edge.core.configs import StudentSpec
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
@@ -27,12 +26,11 @@ class Box:
         given = CameraSettings(id="gate", name="Gate", url="rtsp://127.0.0.1/x", classes=["car"])
         version = ModelVersion("m1", "gate", "", StudentSpec("classification", "resnet18", ("car",), (64, 64)), 1.0)
         self.camera = CameraRuntime(given, version, version, assumed_profile(given.inference, 1.0))
-        runtime: Any = SimpleNamespace(
-            site=SimpleNamespace(data_dir=folder), cameras={"gate": self.camera}, clock=ManualClock(),
-            dispatch=self.events.append, camera=lambda name: self.camera,
-            controller=SimpleNamespace(state=SimpleNamespace(cameras={"gate": SimpleNamespace(accuracy=0.625)})),
-        )  # fmt: skip
-        self.workers = CameraWorkers(runtime, lambda *_, **__: None, lambda *_: None, lambda *_: None)
+        parts = leaf_parts(folder, cameras={"gate": self.camera})
+        parts.controller.handle(ev.CameraJoined(0.0, "gate", 0.625, self.camera.profile))
+        self.workers = CameraWorkers(
+            parts, UNASKED, UNASKED, ignored, ignored, self.events.append, ignored, ignored, ignored
+        )
 
     def change(self, **retraining: Any) -> None:
         settings = self.camera.settings

@@ -15,7 +15,7 @@ import pytest
 from benchmarks import bench_tenant_run as bench
 from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
-from edge.runtime.retrainings import RunningJob
+from edge.runtime.running_job import RunningJob
 
 JOB = RunningJob("w3-yard-p7", "yard", RetrainingConfig(epochs=4), 2, 0.4, 0.0, None, 10.0)
 

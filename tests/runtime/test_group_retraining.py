@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import leaf_parts
 from test_sibling_starts import FAR, LOOK, Box, frames
 
 from edge.core import events as ev
@@ -25,8 +26,7 @@ from edge.runtime import messages as m
 from edge.runtime.few_pictures import MOST_KEPT_OUT, of_few
 from edge.runtime.groups import Groups
 from edge.runtime.judging import Gate
-from edge.runtime.retrainings import RunningJob
-from edge.settings import RetrainingSettings
+from edge.runtime.running_job import RunningJob
 from edge.store.store import Store, default_url
 from scheduler.contenders import Contender
 from scheduler.groups import FIRST_KEPT, WORK_EXPONENT, WORK_PER_MEMBER, kept_part
@@ -52,16 +52,16 @@ class Site(Box):
             self._put,
             lambda code, words, camera: self.complaints.append(f"{camera}: {words}"),
         )
-        runtime: Any = SimpleNamespace(
-            cameras=self.cameras, window=SimpleNamespace(settings=RetrainingSettings()),
-            clock=SystemClock(), site=SimpleNamespace(data_dir=folder), dispatch=self.dispatched.append,
-            fact=self.facts.append,
-            students=SimpleNamespace(siblings=self.siblings, retrainings=SimpleNamespace(running=self.jobs)),
+        parts = leaf_parts(
+            folder, cameras=self.cameras, clock=SystemClock(), store=store, fact=self.facts.append,
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
-            controller=SimpleNamespace(state=SimpleNamespace(window=2, cameras=self.known)),
-            complaints=SimpleNamespace(add=lambda code, words, camera: self.complaints.append(words)),
+            complaints=SimpleNamespace(add=lambda code, words, camera=None: self.complaints.append(words)),
         )  # fmt: skip
-        self.groups = Groups(runtime, gate, self._student, self._note, self.documents.append)
+        parts.controller.state.window, parts.controller.state.cameras = 2, self.known
+        self.groups = Groups(
+            parts, self.siblings, gate, self.jobs.__contains__, self.dispatched.append, self._note,
+            self.documents.append,
+        )  # fmt: skip
 
     def labelled(self, name: str, **settings: Any) -> None:
         """A camera that looks like the others, with a labelled window."""

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import UNASKED, ignored, leaf_parts
 from lent_kit import done_of, profile_of
 from test_worker_mains import job_of, student, window
 
@@ -83,20 +84,16 @@ class Box:
         self.judging: list[m.JudgeCandidate] = []
         self.dispatched: list[ev.Event] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        retrainings = SimpleNamespace(
-            received=lambda *said: self.received.append(said), given_up=lambda *said: self.given_up.append(said)
-        )
-        self.runtime: Any = SimpleNamespace(
-            clock=self.clock, controller=self.controller, shares=self.shares, supervisor=self.workers,
-            dispatch=self._dispatch, cameras={}, students=SimpleNamespace(retrainings=retrainings),
+        self.parts = leaf_parts(
+            folder, clock=self.clock, controller=self.controller, shares=self.shares, supervisor=self.workers,
             profilers=SimpleNamespace(ask=self.judging.append, waiting=list, names=("profiler-0", "profiler-1")),
             golden=SimpleNamespace(teacher=TEACHER),
         )  # fmt: skip
-        self._dispatch(ev.CameraJoined(0.0, "own", 0.7, profile))
-        self._dispatch(ev.BoundaryReached(0.0))
+        self.dispatch(ev.CameraJoined(0.0, "own", 0.7, profile))
+        self.dispatch(ev.BoundaryReached(0.0))
         self.dispatched.clear()
 
-    def _dispatch(self, event: ev.Event) -> None:
+    def dispatch(self, event: ev.Event) -> None:
         self.dispatched.append(event)
         self.controller.handle(event)
 
@@ -108,10 +105,13 @@ class Box:
             await self._tasks.pop()
 
     def lender(self, most: float = 0.6) -> Lender:
-        return Lender(self.runtime, self.folder, most, self.plan, self.spawn, LendingCounts())
+        return Lender(self.parts, self.folder, most, self.plan, self.dispatch, self.spawn, LendingCounts())
 
     def borrowing(self) -> Borrowing:
-        return Borrowing(self.runtime, self.folder, self.spawn, lambda *_, **__: None)
+        return Borrowing(
+            self.parts, UNASKED, self.folder, lambda *said: self.received.append(said),
+            lambda *said: self.given_up.append(said), self.dispatch, ignored, self.spawn,
+        )  # fmt: skip
 
 
 def share_offered(box: Box) -> float:
@@ -171,12 +171,12 @@ class TestLender:
         await lender.look("idle")
         asked_for(box, job_of(window, student, tmp_path))
         await lender.look("idle")
-        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        box.dispatch(ev.BoundaryReached(100.0))
         await lender.look("idle")
         assert box.workers.shares == [CAPS.min_share]
         assert box.controller.state.num_gpus == pytest.approx(1.0), "profiles are made with all that there is"
         assert share_offered(box) == 0.0
-        box.runtime.dispatch(ev.SampleLabelled(101.0, "own", 1, 0, 0, 0.7))
+        box.dispatch(ev.SampleLabelled(101.0, "own", 1, 0, 0, 0.7))
         await lender.look("idle")
         assert box.workers.shares == [CAPS.min_share, 0.5], "and then again what was agreed"
 
@@ -188,7 +188,7 @@ class TestLender:
         await lender.look("idle")
         name = asked_for(box, job_of(window, student, tmp_path))
         await lender.look("idle")
-        box.runtime.dispatch(ev.CameraJoined(10.0, "new", 0.7, ALL))
+        box.dispatch(ev.CameraJoined(10.0, "new", 0.7, ALL))
         await lender.look("idle")
         assert box.workers.shares == [CAPS.min_share], "for a while it waits"
         assert box.controller.state.num_gpus == pytest.approx(1.0)
@@ -231,7 +231,7 @@ class TestLender:
         lender = box.lender()
         await lender.look("idle")
         box.clock.advance(100.0)
-        box.runtime.dispatch(ev.BoundaryReached(100.0))
+        box.dispatch(ev.BoundaryReached(100.0))
         await lender.look("idle")
         # Its camera has 0.24 of the device, three threads have 0.1875.
         assert share_offered(box) == pytest.approx(0.48), "in steps of 0.6"
@@ -245,10 +245,10 @@ class TestLender:
     ) -> None:
         box = Box(tmp_path)
         box.clock.advance(100.0)
-        box.runtime.dispatch(ev.BoundaryReached(100.0))
-        box.runtime.dispatch(ev.SampleLabelled(101.0, "own", 1, 30, 10, 0.5))
+        box.dispatch(ev.BoundaryReached(100.0))
+        box.dispatch(ev.SampleLabelled(101.0, "own", 1, 30, 10, 0.5))
         better = RetrainingProfile(RetrainingConfig(5), 0.5, Estimate.exact(0.9), Estimate.exact(20.0))
-        box.runtime.dispatch(ev.Profiled(102.0, "own", 1, (better,), 0.5))
+        box.dispatch(ev.Profiled(102.0, "own", 1, (better,), 0.5))
         box.clock.advance(2.0)
         lender = box.lender()
         await lender.look("idle")
@@ -262,7 +262,7 @@ class TestLender:
         assert box.workers.started == [], "it waits"
         assert box.folder.lent.state("crowded.w2-a") is None
         job = box.controller.state.jobs["own"]
-        box.runtime.dispatch(ev.RetrainingCompleted(125.0, "own", job.id, True, 0.9))
+        box.dispatch(ev.RetrainingCompleted(125.0, "own", job.id, True, 0.9))
         await lender.look("idle")
         assert box.workers.started
 
@@ -272,11 +272,11 @@ class TestLender:
         for number in (1, 2):
             await lender.look("idle")
             box.clock.advance(100.0 if number == 1 else 93.0)
-            box.runtime.dispatch(ev.BoundaryReached(100.0 * number))
+            box.dispatch(ev.BoundaryReached(100.0 * number))
             await lender.look("idle")
             assert share_offered(box) == 0.0
             box.clock.advance(7.0)
-            box.runtime.dispatch(ev.SampleLabelled(100.0 * number + 7.0, "own", number, 0, 0, 0.7))
+            box.dispatch(ev.SampleLabelled(100.0 * number + 7.0, "own", number, 0, 0, 0.7))
             await lender.look("idle")
         offer = box.folder.offer()
         assert offer is not None

@@ -9,16 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import ignored, leaf_parts
 
 from edge.core import events as ev
+from edge.core.clock import ManualClock
 from edge.core.configs import InferenceConfig, RetrainingConfig
 from edge.core.labels import LabelledWindow
-from edge.core.profiles import Estimate, RetrainingProfile
+from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
+from edge.core.shares import ideal_caps
 from edge.runtime import messages as m
 from edge.runtime.learning import history_of
 from edge.runtime.preparation import Preparation
-from edge.settings import RetrainingSettings
 from microprofiler.history import ProfilerHistory
+from scheduler.controller_state import CameraView
 
 PROFILE = RetrainingProfile(RetrainingConfig(4), 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
 KNOWN = ProfilerHistory().profiled([PROFILE], 10).to_json()
@@ -42,22 +45,19 @@ def handed_over(
     data = LabelledWindow("a", 1, "detection", ("car",), (), ())
     a = SimpleNamespace(id="a", inference=looks, history=None, profiles={}, closed={1: data}, published=True)
     b = SimpleNamespace(id="b", history=KNOWN if others_know else None, profiles={}, closed={}, published=True)
-    runtime: Any = SimpleNamespace(
+    parts = leaf_parts(
         cameras={"a": a, "b": b},
-        clock=SimpleNamespace(monotonic=lambda: 0.0),
-        controller=SimpleNamespace(
-            state=SimpleNamespace(window=2, awaiting_profiles={"a"}, late=set(), cameras={}),
-        ),
-        learning=SimpleNamespace(profiled=lambda *given: None, known_profiles=lambda *given: (PROFILE,)),
-        shares=SimpleNamespace(cores=2.0),
+        learning=SimpleNamespace(profiled=ignored, known_profiles=lambda *given: (PROFILE,)),
         store=SimpleNamespace(
             windows=SimpleNamespace(add_profiles=print, add_cost=print), settings=SimpleNamespace(put_settings=print)
         ),
-        window=SimpleNamespace(settings=RetrainingSettings()),
-        dispatch=dispatched.append,
-        camera_workers=SimpleNamespace(choose_score=lambda camera, *score: scores.append((camera.id, *score))),
+        records=SimpleNamespace(write=ignored),
     )
-    Preparation(runtime, lambda *given, **named: None, lambda *given, **named: None).profiled(answer)
+    parts.controller.state.window, parts.controller.state.awaiting_profiles = 2, {"a"}
+    preparation = Preparation(
+        parts, lambda camera, *score: scores.append((camera.id, *score)), list, dispatched.append, ignored
+    )
+    preparation.profiled(answer)
     assert set(a.profiles) == {p.config.id for e in dispatched for p in e.profiles}
     return dispatched
 
@@ -112,31 +112,24 @@ class Preparing:
         self.cameras["d"].history = KNOWN if knows else None
         self.known: list[Any] = [PROFILE]
         self.learned_from: list[Any] = []
-        runtime: Any = SimpleNamespace(
+        parts = leaf_parts(
             cameras=self.cameras,
-            clock=SimpleNamespace(monotonic=lambda: 7.0),
-            controller=SimpleNamespace(
-                state=SimpleNamespace(
-                    window=2,
-                    awaiting_profiles=set(awaiting),
-                    late=set(late),
-                    cameras={"a": SimpleNamespace(accuracy=0.6)},
-                )
-            ),
+            clock=ManualClock(7.0),
             learning=SimpleNamespace(known_profiles=self._known),
             profilers=SimpleNamespace(withdraw=self._withdraw, hand_in=self._hand_in),
-            students=SimpleNamespace(
-                borrowing=SimpleNamespace(profiles=SimpleNamespace(take_back=lambda: [profile_of("c")]))
-            ),
-            shares=SimpleNamespace(cores=2.0),
             store=SimpleNamespace(windows=SimpleNamespace(add_profiles="profiles")),
-            window=SimpleNamespace(settings=RetrainingSettings()),
-            dispatch=self.events.append,
+            records=SimpleNamespace(write=lambda what, *given: self.written.append((what, given))),
+            caps=replace(ideal_caps(), units=2.0),
         )
+        state = parts.controller.state
+        state.window, state.awaiting_profiles, state.late = 2, set(awaiting), set(late)
+        state.cameras["a"] = CameraView(0.6, InferenceProfile("linear", 0.4))
         self.preparation = Preparation(
-            runtime,
+            parts,
+            ignored,
+            lambda: [profile_of("c")],
+            self.events.append,
             lambda kind, camera=None, window=None, data=None: self.notes.append((kind, dict(data or {}))),
-            lambda what, *given: self.written.append((what, given)),
         )
 
     def _known(self, *given: Any) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from examples_kit import tried
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from leaf_kit import UNASKED, ignored
 from test_sibling_starts import SPEC
 
 from edge.core import events as ev
@@ -140,27 +141,30 @@ class Box:
 
         async def nobody_else(*_: Any) -> None: ...
 
-        runtime: Any = SimpleNamespace(
-            cameras=self.cameras, clock=clock, supervisor=self.trainers, dispatch=self.events.append, store=store,
-            fact=lambda fact: None, site=SimpleNamespace(data_dir=folder), records=self.records,
+        parts: Any = SimpleNamespace(
+            cameras=self.cameras, clock=clock, supervisor=self.trainers, store=store, fact=ignored,
+            site=SimpleNamespace(data_dir=folder), records=self.records,
             student=lambda version: None, download=lambda camera: None,
             controller=SimpleNamespace(state=SimpleNamespace(window=2)), camera=self.cameras.__getitem__,
-            learning=SimpleNamespace(unprofiled_retrainings=0, forget=lambda camera: None),
-            golden=SimpleNamespace(labels=SimpleNamespace(forget_camera=lambda camera: None)),
-            preparation=SimpleNamespace(retrained=lambda *_: None),
+            learning=SimpleNamespace(unprofiled_retrainings=0, forget=ignored),
+            golden=SimpleNamespace(labels=SimpleNamespace(forget_camera=ignored)),
             window=SimpleNamespace(settings=SimpleNamespace(gate_tolerance=0.0)),
             shares=SimpleNamespace(
                 cores=2.0, quantized=lambda share: share,
                 partitioner=SimpleNamespace(caps=SimpleNamespace(min_share=0.01, resize="live")),
             ),
-            students=SimpleNamespace(
-                siblings=SimpleNamespace(starts=lambda camera: (), forget=lambda camera: None),
-                groups=SimpleNamespace(members=lambda order: (), judge=nobody_else), versions=self.versions,
-                borrowing=SimpleNamespace(has=lambda job: False, judges=lambda job: False),
-            ),
         )  # fmt: skip
-        self.retrainings = runtime.students.retrainings = Retrainings(runtime, gate, self.note, self.spawn)
-        self.camera_workers = CameraWorkers(runtime, self.note, lambda *_: None, lambda *_: None)
+        preparation: Any = SimpleNamespace(retrained=ignored)
+        siblings: Any = SimpleNamespace(starts=lambda camera: (), forget=ignored)
+        groups: Any = SimpleNamespace(members=lambda order: (), judge=nobody_else)
+        borrowing: Any = SimpleNamespace(has=lambda job: False, judges=lambda job: False)
+        self.retrainings = Retrainings(
+            parts, preparation, siblings, groups, UNASKED, borrowing, gate, self.events.append, self.note, self.spawn
+        )
+        self.camera_workers = CameraWorkers(
+            parts, self.versions, siblings, self.retrainings.forget_camera, ignored, self.events.append, self.note,
+            ignored, ignored,
+        )  # fmt: skip
 
     def note(self, kind: str, *, camera: str, **_: Any) -> None:
         self.notes[camera].append(kind)

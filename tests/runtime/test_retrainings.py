@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import UNASKED, ignored, leaf_parts
 
 from edge.core import events as ev
-from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
 from edge.core.errors import InvalidValue
 from edge.core.labels import Accuracy
 from edge.core.profiles import Estimate, RetrainingProfile
+from edge.core.shares import ShareCaps, ideal_caps
 from edge.runtime import messages as m
 from edge.runtime.judging import Judged
 from edge.runtime.retrainings import Retrainings
 
 CONFIG = RetrainingConfig(epochs=4)
 Argument = Callable[[], m.RetrainingJob]
-CAPS = SimpleNamespace(min_share=0.01, resize="live")
+CAPS = replace(ideal_caps(), min_share=0.01, units=2.0)
 
 
 def order(number: int, window: int = 1, share: float = 0.4) -> ev.StartRetraining:
@@ -85,7 +87,7 @@ class Slow:
 class Site:
     """One camera with data of window 1, and the hands that start its retrainings."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, caps: ShareCaps = CAPS) -> None:
         self.workers, self.events, self.notes = Workers(), [], []  # type: ignore[var-annotated]
         self.facts: list[Any] = []
         self.ends: list[tuple[str, str]] = []
@@ -93,31 +95,28 @@ class Site:
         profile = RetrainingProfile(CONFIG, 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
         camera = SimpleNamespace(
             id="yard", trainer="train yard", closed={1: "data"}, profiles={CONFIG.id: profile}, region=None,
-            version=SimpleNamespace(id="v1", spec=None),
+            version=SimpleNamespace(id="v1", spec=None, blob=""), published=False,
         )  # fmt: skip
 
         async def judged(*_: Any) -> None: ...
 
-        runtime: Any = SimpleNamespace(
-            cameras={"yard": camera}, clock=ManualClock(), supervisor=self.workers, dispatch=self.events.append,
-            fact=self.facts.append, site=SimpleNamespace(data_dir=tmp_path), student=lambda version: None,
-            download=lambda camera: None, records=SimpleNamespace(write=self.write),
+        parts = leaf_parts(
+            tmp_path, caps=caps, cameras={"yard": camera}, supervisor=self.workers, fact=self.facts.append,
+            records=SimpleNamespace(write=self.write),
             store=SimpleNamespace(
-                windows=SimpleNamespace(start_job=None, end_job="end", update_job=None, add_cost=None)
-            ),
-            controller=SimpleNamespace(state=SimpleNamespace(window=2)),
-            learning=SimpleNamespace(unprofiled_retrainings=0),
-            preparation=SimpleNamespace(retrained=lambda *_: None),
-            window=SimpleNamespace(settings=SimpleNamespace(gate_tolerance=0.0)),
-            shares=SimpleNamespace(cores=2.0, quantized=lambda share: share, partitioner=SimpleNamespace(caps=CAPS)),
-            students=SimpleNamespace(
-                siblings=SimpleNamespace(starts=lambda camera: ()),
-                groups=SimpleNamespace(members=lambda order: (), judge=judged),
-                borrowing=SimpleNamespace(has=lambda job: False, judges=lambda job: False),
+                windows=SimpleNamespace(start_job=None, end_job="end", update_job=None, add_cost=None),
+                blobs=SimpleNamespace(path=Path),
             ),
         )  # fmt: skip
+        preparation: Any = SimpleNamespace(retrained=ignored)
+        siblings: Any = SimpleNamespace(starts=lambda camera: ())
+        groups: Any = SimpleNamespace(members=lambda order: (), judge=judged)
+        borrowing: Any = SimpleNamespace(has=lambda job: False, judges=lambda job: False)
         self.gate: Any = Slow()
-        self.hands = Retrainings(runtime, self.gate, lambda kind, **more: self.notes.append(kind), self.spawn)
+        self.hands = Retrainings(
+            parts, preparation, siblings, groups, UNASKED, borrowing, self.gate, self.events.append,
+            lambda kind, **more: self.notes.append(kind), self.spawn,
+        )  # fmt: skip
 
     def write(self, what: Any, *values: Any, **more: Any) -> None:
         if what == "end":
@@ -252,10 +251,8 @@ async def test_one_that_waits_begins_with_the_share_that_it_has_by_then(site: Si
     assert site.hands.running["yard"].share == 0.2
 
 
-async def test_where_shares_are_not_resized_live_a_trainer_that_ends_is_left_alone(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CAPS, "resize", "respawn")
+async def test_where_shares_are_not_resized_live_a_trainer_that_ends_is_left_alone(tmp_path: Path) -> None:
+    site = Site(tmp_path, replace(CAPS, resize="respawn"))
     site.hands.start(order(1))
     site.hands.stop(over(1))
     site.hands.start(order(2, share=0.3))

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from leaf_kit import UNASKED, ignored, leaf_parts
 from runtime_kit import until
 from test_versions import Site
 
@@ -64,15 +65,11 @@ class Box(Site):
             store, SystemClock(), self.records.ask, self.versions.put_in_force,
             lambda code, words, camera: self.complaints.append(words),
         )  # fmt: skip
-        runtime: Any = SimpleNamespace(
-            site=SimpleNamespace(data_dir=folder), store=store, records=self.records, cameras=self.cameras,
-            window=SimpleNamespace(settings=RetrainingSettings(rollback_margin=0.05)),
-            learning=SimpleNamespace(kept=lambda camera, window: None),
-            students=SimpleNamespace(
-                versions=self.versions, siblings=SimpleNamespace(learned=lambda camera, look: None)
-            ),
-        )  # fmt: skip
-        self.boundary = Boundary(runtime, lambda kind, **more: None, self.tasks.spawn)
+        parts = leaf_parts(
+            folder, RetrainingSettings(rollback_margin=0.05), store=store, records=self.records, cameras=self.cameras
+        )
+        siblings: Any = SimpleNamespace(learned=ignored)
+        self.boundary = Boundary(parts, UNASKED, UNASKED, self.versions, siblings, ignored, ignored, self.tasks.spawn)
 
     def _answered(self, message: m.Swapped | m.SwapFailed) -> None:
         result = MagpieError(message.reason) if isinstance(message, m.SwapFailed) else message

@@ -64,7 +64,7 @@ async def test_one_model_in_one_partition_can_use_measured_shares_only(tmp_path:
     several = Tenant("several", TenantObjective("within_slo", 0.95), models=("b", "c"))
     box = TenantsBox(serving, tenant("gate", "a"), several)
     await box.shares.look()
-    needs: Any = TenantNeeds(box.runtime, box.clock)  # type: ignore[arg-type]
+    needs: Any = TenantNeeds(box.parts.controller, box.clock)
     members = box.shares.members()
     assert needs.usable(tenant("gate", "a"), members, serving) == tuple(p / 100 for p in PERCENTS)
     assert needs.usable(several, members, serving) == ()
@@ -141,7 +141,7 @@ async def test_another_teacher_or_other_classes_forget_what_was_learned_of_camer
     await serving.start()
     streets = Tenant("streets", TenantObjective("accuracy", 0.8), cameras=("north",))
     box = TenantsBox(serving, tenant("gate", "a"), streets)
-    box.runtime.cameras["north"] = camera()
+    box.parts.cameras["north"] = camera()
     await box.shares.look()
     for window in (1, 2):
         await box.interval(lambda name, share: 1.0, {"a": 20})
@@ -150,9 +150,9 @@ async def test_another_teacher_or_other_classes_forget_what_was_learned_of_camer
         if window == 1:
             assert box.shares.known["streets"].memory.curve.reports == 1
             if part == "teacher":
-                box.runtime.golden.teacher = SimpleNamespace(digest="teacher-2")
+                box.parts.golden.teacher = SimpleNamespace(digest="teacher-2")
             else:
-                setattr(box.runtime.cameras["north"].settings, part, "other")
+                setattr(box.parts.cameras["north"].settings, part, "other")
     known = box.shares.known["streets"]
     assert (known.forgotten, known.memory.curve.reports) == ("objective", 1)
     assert box.shares.known["gate"].forgotten is None
@@ -310,7 +310,7 @@ async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Pa
     goal = TenantObjective("accuracy", 0.8)
     streets = Tenant("streets", goal, cameras=("north", "south"))
     box = TenantsBox(serving, tenant("gate", "a"), streets, Tenant("yard", goal, cameras=("east",)))
-    box.runtime.cameras.update({name: camera() for name in ("north", "south", "east", "west")})
+    box.parts.cameras.update({name: camera() for name in ("north", "south", "east", "west")})
     await box.shares.look()
     first = box.held()
     assert set(first) == {"gate", "streets", "yard", "default-cameras"}
@@ -345,7 +345,7 @@ async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_t
     await serving.start()
     streets = Tenant("streets", TenantObjective("accuracy", 0.8), cameras=("north",), proxy_utilisation=0.5)
     box = TenantsBox(serving, tenant("gate", "a"), streets)
-    box.runtime.cameras["north"] = camera()
+    box.parts.cameras["north"] = camera()
     wall_s, looks = 0.0, 0
 
     def accounts() -> list[tuple[Usage, Activity, str | None]]:
@@ -359,14 +359,14 @@ async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_t
             (Usage("front", 0.1, 0.1, 0.1, 0.0, wall_s), "front", None),
         ]
 
-    box.runtime.usage = accounts
+    box.parts.usage = accounts
     await box.shares.look()
     first = box.held()["streets"]
     for _ in range(10):
         wall_s += 10.0
         await box.interval(lambda name, share: 0.5, {"a": 20})
     assert box.held()["streets"] == pytest.approx(first), "cameras hold inside a window"
-    box.runtime.controller.state.window, wall_s = 2, 1.0
+    box.parts.controller.state.window, wall_s = 2, 1.0
     await box.interval(lambda name, share: 0.5, {"a": 20})
     share = box.shares.shares["streets"]
     assert (share.source, share.state) == ("proxy", "unknown")
