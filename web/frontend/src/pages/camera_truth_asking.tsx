@@ -4,7 +4,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { QuestionAnswer, TruthOfCamera } from "../answers";
-import { BoxLegend } from "../parts/boxes";
+import { BoxLegend } from "../parts/drawn_box";
 import { Choice } from "../parts/choice";
 import { Loading } from "../parts/states";
 import type { Batch, Given } from "./camera_truth_batch";

@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 
 import type { QuestionAnswer } from "../answers";
 import { pictureUrl } from "../api";
-import { DrawnBox } from "../parts/boxes";
+import { DrawnBox } from "../parts/drawn_box";
 import type { Box, Mark } from "./camera_truth_batch";
 
 /** A box smaller than this (of the picture's side) was a slip of the finger. */

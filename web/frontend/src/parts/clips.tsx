@@ -12,7 +12,7 @@ import "../styles/clips.css";
 import { CLIP_FAULTS } from "../words";
 import { useAsked } from "./asking";
 import { Badge } from "./badge";
-import { DrawnBox } from "./boxes";
+import { DrawnBox } from "./drawn_box";
 import { Confirm, Dialog } from "./dialog";
 import { Older } from "./older";
 import { usePaged } from "./paged";
