@@ -8,9 +8,9 @@ import { pictureUrl } from "../api";
 import { moment, percent, shortVersion } from "../format";
 import type { Asked } from "../parts/asking";
 import { useAsked } from "../parts/asking";
-import { BoxLegend, DrawnBox } from "../parts/drawn_box";
 import { Choice } from "../parts/choice";
 import { Dialog } from "../parts/dialog";
+import { BoxLegend, DrawnBox } from "../parts/drawn_box";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 
 type Verdict = JudgedObject["verdict"];

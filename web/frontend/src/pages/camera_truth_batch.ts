@@ -56,7 +56,8 @@ function moved(progress: Progress, to: number): Progress {
 function answeredOne(progress: Progress, all: QuestionAnswer[], verdict: Verdict, missed: number | null): Progress {
   const { at, given, marks } = progress;
   const kept = verdict === "counted" ? marks : [];
-  const next = { ...progress, given: { ...given, [at]: { verdict, missed: missed === null ? null : Math.max(missed, kept.length), marked: kept } } };
+  const one: Given = { verdict, missed: missed === null ? null : Math.max(missed, kept.length), marked: kept };
+  const next = { ...progress, given: { ...given, [at]: one } };
   const open = all.findIndex((_, n) => n > at && next.given[n] === undefined);
   if (open >= 0) return moved(next, open);
   return at + 1 < all.length ? moved(next, at + 1) : next;
