@@ -6,9 +6,11 @@ import type { DisagreementAnswer, JudgedObject } from "../answers";
 import type { Camera, Model } from "../api";
 import { pictureUrl } from "../api";
 import { moment, percent, shortVersion } from "../format";
+import type { Asked } from "../parts/asking";
 import { useAsked } from "../parts/asking";
 import { Choice } from "../parts/choice";
 import { Dialog } from "../parts/dialog";
+import { BoxLegend, DrawnBox } from "../parts/drawn_box";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 
 type Verdict = JudgedObject["verdict"];
@@ -47,19 +49,22 @@ interface Props {
   latest: number | null;
 }
 
+/** The pictures; while more are fetched the ones that are there stay. */
+function useDisagreements(camera: Camera, limit: number, latest: number | null): Asked<DisagreementAnswer[]> {
+  const asked = useAsked<DisagreementAnswer[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${limit}`, latest);
+  const kept = useRef<DisagreementAnswer[] | null>(null);
+  if (asked.value !== null) kept.current = asked.value;
+  return { ...asked, value: asked.value ?? kept.current };
+}
+
 export function DisagreementsTab({ camera, latest }: Props) {
   const [limit, setLimit] = useState(FIRST);
-  const asked = useAsked<DisagreementAnswer[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${limit}`, latest);
+  const asked = useDisagreements(camera, limit, latest);
   const models = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version);
   const [kind, setKind] = useState<Kind | "all">("all");
   const [open, setOpen] = useState<number | null>(null);
   const [at, setAt] = useState(0);
-  const list = useRef<HTMLUListElement>(null);
-
-  // While more are fetched the ones that are there stay.
-  const kept = useRef<DisagreementAnswer[] | null>(null);
-  if (asked.value !== null) kept.current = asked.value;
-  const all = asked.value ?? kept.current;
+  const all = asked.value;
   if (all === null) {
     return asked.error !== null ? (
       <ErrorBox what="The pictures could not be loaded" error={asked.error} onRetry={asked.again} />
@@ -76,68 +81,19 @@ export function DisagreementsTab({ camera, latest }: Props) {
     );
   }
   const shown = all.filter((d) => kind === "all" || d.kinds.includes(kind));
-  const current = Math.min(at, Math.max(0, shown.length - 1));
-
-  /** One stop for the tab key; the arrows walk the pictures, by rows too. */
-  const walk = (event: KeyboardEvent): void => {
-    const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("button") ?? [])];
-    const top = buttons[0]?.getBoundingClientRect().top;
-    const perRow = Math.max(1, buttons.filter((b) => b.getBoundingClientRect().top === top).length);
-    const from = Math.max(0, buttons.indexOf(document.activeElement as HTMLButtonElement));
-    const to = { ArrowRight: from + 1, ArrowLeft: from - 1, ArrowDown: from + perRow, ArrowUp: from - perRow, Home: 0, End: shown.length - 1 }[
-      event.key
-    ];
-    if (to === undefined || to < 0 || to >= shown.length) return;
-    event.preventDefault();
-    setAt(to);
-    buttons[to]?.focus();
+  const choose = (to: Kind | "all"): void => {
+    setKind(to);
+    setAt(0);
   };
-
   return (
     <section aria-labelledby="disagreements-title">
       <div class="card-head">
         <h2 id="disagreements-title">Where the teacher disagrees</h2>
-        <Choice
-          label="Show"
-          value={kind}
-          options={[
-            ["all", `All (${all.length})`],
-            ...(Object.keys(KINDS) as Kind[]).map((k) => [k, `${KINDS[k]} (${all.filter((d) => d.kinds.includes(k)).length})`] as const),
-          ]}
-          onChange={(k) => {
-            setKind(k);
-            setAt(0);
-          }}
-        />
+        <KindChoice all={all} kind={kind} onChange={choose} />
       </div>
       <BoxLegend />
       {shown.length === 0 && <p class="quiet">No picture of this kind.</p>}
-      <ul class="disagreements" ref={list} onKeyDown={walk}>
-        {shown.map((d, n) => (
-          <li key={`${d.window}-${d.frame}`}>
-            <button
-              type="button"
-              tabIndex={n === current ? 0 : -1}
-              onFocus={() => setAt(n)}
-              onClick={() => setOpen(n)}
-            >
-              <span class="hidden">Enlarge: </span>
-              <span class="picture" style={{ aspectRatio: `${d.width} / ${d.height}` }}>
-                <img src={source(camera.id, d)} alt="" loading="lazy" width={d.width} height={d.height} />
-                <Overlay found={d} student teacher agreed={false} />
-              </span>
-              <span class="said">
-                {inWords(d).map((line) => (
-                  <span key={line}>{line}</span>
-                ))}
-                <span class="quiet">
-                  {moment(d.utc_s)}, window {d.window}
-                </span>
-              </span>
-            </button>
-          </li>
-        ))}
-      </ul>
+      <Pictures camera={camera} shown={shown} at={Math.min(at, Math.max(0, shown.length - 1))} onAt={setAt} onOpen={setOpen} />
       {all.length === limit && limit < MOST && (
         <div class="actions">
           <button type="button" onClick={() => setLimit(MOST)}>
@@ -152,25 +108,85 @@ export function DisagreementsTab({ camera, latest }: Props) {
   );
 }
 
-function BoxLegend() {
+function KindChoice({ all, kind, onChange }: { all: DisagreementAnswer[]; kind: Kind | "all"; onChange: (kind: Kind | "all") => void }) {
   return (
-    <p class="legend-row">
-      <span>
-        <span class="box-key student" aria-hidden="true" /> solid blue: the camera's model
-      </span>
-      <span>
-        <span class="box-key teacher" aria-hidden="true" /> dashed yellow: the teacher
-      </span>
-    </p>
+    <Choice
+      label="Show"
+      value={kind}
+      options={[
+        ["all", `All (${all.length})`],
+        ...(Object.keys(KINDS) as Kind[]).map((k) => [k, `${KINDS[k]} (${all.filter((d) => d.kinds.includes(k)).length})`] as const),
+      ]}
+      onChange={onChange}
+    />
   );
 }
 
-interface OverlayProps {
-  found: DisagreementAnswer;
+interface PicturesProps {
+  camera: Camera;
+  shown: DisagreementAnswer[];
+  /** The one that the tab key stops at. */
+  at: number;
+  onAt: (n: number) => void;
+  onOpen: (n: number) => void;
+}
+
+/** One stop for the tab key; the arrows walk the pictures, by rows too. */
+function Pictures({ camera, shown, at, onAt, onOpen }: PicturesProps) {
+  const list = useRef<HTMLUListElement>(null);
+  const walk = (event: KeyboardEvent): void => {
+    const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("button") ?? [])];
+    const top = buttons[0]?.getBoundingClientRect().top;
+    const perRow = Math.max(1, buttons.filter((b) => b.getBoundingClientRect().top === top).length);
+    const from = Math.max(0, buttons.indexOf(document.activeElement as HTMLButtonElement));
+    const to = { ArrowRight: from + 1, ArrowLeft: from - 1, ArrowDown: from + perRow, ArrowUp: from - perRow, Home: 0, End: shown.length - 1 }[
+      event.key
+    ];
+    if (to === undefined || to < 0 || to >= shown.length) return;
+    event.preventDefault();
+    onAt(to);
+    buttons[to]?.focus();
+  };
+  return (
+    <ul class="disagreements" ref={list} onKeyDown={walk}>
+      {shown.map((d, n) => (
+        <li key={`${d.window}-${d.frame}`}>
+          <button
+            type="button"
+            tabIndex={n === at ? 0 : -1}
+            onFocus={() => onAt(n)}
+            onClick={() => onOpen(n)}
+          >
+            <span class="hidden">Enlarge: </span>
+            <span class="picture" style={{ aspectRatio: `${d.width} / ${d.height}` }}>
+              <img src={source(camera.id, d)} alt="" loading="lazy" width={d.width} height={d.height} />
+              <Overlay found={d} student teacher agreed={false} />
+            </span>
+            <span class="said">
+              {inWords(d).map((line) => (
+                <span key={line}>{line}</span>
+              ))}
+              <span class="quiet">
+                {moment(d.utc_s)}, window {d.window}
+              </span>
+            </span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The boxes that are drawn. */
+interface Sides {
   student: boolean;
   teacher: boolean;
-  /** Also what both say. */
+  /** Also where both agree. */
   agreed: boolean;
+}
+
+interface OverlayProps extends Sides {
+  found: DisagreementAnswer;
   names?: boolean;
 }
 
@@ -191,12 +207,7 @@ function Overlay({ found, student, teacher, agreed, names = false }: OverlayProp
     <>
       <svg class="boxes" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
         {sides.flatMap(({ side, objects }) =>
-          objects.map((o, n) => (
-            <g key={`${side}-${n}`} class={side}>
-              <rect class="under" x={o.box[0]} y={o.box[1]} width={o.box[2] - o.box[0]} height={o.box[3] - o.box[1]} />
-              <rect x={o.box[0]} y={o.box[1]} width={o.box[2] - o.box[0]} height={o.box[3] - o.box[1]} />
-            </g>
-          )),
+          objects.map((o, n) => <DrawnBox key={`${side}-${n}`} box={o.box} of={side} />),
         )}
       </svg>
       {names &&
@@ -227,9 +238,7 @@ interface EnlargedProps {
 }
 
 function Enlarged({ camera, models, all, at, onMove, onClose }: EnlargedProps) {
-  const [student, setStudent] = useState(true);
-  const [teacher, setTeacher] = useState(true);
-  const [agreed, setAgreed] = useState(false);
+  const [sides, setSides] = useState<Sides>({ student: true, teacher: true, agreed: false });
   const d = all[at];
   useEffect(() => {
     const walk = (event: KeyboardEvent): void => {
@@ -241,40 +250,15 @@ function Enlarged({ camera, models, all, at, onMove, onClose }: EnlargedProps) {
     return () => removeEventListener("keydown", walk);
   }, [at, all.length]);
   if (d === undefined) return null;
-  const modelName = (id: string): string => shortVersion(models.find((m) => m.id === id) ?? { id, origin: null, window: null });
   return (
     <Dialog title={`${camera.name}, ${moment(d.utc_s)}`} onClose={onClose} wide>
       <div class="enlarged">
         <div class="picture" style={{ aspectRatio: `${d.width} / ${d.height}`, width: `min(100%, calc(62vh * ${d.width / d.height}))` }}>
           <img src={source(camera.id, d)} alt={`${camera.name} at ${moment(d.utc_s)}`} width={d.width} height={d.height} />
-          <Overlay found={d} student={student} teacher={teacher} agreed={agreed} names />
+          <Overlay found={d} {...sides} names />
         </div>
-        <div class="enlarged-about" aria-live="polite">
-          {inWords(d).map((line) => (
-            <p key={line}>
-              <strong>{line}</strong>
-            </p>
-          ))}
-          <p class="quiet">
-            Window {d.window}, model {modelName(d.model_version)}
-            {d.answer_age_s > 0.05 && `, its answer was ${d.answer_age_s.toFixed(1)} s old`}
-          </p>
-        </div>
-        <fieldset class="switches">
-          <legend class="hidden">Boxes</legend>
-          <label class="check">
-            <input type="checkbox" checked={student} onChange={(e) => setStudent(e.currentTarget.checked)} />
-            <span class="box-key student" aria-hidden="true" /> What the model said
-          </label>
-          <label class="check">
-            <input type="checkbox" checked={teacher} onChange={(e) => setTeacher(e.currentTarget.checked)} />
-            <span class="box-key teacher" aria-hidden="true" /> What the teacher said
-          </label>
-          <label class="check">
-            <input type="checkbox" checked={agreed} onChange={(e) => setAgreed(e.currentTarget.checked)} />
-            Also where they agree
-          </label>
-        </fieldset>
+        <About found={d} models={models} />
+        <Switches sides={sides} onChange={(part) => setSides((before) => ({ ...before, ...part }))} />
         <details>
           <summary>Every object in words</summary>
           <div class="two">
@@ -295,6 +279,44 @@ function Enlarged({ camera, models, all, at, onMove, onClose }: EnlargedProps) {
         </div>
       </div>
     </Dialog>
+  );
+}
+
+/** The difference in words, and the model that answered. */
+function About({ found: d, models }: { found: DisagreementAnswer; models: Model[] }) {
+  const model = models.find((m) => m.id === d.model_version) ?? { id: d.model_version, origin: null, window: null };
+  return (
+    <div class="enlarged-about" aria-live="polite">
+      {inWords(d).map((line) => (
+        <p key={line}>
+          <strong>{line}</strong>
+        </p>
+      ))}
+      <p class="quiet">
+        Window {d.window}, model {shortVersion(model)}
+        {d.answer_age_s > 0.05 && `, its answer was ${d.answer_age_s.toFixed(1)} s old`}
+      </p>
+    </div>
+  );
+}
+
+function Switches({ sides, onChange }: { sides: Sides; onChange: (part: Partial<Sides>) => void }) {
+  return (
+    <fieldset class="switches">
+      <legend class="hidden">Boxes</legend>
+      <label class="check">
+        <input type="checkbox" checked={sides.student} onChange={(e) => onChange({ student: e.currentTarget.checked })} />
+        <span class="box-key student" aria-hidden="true" /> What the model said
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={sides.teacher} onChange={(e) => onChange({ teacher: e.currentTarget.checked })} />
+        <span class="box-key teacher" aria-hidden="true" /> What the teacher said
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={sides.agreed} onChange={(e) => onChange({ agreed: e.currentTarget.checked })} />
+        Also where they agree
+      </label>
+    </fieldset>
   );
 }
 

@@ -3,7 +3,7 @@
 
 import { useState } from "preact/hooks";
 
-import type { CameraTest, KnownDescription, KnownFiles, SecretAnswer } from "../answers";
+import type { CameraTest, KnownFiles, SecretAnswer } from "../answers";
 import type { CameraRecord, Me, Problem } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { useAsked } from "../parts/asking";
@@ -11,18 +11,17 @@ import { Badge } from "../parts/badge";
 import { Confirm } from "../parts/dialog";
 import { TextField } from "../parts/form";
 import { SaveBar } from "../parts/save_bar";
-import type { Group, Json, Schema } from "../parts/schema_form";
+import type { Form, Json, Schema, Spec } from "../parts/schema_form";
 import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { toast } from "../parts/toasts";
 import { href } from "../router";
 import { may, seesAll, whyNot } from "../session";
+import { groups } from "./camera_form_groups";
 import { CameraSearch } from "./camera_search";
 import "../styles/settings.css";
 
 /** A camera's first model is made before the answer comes, and a connection is tried for some ten seconds. */
 export const CAMERA_MS = 40_000;
-/** Fields that only an administrator may change: they reach into the network or name a secret. */
-const GUARDED = new Set(["url", "username", "password_from", "transport", "student.weights", "student.model"]);
 
 /** Whether a user is an administrator who sees every camera. */
 export function full(me: Me): boolean {
@@ -31,94 +30,6 @@ export function full(me: Me): boolean {
 
 export function cameraTitle(camera: CameraRecord): string {
   return camera.settings.name || camera.id;
-}
-
-/** The shipped students with their cost on this box, in words. */
-function studentWords(known: KnownDescription[]): string {
-  const models = known.map((k) => {
-    const cost = k.answer_ms === null ? "not measured yet" : `${k.answer_ms.toFixed(0)} ms an answer on this box`;
-    return `${k.name} (${k.here ? cost : "not here: magpie models pull " + k.name})`;
-  });
-  return `A published detector; empty: the site's. ${models.join(", ")}`;
-}
-
-function groups(isNew: boolean, admin: boolean, secrets: string[], password: Group["fields"], known: KnownDescription[]): Group[] {
-  const students = studentWords(known);
-  const names = known.map((k) => k.name);
-  const found: Group[] = [
-    {
-      title: "Camera",
-      fields: [
-        ...(isNew ? [{ path: "id", label: "Id", hint: "Small letters, digits, - and _; it does not change" }] : []),
-        { path: "name", label: "Name", hint: "For people; empty: the id" },
-        { path: "enabled", label: "Switched on", hint: "Off: not connected, not retrained; its history stays" },
-      ],
-    },
-    {
-      title: "Connection",
-      fields: [
-        { path: "url", label: "Address", hint: "rtsp://, rtsps://, or the path of a file or folder. Without a password in it." },
-        { path: "transport", label: "Transport", hint: "tcp loses no packets; udp for cameras that know nothing else" },
-        { path: "username", label: "User name" },
-        ...password,
-        { path: "stall_timeout_s", label: "Lost after", unit: "s", hint: "So long without a picture" },
-        { path: "max_fps", label: "Frames a second, at most", hint: "Empty: as they come" },
-      ],
-    },
-    {
-      title: "What it watches",
-      fields: [
-        { path: "task", label: "Task", hint: "detection: where objects are; classification: what a picture shows" },
-        { path: "classes", label: "Classes", hint: "Kinds of objects, as a list: car, bus, person. With other classes its model starts anew." },
-        { path: "class_map", label: "Names of the golden model", control: "lines", hint: "One class a line, where the golden model calls it otherwise: van = car, truck" },
-      ],
-    },
-    {
-      title: "Retraining",
-      fields: [
-        { path: "retraining.enabled", label: "Retrain", hint: "Off: its model stays as it is" },
-        { path: "retraining.every_kth_window", label: "Every so many windows", unit: "windows" },
-        { path: "retraining.label_budget", label: "Label budget", unit: "frames", hint: "Labelled frames per window; empty: the site's" },
-      ],
-    },
-    {
-      title: "Clips",
-      folded: true,
-      fields: [
-        { path: "clips.enabled", label: "Keep video in memory", hint: "The last seconds of its video, for clips of alarms and moments" },
-        { path: "clips.before_s", label: "Before", unit: "s", hint: "A clip begins so long before its moment; empty: the site's" },
-        { path: "clips.after_s", label: "After", unit: "s", hint: "Empty: the site's" },
-      ],
-    },
-    {
-      title: "More",
-      folded: true,
-      fields: [
-        { path: "password_from", label: "Password reference", hint: "Where the password is kept: secret:NAME (Settings, Secrets), or what the configuration file allows", suggestions: secrets },
-        { path: "seconds_per_picture", label: "Seconds per picture", unit: "s", hint: "For a folder of stills" },
-        { path: "inference.frame_rates", label: "Frame rates", hint: "That the planner may choose from, frames a second" },
-        { path: "inference.resolutions", label: "Resolutions", hint: "That the planner may choose from, parts of the full size" },
-        { path: "inference.score_threshold", label: "Least certainty", hint: "Objects that the model is less sure of are not reported; empty: chosen on past labels" },
-        { path: "inference.region", label: "Looks at", hint: "auto: the part that past labels show to matter; off: the whole picture; or left,top,right,bottom in fractions: 0,0.2,1,1" },
-        { path: "inference.shape", label: "Shape of the input", hint: "camera: the camera's proportions, at no more pixels; model: as the model was published" },
-      ],
-    },
-    {
-      title: "Model",
-      folded: true,
-      fields: [
-        { path: "student.model", label: "Begins as", hint: students, suggestions: names },
-        { path: "student.class_map", label: "Names of the published detector", control: "lines", hint: "One class a line, where it calls it otherwise: van = car, truck. Empty: as the golden model's" },
-        { path: "student.architecture", label: "Architecture" },
-        { path: "student.input_height", label: "Input height", unit: "px" },
-        { path: "student.input_width", label: "Input width", unit: "px" },
-        { path: "student.width", label: "Width" },
-        { path: "student.last_layer_width", label: "Hidden layer" },
-        { path: "student.weights", label: "First weights" },
-      ],
-    },
-  ];
-  return found.map((g) => ({ ...g, fields: g.fields.map((f) => ({ ...f, disabled: !admin && GUARDED.has(f.path) })) }));
 }
 
 /** a new camera as the form begins: what is required and not yet known is empty. */
@@ -136,6 +47,55 @@ interface Props {
   onRemoved?: () => void;
 }
 
+/** Keeps a password as a secret; the answer is the setting that names it, or nothing where none was typed. */
+type WithSecret = (name: string) => Promise<Json>;
+
+interface Password {
+  typed: string;
+  change: (text: string) => void;
+  withSecret: WithSecret;
+}
+
+/** A password as it is typed. It goes where it can be written but not read; the settings hold only its name. */
+function usePassword(): Password {
+  const [typed, setTyped] = useState("");
+  const withSecret = async (name: string): Promise<Json> => {
+    if (typed === "") return {};
+    const kept = name.slice(0, 63);
+    await ask(`/secrets/${encodeURIComponent(kept)}`, "PUT", { value: typed });
+    return { password_from: `secret:${kept}` };
+  };
+  return { typed, change: setTyped, withSecret };
+}
+
+/** `reference`: the secret that holds the password now; empty: none. */
+function passwordField(password: Password, reference: string, shown: boolean): Spec {
+  return {
+    path: "(password)",
+    shown: () => shown,
+    render: (problems: Problem[]) => (
+      <TextField
+        label="Password"
+        path="(password)"
+        problems={problems}
+        value={password.typed}
+        onChange={password.change}
+        hint={reference === "" ? "Kept as a secret: it can be replaced, not read." : `Kept as ${reference}. Empty: it stays. It can be replaced, not read.`}
+        input={{ type: "password", autocomplete: "new-password" }}
+      />
+    ),
+  };
+}
+
+/** Sends all of a new camera, and only the changes of one that is there. */
+function send(camera: CameraRecord | null, form: Form, withSecret: WithSecret): Promise<CameraRecord | undefined> {
+  return form.save(async (draft, patch) => {
+    if (camera === null) return ask<CameraRecord>("/cameras", "POST", { ...draft, ...(await withSecret(`camera-${String(draft["id"])}`)) }, CAMERA_MS);
+    const body = { ...patch, ...(await withSecret(`camera-${camera.id}`)) };
+    return ask<CameraRecord>(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", body, CAMERA_MS);
+  });
+}
+
 export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
   const isNew = camera === null;
   const admin = full(me);
@@ -145,104 +105,88 @@ export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
   const known = (catalogue.value?.descriptions ?? []).filter((d) => d.kind === "student");
   const [empty] = useState<Json>(() => blank(root));
   const form = useForm("camera", camera?.settings ?? empty);
-  const [password, setPassword] = useState("");
-  const [removing, setRemoving] = useState(false);
-  const reference = String(form.draft["password_from"] ?? "");
-  const changed = password !== "" || (isNew ? form.unsaved : form.dirty);
-
-  /** The password goes where it can be written but not read; the settings hold only its name. */
-  const withSecret = async (name: string): Promise<Json> => {
-    if (password === "") return {};
-    const kept = name.slice(0, 63);
-    await ask(`/secrets/${encodeURIComponent(kept)}`, "PUT", { value: password });
-    return { password_from: `secret:${kept}` };
-  };
+  const password = usePassword();
+  const { withSecret } = password;
+  const secret = password.typed !== "";
 
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    const answer = await form.save(async (draft, patch) => {
-      if (isNew) return ask<CameraRecord>("/cameras", "POST", { ...draft, ...(await withSecret(`camera-${String(draft["id"])}`)) }, CAMERA_MS);
-      const body = { ...patch, ...(await withSecret(`camera-${camera.id}`)) };
-      return ask<CameraRecord>(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", body, CAMERA_MS);
-    });
+    const answer = await send(camera, form, withSecret);
     if (answer === undefined) return;
-    setPassword("");
+    password.change("");
     toast(isNew ? `${cameraTitle(answer)} added` : `${cameraTitle(answer)}: settings saved`);
     onSaved(answer);
   };
-
-  const passwordField = {
-    path: "(password)",
-    shown: () => admin,
-    render: (problems: Problem[]) => (
-      <TextField
-        label="Password"
-        path="(password)"
-        problems={problems}
-        value={password}
-        onChange={setPassword}
-        hint={reference === "" ? "Kept as a secret: it can be replaced, not read." : `Kept as ${reference}. Empty: it stays. It can be replaced, not read.`}
-        input={{ type: "password", autocomplete: "new-password" }}
-      />
-    ),
+  const pick = (url: string, name: string): void => {
+    form.replace({ ...form.draft, url, ...(form.draft["name"] === "" ? { name: name.slice(0, 120) } : {}) });
+    toast(`The address of ${name} is in the form`);
   };
+  const field = passwordField(password, String(form.draft["password_from"] ?? ""), admin);
 
   return (
     <>
       {!changeable ? <p class="quiet">{whyNot(isNew ? "admin" : "operator")}</p> : !admin && <p class="quiet">Address and password: {whyNot("admin")}</p>}
-      {isNew && admin && (
-        <CameraSearch
-          draft={form.draft}
-          withSecret={withSecret}
-          secret={password !== ""}
-          onPick={(url, name) => {
-            form.replace({ ...form.draft, url, ...(form.draft["name"] === "" ? { name: name.slice(0, 120) } : {}) });
-            toast(`The address of ${name} is in the form`);
-          }}
-        />
-      )}
+      {isNew && admin && <CameraSearch draft={form.draft} withSecret={withSecret} secret={secret} onPick={pick} />}
       <div class="camera-form">
         <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">
           <SchemaFields
             root={root}
             model="CameraSettings"
             form={form}
-            groups={groups(isNew, admin, secrets, [passwordField], known)}
+            groups={groups(isNew, admin, secrets, [field], known)}
             disabled={!changeable}
-            unsaved={password !== ""}
+            unsaved={secret}
           />
-          {changeable &&
-            (isNew ? (
-              <div class="actions">
-                <button class="primary" type="submit" disabled={form.busy}>
-                  {form.busy ? "Adding…" : "Add the camera"}
-                </button>
-                <a class="button" href={href("settings", "cameras")}>
-                  Cancel
-                </a>
-              </div>
-            ) : (
-              <SaveBar
-                dirty={changed}
-                busy={form.busy}
-                count={Object.keys(form.patch).length + Number(password !== "")}
-                onUndo={() => {
-                  form.reset();
-                  setPassword("");
-                }}
-              />
-            ))}
+          {changeable && (isNew ? <AddOrCancel busy={form.busy} /> : <SaveOrUndo form={form} password={password} />)}
         </form>
-        {admin && <ConnectionTest draft={form.draft} withSecret={withSecret} secret={password !== ""} onProblems={form.object} />}
+        {admin && <ConnectionTest draft={form.draft} withSecret={withSecret} secret={secret} onProblems={form.object} />}
       </div>
-      {!isNew && admin && onRemoved && (
+      {camera !== null && <Removal camera={camera} offered={admin && onRemoved !== undefined} onRemoved={() => onRemoved?.()} />}
+    </>
+  );
+}
+
+function AddOrCancel({ busy }: { busy: boolean }) {
+  return (
+    <div class="actions">
+      <button class="primary" type="submit" disabled={busy}>
+        {busy ? "Adding…" : "Add the camera"}
+      </button>
+      <a class="button" href={href("settings", "cameras")}>
+        Cancel
+      </a>
+    </div>
+  );
+}
+
+function SaveOrUndo({ form, password }: { form: Form; password: Password }) {
+  const secret = password.typed !== "";
+  return (
+    <SaveBar
+      dirty={secret || form.dirty}
+      busy={form.busy}
+      count={Object.keys(form.patch).length + Number(secret)}
+      onUndo={() => {
+        form.reset();
+        password.change("");
+      }}
+    />
+  );
+}
+
+/** The button that removes the camera, and its question. */
+function Removal({ camera, offered, onRemoved }: { camera: CameraRecord; offered: boolean; onRemoved: () => void }) {
+  const [removing, setRemoving] = useState(false);
+  return (
+    <>
+      {offered && (
         <p class="remove">
           <button type="button" class="danger" onClick={() => setRemoving(true)}>
             Remove the camera
           </button>
         </p>
       )}
-      {!isNew && removing && <RemoveCamera camera={camera} onClose={() => setRemoving(false)} onRemoved={() => onRemoved?.()} />}
+      {removing && <RemoveCamera camera={camera} onClose={() => setRemoving(false)} onRemoved={onRemoved} />}
     </>
   );
 }
@@ -271,7 +215,7 @@ export function RemoveCamera({ camera, onClose, onRemoved }: { camera: CameraRec
 
 interface TestProps {
   draft: Json;
-  withSecret: (name: string) => Promise<Json>;
+  withSecret: WithSecret;
   /** A password was typed: it is kept for the time of the trial. */
   secret: boolean;
   onProblems: (error: unknown) => void;

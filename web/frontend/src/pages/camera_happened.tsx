@@ -80,40 +80,53 @@ function AlarmList({ camera, known, me, now_s, onPicture }: Props & { onPicture:
         </Empty>
       ) : (
         <ul class="happenings">
-          {found.rows.map((alarm) => {
-            const [label, tone] = SEVERITIES[alarm.severity];
-            return (
-              <li key={alarm.id}>
-                <p>
-                  <Badge tone={tone}>{label}</Badge> <strong>{alarm.message || alarm.rule}</strong>
-                </p>
-                <p class="quiet small">
-                  {moment(alarm.began_utc_s)},{" "}
-                  {alarm.ended_utc_s === null ? `goes on, began ${ago(now_s - alarm.began_utc_s)}` : `for ${duration(alarm.ended_utc_s - alarm.began_utc_s)}`}
-                  {alarm.acknowledged_by !== null && `, acknowledged by ${alarm.acknowledged_by}`}
-                </p>
-                <div class="row-actions">
-                  {alarm.picture && (
-                    <button
-                      type="button"
-                      onClick={() => onPicture({ title: `${alarm.message || alarm.rule}, ${moment(alarm.began_utc_s)}`, url: pictureUrl(`/alarms/${alarm.id}/picture.jpg`) })}
-                    >
-                      Picture<span class="hidden"> of {alarm.message || alarm.rule}</span>
-                    </button>
-                  )}
-                  {alarm.acknowledged_by === null && may(me, "operator") && (
-                    <button type="button" onClick={() => void acknowledge(alarm)}>
-                      Acknowledge<span class="hidden"> {alarm.message || alarm.rule}</span>
-                    </button>
-                  )}
-                </div>
-              </li>
-            );
-          })}
+          {found.rows.map((alarm) => (
+            <AlarmRow key={alarm.id} alarm={alarm} me={me} now_s={now_s} onPicture={onPicture} onAcknowledge={() => void acknowledge(alarm)} />
+          ))}
         </ul>
       )}
       <Older of={found} words="Older" />
     </section>
+  );
+}
+
+interface AlarmProps {
+  alarm: Alarm;
+  me: Me;
+  now_s: number;
+  onPicture: (shown: Shown) => void;
+  onAcknowledge: () => void;
+}
+
+function AlarmRow({ alarm, me, now_s, onPicture, onAcknowledge }: AlarmProps) {
+  const [label, tone] = SEVERITIES[alarm.severity];
+  const message = alarm.message || alarm.rule;
+  return (
+    <li>
+      <p>
+        <Badge tone={tone}>{label}</Badge> <strong>{message}</strong>
+      </p>
+      <p class="quiet small">
+        {moment(alarm.began_utc_s)},{" "}
+        {alarm.ended_utc_s === null ? `goes on, began ${ago(now_s - alarm.began_utc_s)}` : `for ${duration(alarm.ended_utc_s - alarm.began_utc_s)}`}
+        {alarm.acknowledged_by !== null && `, acknowledged by ${alarm.acknowledged_by}`}
+      </p>
+      <div class="row-actions">
+        {alarm.picture && (
+          <button
+            type="button"
+            onClick={() => onPicture({ title: `${message}, ${moment(alarm.began_utc_s)}`, url: pictureUrl(`/alarms/${alarm.id}/picture.jpg`) })}
+          >
+            Picture<span class="hidden"> of {message}</span>
+          </button>
+        )}
+        {alarm.acknowledged_by === null && may(me, "operator") && (
+          <button type="button" onClick={onAcknowledge}>
+            Acknowledge<span class="hidden"> {message}</span>
+          </button>
+        )}
+      </div>
+    </li>
   );
 }
 

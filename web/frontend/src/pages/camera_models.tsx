@@ -37,6 +37,8 @@ function capital(text: string): string {
 }
 
 type Act = { kind: "pin" | "unpin" | "roll back"; model: Model };
+/** Null: the user may do none. */
+type OnAct = ((act: Act) => void) | null;
 
 export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
   const asked = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version, 15);
@@ -52,105 +54,18 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
   const models = asked.value;
   if (models.length === 0) return <Empty title="No model is recorded">The first one is made when the camera starts.</Empty>;
   const inForce = models.find((m) => m.id === camera.model_version);
-  const line = ancestors(models, camera.model_version);
-  const parent = models.find((m) => m.id === inForce?.parent);
+  const onAct = operator ? setAct : null;
   return (
     <section aria-labelledby="models-title">
       <div class="card-head">
         <h2 id="models-title">Models</h2>
         {!operator && <p class="quiet small">Pin and roll back: {whyNot("operator").toLowerCase()}</p>}
       </div>
-      {line.length > 0 && (
-        <div class="card lineage">
-          <h3>How the model in force came about</h3>
-          <ol>
-            {line.map((m, n) => (
-              <li key={m.id}>
-                <a href={`#model-${m.id}`} onClick={(e) => { e.preventDefault(); document.getElementById(`model-${m.id}`)?.scrollIntoView({ block: "center" }); }}>
-                  {capital(shortVersion(m))}
-                </a>
-                {m.scores["held_out"] !== undefined && <span class="quiet">{percent(m.scores["held_out"])}</span>}
-                {n === line.length - 1 && <Badge tone="good">In force</Badge>}
-              </li>
-            ))}
-          </ol>
-          <p class="hint">Each was retrained from the one before. The number is how right it was on pictures it had not learned from.</p>
-          {operator && inForce && parent && parent.blob_kept && !inForce.pinned && (
-            <div class="actions">
-              <button type="button" onClick={() => setAct({ kind: "roll back", model: parent })}>
-                Roll back to {wholeVersion(parent)}
-              </button>
-            </div>
-          )}
-        </div>
-      )}
+      <Lineage models={models} version={camera.model_version} onAct={onAct} />
       <ul class="versions">
-        {models.map((model) => {
-          const current = model.id === camera.model_version;
-          const [label, tone] = STATES[model.state] ?? [model.state, "off" as Tone];
-          const mother = models.find((m) => m.id === model.parent);
-          return (
-            <li key={model.id} id={`model-${model.id}`} class={current ? "card in-force" : "card"}>
-              <div class="title">
-                <h3>{capital(model.origin === "retrained" || model.origin === "sibling" ? `model ${shortVersion(model)}` : shortVersion(model))}</h3>
-                {current ? <Badge tone="good">In force</Badge> : <Badge tone={tone}>{label}</Badge>}
-                {model.pinned && (
-                  <span class="badge wait">
-                    <Icon name="pin" size={13} />
-                    Pinned
-                  </span>
-                )}
-                <span class="quiet">{moment(model.created_utc_s)}</span>
-              </div>
-              <p>
-                {model.scores["held_out"] === undefined ? (
-                  <span class="quiet">{model.parent === null || model.parent === "" ? "The first model." : "Not judged."}</span>
-                ) : (
-                  <>
-                    <strong>{percent(model.scores["held_out"])}</strong> on held-out pictures
-                    {model.scores["parent_held_out"] !== undefined && (
-                      <span class="quiet">; its parent {percent(model.scores["parent_held_out"])} on the same</span>
-                    )}
-                  </>
-                )}
-              </p>
-              <p class="quiet small">
-                {mother && `Made from ${wholeVersion(mother)}`}
-                {model.window !== null && (
-                  <>
-                    {mother ? ", with the pictures of " : "With the pictures of "}
-                    <a href={href("windows", model.window)}>window {model.window}</a>
-                  </>
-                )}
-                {model.origin === "retrained" && model.config !== null && `: ${config(model.config, model.retraining)}`}
-              </p>
-              {model.reason && (
-                <p class="quiet small">
-                  {model.decided_by}: {model.reason}
-                </p>
-              )}
-              {operator && (
-                <div class="actions">
-                  {current && (
-                    <button type="button" onClick={() => setAct({ kind: model.pinned ? "unpin" : "pin", model })}>
-                      <Icon name="pin" />
-                      {model.pinned ? "Unpin" : "Pin"}
-                    </button>
-                  )}
-                  {!current && model.blob_kept && ONCE_IN_FORCE.includes(model.state) && (
-                    <button type="button" disabled={inForce?.pinned === true} onClick={() => setAct({ kind: "roll back", model })}>
-                      Roll back to this
-                    </button>
-                  )}
-                  {!current && inForce?.pinned && model.blob_kept && ONCE_IN_FORCE.includes(model.state) && (
-                    <span class="quiet small">Unpin the model in force first.</span>
-                  )}
-                  {!model.blob_kept && <span class="quiet small">Its file was deleted by retention.</span>}
-                </div>
-              )}
-            </li>
-          );
-        })}
+        {models.map((model) => (
+          <Version key={model.id} model={model} mother={models.find((m) => m.id === model.parent)} inForce={inForce} onAct={onAct} />
+        ))}
       </ul>
       {act !== null && (
         <Act
@@ -161,6 +76,136 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
         />
       )}
     </section>
+  );
+}
+
+interface LineageProps {
+  models: Model[];
+  /** The version in force. */
+  version: string;
+  onAct: OnAct;
+}
+
+/** The model in force, and those that it was made from. */
+function Lineage({ models, version, onAct }: LineageProps) {
+  const line = ancestors(models, version);
+  if (line.length === 0) return null;
+  const inForce = models.find((m) => m.id === version);
+  const parent = models.find((m) => m.id === inForce?.parent);
+  return (
+    <div class="card lineage">
+      <h3>How the model in force came about</h3>
+      <ol>
+        {line.map((m, n) => (
+          <li key={m.id}>
+            <a href={`#model-${m.id}`} onClick={(e) => { e.preventDefault(); document.getElementById(`model-${m.id}`)?.scrollIntoView({ block: "center" }); }}>
+              {capital(shortVersion(m))}
+            </a>
+            {m.scores["held_out"] !== undefined && <span class="quiet">{percent(m.scores["held_out"])}</span>}
+            {n === line.length - 1 && <Badge tone="good">In force</Badge>}
+          </li>
+        ))}
+      </ol>
+      <p class="hint">Each was retrained from the one before. The number is how right it was on pictures it had not learned from.</p>
+      {onAct && inForce && parent && parent.blob_kept && !inForce.pinned && (
+        <div class="actions">
+          <button type="button" onClick={() => onAct({ kind: "roll back", model: parent })}>
+            Roll back to {wholeVersion(parent)}
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+interface VersionProps {
+  model: Model;
+  /** Its parent, where that is known. */
+  mother: Model | undefined;
+  inForce: Model | undefined;
+  onAct: OnAct;
+}
+
+function Version({ model, mother, inForce, onAct }: VersionProps) {
+  const current = model.id === inForce?.id;
+  const [label, tone] = STATES[model.state] ?? [model.state, "off" as Tone];
+  return (
+    <li id={`model-${model.id}`} class={current ? "card in-force" : "card"}>
+      <div class="title">
+        <h3>{capital(model.origin === "retrained" || model.origin === "sibling" ? `model ${shortVersion(model)}` : shortVersion(model))}</h3>
+        {current ? <Badge tone="good">In force</Badge> : <Badge tone={tone}>{label}</Badge>}
+        {model.pinned && (
+          <span class="badge wait">
+            <Icon name="pin" size={13} />
+            Pinned
+          </span>
+        )}
+        <span class="quiet">{moment(model.created_utc_s)}</span>
+      </div>
+      <Scores model={model} />
+      <p class="quiet small">
+        {mother && `Made from ${wholeVersion(mother)}`}
+        {model.window !== null && (
+          <>
+            {mother ? ", with the pictures of " : "With the pictures of "}
+            <a href={href("windows", model.window)}>window {model.window}</a>
+          </>
+        )}
+        {model.origin === "retrained" && model.config !== null && `: ${config(model.config, model.retraining)}`}
+      </p>
+      {model.reason && (
+        <p class="quiet small">
+          {model.decided_by}: {model.reason}
+        </p>
+      )}
+      {onAct && <VersionActs model={model} inForce={inForce} onAct={onAct} />}
+    </li>
+  );
+}
+
+/** How right it was on pictures that it had not learned from, and its parent on the same. */
+function Scores({ model }: { model: Model }) {
+  return (
+    <p>
+      {model.scores["held_out"] === undefined ? (
+        <span class="quiet">{model.parent === null || model.parent === "" ? "The first model." : "Not judged."}</span>
+      ) : (
+        <>
+          <strong>{percent(model.scores["held_out"])}</strong> on held-out pictures
+          {model.scores["parent_held_out"] !== undefined && (
+            <span class="quiet">; its parent {percent(model.scores["parent_held_out"])} on the same</span>
+          )}
+        </>
+      )}
+    </p>
+  );
+}
+
+interface VersionActsProps {
+  model: Model;
+  inForce: Model | undefined;
+  onAct: (act: Act) => void;
+}
+
+function VersionActs({ model, inForce, onAct }: VersionActsProps) {
+  const current = model.id === inForce?.id;
+  const backTo = !current && model.blob_kept && ONCE_IN_FORCE.includes(model.state);
+  return (
+    <div class="actions">
+      {current && (
+        <button type="button" onClick={() => onAct({ kind: model.pinned ? "unpin" : "pin", model })}>
+          <Icon name="pin" />
+          {model.pinned ? "Unpin" : "Pin"}
+        </button>
+      )}
+      {backTo && (
+        <button type="button" disabled={inForce?.pinned === true} onClick={() => onAct({ kind: "roll back", model })}>
+          Roll back to this
+        </button>
+      )}
+      {backTo && inForce?.pinned && <span class="quiet small">Unpin the model in force first.</span>}
+      {!model.blob_kept && <span class="quiet small">Its file was deleted by retention.</span>}
+    </div>
   );
 }
 

@@ -61,18 +61,34 @@ function trueWords(row: CountAnswer): string {
   return `${Math.round(value)} (${Math.floor(low)} to ${Math.ceil(high)})`;
 }
 
+/** The days that are shown, in this browser's zone. */
+interface Period {
+  span: Span;
+  /** Midnight of the last day, and of today. */
+  last_s: number;
+  today_s: number;
+  from_s: number;
+  to_s: number;
+}
+
+/** `day`: the last one that is shown, as a date; null: today. */
+function periodOf(span: Span, day: string | null, now_s: number): Period {
+  const today_s = midnight(now_s);
+  const last_s = day === null ? today_s : midnight(new Date(`${day}T00:00`).getTime() / 1000);
+  const from_s = span === "day" ? last_s : midnight(last_s - 6 * DAY_S + DAY_S / 2);
+  return { span, last_s, today_s, from_s, to_s: midnight(last_s + DAY_S + DAY_S / 2) };
+}
+
 export function CountsPage({ known, now_s }: PageProps) {
   const cameras = known.overview?.cameras ?? [];
   const asked = useRoute().rest[0];
   const camera = asked ?? cameras[0]?.id ?? null;
   const [span, setSpan] = useState<Span>("day");
   const [day, setDay] = useState<string | null>(null);
-  const today = midnight(now_s);
-  const last = day === null ? today : midnight(new Date(`${day}T00:00`).getTime() / 1000);
-  const first = span === "day" ? last : midnight(last - 6 * DAY_S + DAY_S / 2);
-  const end = midnight(last + DAY_S + DAY_S / 2);
-  const found = useAsked<CountsAnswer>(camera === null ? null : path(camera, first, end), null, EVERY_S);
-  const beside = useAsked<ComparisonAnswer>(camera === null ? null : comparedPath(camera, first, end), null, EVERY_S);
+  const period = periodOf(span, day, now_s);
+  const { from_s, to_s } = period;
+  const found = useAsked<CountsAnswer>(camera === null ? null : path(camera, from_s, to_s), null, EVERY_S);
+  const beside = useAsked<ComparisonAnswer>(camera === null ? null : comparedPath(camera, from_s, to_s), null, EVERY_S);
   const [only, setOnly] = useState<string | null>(null);
   const classes = [...new Set((found.value?.totals ?? []).map((t) => t.class))].sort();
   const shown = only !== null && classes.includes(only) ? only : null;
@@ -93,41 +109,9 @@ export function CountsPage({ known, now_s }: PageProps) {
             ))}
           </select>
         </label>
-        <label>
-          {span === "day" ? "Day" : "Last day"}{" "}
-          <input type="date" value={dateText(last)} max={dateText(today)} onChange={(e) => setDay(e.currentTarget.value || null)} />
-        </label>
-        <label>
-          Shown{" "}
-          <select value={span} onChange={(e) => setSpan(e.currentTarget.value as Span)}>
-            <option value="day">one day</option>
-            <option value="week">seven days</option>
-          </select>
-        </label>
-        {classes.length > 1 && (
-          <label>
-            Class{" "}
-            <select value={shown ?? ""} onChange={(e) => setOnly(e.currentTarget.value || null)}>
-              <option value="">all</option>
-              {classes.map((name) => (
-                <option key={name} value={name}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
-        {camera !== null &&
-          (found.value?.formats ?? []).map((format) => (
-            <a key={format} href={`${PREFIX}${path(camera, first, end).replace("/counts?", `/counts.${format}?`)}`} download>
-              As {FORMAT_WORDS[format]}
-            </a>
-          ))}
-        {camera !== null && span === "day" && (
-          <a href={`${PREFIX}/cameras/${encodeURIComponent(camera)}/counts/report.html?day=${dateText(last)}`} download>
-            As report (HTML)
-          </a>
-        )}
+        <PeriodChoice period={period} onDay={setDay} onSpan={setSpan} />
+        {classes.length > 1 && <ClassChoice classes={classes} shown={shown} onChange={setOnly} />}
+        {camera !== null && <Downloads camera={camera} period={period} formats={found.value?.formats ?? []} />}
       </section>
       {camera === null ? (
         <Empty title="No camera yet" level={2}>
@@ -139,6 +123,65 @@ export function CountsPage({ known, now_s }: PageProps) {
         <ErrorBox what="The counts could not be loaded" error={found.error} onRetry={found.again} />
       ) : (
         <Loading what="Loading the counts" />
+      )}
+    </>
+  );
+}
+
+interface PeriodProps {
+  period: Period;
+  onDay: (day: string | null) => void;
+  onSpan: (span: Span) => void;
+}
+
+function PeriodChoice({ period, onDay, onSpan }: PeriodProps) {
+  return (
+    <>
+      <label>
+        {period.span === "day" ? "Day" : "Last day"}{" "}
+        <input type="date" value={dateText(period.last_s)} max={dateText(period.today_s)} onChange={(e) => onDay(e.currentTarget.value || null)} />
+      </label>
+      <label>
+        Shown{" "}
+        <select value={period.span} onChange={(e) => onSpan(e.currentTarget.value as Span)}>
+          <option value="day">one day</option>
+          <option value="week">seven days</option>
+        </select>
+      </label>
+    </>
+  );
+}
+
+/** Null: all classes are shown. */
+function ClassChoice({ classes, shown, onChange }: { classes: string[]; shown: string | null; onChange: (name: string | null) => void }) {
+  return (
+    <label>
+      Class{" "}
+      <select value={shown ?? ""} onChange={(e) => onChange(e.currentTarget.value || null)}>
+        <option value="">all</option>
+        {classes.map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Downloads({ camera, period, formats }: { camera: string; period: Period; formats: CountsAnswer["formats"] }) {
+  const counts = path(camera, period.from_s, period.to_s);
+  return (
+    <>
+      {formats.map((format) => (
+        <a key={format} href={`${PREFIX}${counts.replace("/counts?", `/counts.${format}?`)}`} download>
+          As {FORMAT_WORDS[format]}
+        </a>
+      ))}
+      {period.span === "day" && (
+        <a href={`${PREFIX}/cameras/${encodeURIComponent(camera)}/counts/report.html?day=${dateText(period.last_s)}`} download>
+          As report (HTML)
+        </a>
       )}
     </>
   );
@@ -162,16 +205,7 @@ function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
   const elapsed = Math.min(now_s, found.to_utc_s) - found.from_utc_s;
   const watched_s = found.watched * (found.to_utc_s - found.from_utc_s);
   const missing_s = Math.max(0, elapsed - watched_s);
-  if (found.totals.length === 0) {
-    return (
-      <Empty title={watched_s > 0 ? "Nothing was counted" : "Nobody watched in this time"} level={2}>
-        {watched_s > 0
-          ? `The camera was watched for ${duration(watched_s)}, and nothing passed a line or was in a zone.`
-          : "Whether something passed is not known. A camera counts once it has a line or a zone: "}
-        {watched_s === 0 && <a href={href("settings", "cameras", camera, "lines")}>draw a line</a>}
-      </Empty>
-    );
-  }
+  if (found.totals.length === 0) return <Nothing watched_s={watched_s} camera={camera} />;
   return (
     <>
       <p class="counts-missing" role="note">
@@ -184,46 +218,65 @@ function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
         </p>
       )}
       {beside !== null && <ComparedNote beside={beside} />}
-      {passed.length > 0 && (
-        <section class="card" aria-labelledby="counts-passed">
-          <h2 id="counts-passed">Passed</h2>
-          <Table
-            caption="Objects that passed a line, by direction and class"
-            columns={[
-              { key: "place", title: "Place", cell: placeWords },
-              { key: "class", title: "Class", cell: (t) => t.class },
-              { key: "objects", title: "Counted", number: true, cell: (t) => t.objects },
-              { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
-              { key: "before", title: "A week before", number: true, cell: (t) => earlier(beside, t) },
-            ]}
-            rows={passed}
-            rowKey={rowKey}
-          />
-        </section>
-      )}
+      {passed.length > 0 && <Passed rows={passed} beside={beside} />}
       {movements.length > 0 && <TurningMatrix movements={movements} earlier={(t) => earlier(beside, t)} corrected={trueWords} />}
       <Hours found={found} beside={beside} only={only} span={span} now_s={now_s} />
-      {zones.length > 0 && (
-        <section class="card" aria-labelledby="counts-zones">
-          <h2 id="counts-zones">Zones</h2>
-          <Table
-            caption="Objects in zones"
-            columns={[
-              { key: "place", title: "Zone", cell: placeWords },
-              { key: "class", title: "Class", cell: (t) => t.class },
-              { key: "objects", title: "Came in", number: true, cell: (t) => t.objects },
-              { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
-              { key: "mean", title: "There, mean", number: true, cell: (t) => (watched_s > 0 ? (t.seconds / watched_s).toFixed(2) : "–") },
-              { key: "most", title: "At once, most", number: true, cell: (t) => t.most },
-              { key: "queue", title: "Standing, mean", number: true, cell: (t) => (watched_s > 0 ? (t.standing_s / watched_s).toFixed(2) : "–") },
-              { key: "stay", title: "Stay, mean", number: true, cell: (t) => (t.objects > 0 ? duration(t.seconds / t.objects) : "–") },
-            ]}
-            rows={zones}
-            rowKey={rowKey}
-          />
-        </section>
-      )}
+      {zones.length > 0 && <Zones rows={zones} watched_s={watched_s} />}
     </>
+  );
+}
+
+function Nothing({ watched_s, camera }: { watched_s: number; camera: string }) {
+  return (
+    <Empty title={watched_s > 0 ? "Nothing was counted" : "Nobody watched in this time"} level={2}>
+      {watched_s > 0
+        ? `The camera was watched for ${duration(watched_s)}, and nothing passed a line or was in a zone.`
+        : "Whether something passed is not known. A camera counts once it has a line or a zone: "}
+      {watched_s === 0 && <a href={href("settings", "cameras", camera, "lines")}>draw a line</a>}
+    </Empty>
+  );
+}
+
+function Passed({ rows, beside }: { rows: CountAnswer[]; beside: ComparisonAnswer | null }) {
+  return (
+    <section class="card" aria-labelledby="counts-passed">
+      <h2 id="counts-passed">Passed</h2>
+      <Table
+        caption="Objects that passed a line, by direction and class"
+        columns={[
+          { key: "place", title: "Place", cell: placeWords },
+          { key: "class", title: "Class", cell: (t) => t.class },
+          { key: "objects", title: "Counted", number: true, cell: (t) => t.objects },
+          { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
+          { key: "before", title: "A week before", number: true, cell: (t) => earlier(beside, t) },
+        ]}
+        rows={rows}
+        rowKey={rowKey}
+      />
+    </section>
+  );
+}
+
+function Zones({ rows, watched_s }: { rows: CountAnswer[]; watched_s: number }) {
+  return (
+    <section class="card" aria-labelledby="counts-zones">
+      <h2 id="counts-zones">Zones</h2>
+      <Table
+        caption="Objects in zones"
+        columns={[
+          { key: "place", title: "Zone", cell: placeWords },
+          { key: "class", title: "Class", cell: (t) => t.class },
+          { key: "objects", title: "Came in", number: true, cell: (t) => t.objects },
+          { key: "true", title: "Corrected (90 %)", number: true, cell: trueWords },
+          { key: "mean", title: "There, mean", number: true, cell: (t) => (watched_s > 0 ? (t.seconds / watched_s).toFixed(2) : "–") },
+          { key: "most", title: "At once, most", number: true, cell: (t) => t.most },
+          { key: "queue", title: "Standing, mean", number: true, cell: (t) => (watched_s > 0 ? (t.standing_s / watched_s).toFixed(2) : "–") },
+          { key: "stay", title: "Stay, mean", number: true, cell: (t) => (t.objects > 0 ? duration(t.seconds / t.objects) : "–") },
+        ]}
+        rows={rows}
+        rowKey={rowKey}
+      />
+    </section>
   );
 }
 

@@ -116,8 +116,6 @@ function SearchForm({ asked, records, named, now_s, onFind }: FormProps) {
   const list = (field: List): string[] => draft[field] ?? [];
   const choose = (field: List, names: string[]): void => setDraft({ ...draft, [field]: names });
   const chosen = records.filter((r) => list("cameras").length === 0 || list("cameras").includes(r.settings.id));
-  const names = (of: (r: CameraRecord) => readonly string[], also: string | undefined): string[] =>
-    [...new Set([...chosen.flatMap(of), ...(also ? [also] : [])])].sort();
   const classes = [...new Set([...records.flatMap((r) => r.settings.classes ?? []), ...list("classes")])].sort();
   const since = (seconds: number): void => {
     const next: Asked = { ...draft, from: String(Math.floor(now_s - seconds)) };
@@ -132,52 +130,8 @@ function SearchForm({ asked, records, named, now_s, onFind }: FormProps) {
     <form class="card find-form" aria-label="What is looked for" onSubmit={submit}>
       <Several label="Cameras" all="all" options={records.map((r) => [r.settings.id, named(r.settings.id)])} chosen={list("cameras")} onChange={(v) => choose("cameras", v)} />
       <Several label="Classes" all="all" options={classes.map((c) => [c, c])} chosen={list("classes")} onChange={(v) => choose("classes", v)} />
-      <label>
-        Zone
-        <select value={draft.zone ?? ""} onChange={(e) => set("zone", e.currentTarget.value)}>
-          <option value="">any, or none</option>
-          {names((r) => (r.settings.zones ?? []).map((z) => z.name), draft.zone).map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <label>
-        Line
-        <select value={draft.line ?? ""} onChange={(e) => set("line", e.currentTarget.value)}>
-          <option value="">any, or none</option>
-          {names((r) => (r.settings.lines ?? []).map((l) => l.name), draft.line).map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-      {draft.line && (
-        <label>
-          Crossed
-          <select value={draft.way ?? ""} onChange={(e) => set("way", e.currentTarget.value)}>
-            {Object.entries(WAYS).map(([way, words]) => (
-              <option key={way} value={way}>
-                {words}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
-      <label>
-        Came from
-        <input type="datetime-local" value={local(draft.from)} onChange={(e) => set("from", utc(e.currentTarget.value))} />
-      </label>
-      <label>
-        Came before
-        <input type="datetime-local" value={local(draft.to)} onChange={(e) => set("to", utc(e.currentTarget.value))} />
-      </label>
-      <label>
-        Stayed at least (s)
-        <input type="number" min="0" step="any" value={draft.least_s ?? ""} onInput={(e) => set("least_s", e.currentTarget.value)} />
-      </label>
-      <label>
-        Stayed at most (s)
-        <input type="number" min="0" step="any" value={draft.most_s ?? ""} onInput={(e) => set("most_s", e.currentTarget.value)} />
-      </label>
+      <Places draft={draft} cameras={chosen} onSet={set} />
+      <Times draft={draft} onSet={set} />
       <label>
         Attribute
         <input type="text" placeholder="colour:red" pattern="[^:]+:.+" title="NAME:LABEL, as an application gives it" value={draft.attribute ?? ""} onInput={(e) => set("attribute", e.currentTarget.value)} />
@@ -196,6 +150,82 @@ function SearchForm({ asked, records, named, now_s, onFind }: FormProps) {
       </div>
       <p class="quiet small">Times are those of this browser.</p>
     </form>
+  );
+}
+
+interface PartProps {
+  draft: Asked;
+  onSet: (field: Field, value: string | undefined) => void;
+}
+
+/** The zone or line where it was, among those of the chosen cameras. */
+function Places({ draft, cameras, onSet }: PartProps & { cameras: CameraRecord[] }) {
+  const zones = cameras.flatMap((r) => (r.settings.zones ?? []).map((z) => z.name));
+  const lines = cameras.flatMap((r) => (r.settings.lines ?? []).map((l) => l.name));
+  return (
+    <>
+      <PlaceChoice label="Zone" names={zones} value={draft.zone} onChange={(name) => onSet("zone", name)} />
+      <PlaceChoice label="Line" names={lines} value={draft.line} onChange={(name) => onSet("line", name)} />
+      {draft.line && (
+        <label>
+          Crossed
+          <select value={draft.way ?? ""} onChange={(e) => onSet("way", e.currentTarget.value)}>
+            {Object.entries(WAYS).map(([way, words]) => (
+              <option key={way} value={way}>
+                {words}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </>
+  );
+}
+
+interface PlaceProps {
+  label: string;
+  names: string[];
+  /** Offered, too, where none of the cameras has it. */
+  value: string | undefined;
+  onChange: (name: string) => void;
+}
+
+function PlaceChoice({ label, names, value, onChange }: PlaceProps) {
+  const offered = [...new Set([...names, ...(value ? [value] : [])])].sort();
+  return (
+    <label>
+      {label}
+      <select value={value ?? ""} onChange={(e) => onChange(e.currentTarget.value)}>
+        <option value="">any, or none</option>
+        {offered.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** When it came, and how long it stayed. */
+function Times({ draft, onSet }: PartProps) {
+  return (
+    <>
+      <label>
+        Came from
+        <input type="datetime-local" value={local(draft.from)} onChange={(e) => onSet("from", utc(e.currentTarget.value))} />
+      </label>
+      <label>
+        Came before
+        <input type="datetime-local" value={local(draft.to)} onChange={(e) => onSet("to", utc(e.currentTarget.value))} />
+      </label>
+      <label>
+        Stayed at least (s)
+        <input type="number" min="0" step="any" value={draft.least_s ?? ""} onInput={(e) => onSet("least_s", e.currentTarget.value)} />
+      </label>
+      <label>
+        Stayed at most (s)
+        <input type="number" min="0" step="any" value={draft.most_s ?? ""} onInput={(e) => onSet("most_s", e.currentTarget.value)} />
+      </label>
+    </>
   );
 }
 

@@ -2,21 +2,22 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-import type { Alarm, Camera, WindowRecord } from "../api";
+import type { Alarm, Camera, Me, WindowRecord } from "../api";
 import { percent, points } from "../format";
 import type { Drift } from "../parts/accuracy";
-import { drift, history, measured } from "../parts/accuracy";
+import { drift, gained, history, measured } from "../parts/accuracy";
+import { AlarmsLink } from "../parts/alarms_link";
 import { Badge } from "../parts/badge";
 import { Changed } from "../parts/changed";
 import { Choice } from "../parts/choice";
 import { Events } from "../parts/events";
-import { Icon } from "../parts/icon";
 import { LivePicture, stateOf } from "../parts/live_picture";
 import { SharesNow } from "../parts/shares";
 import { Sparkline } from "../parts/sparkline";
 import { Empty } from "../parts/states";
 import { href } from "../router";
 import { may, seesAll } from "../session";
+import type { Known } from "../store";
 import type { PageProps } from "./page";
 
 type Sort = "configured" | "state" | "name" | "accuracy";
@@ -76,6 +77,15 @@ function useKept<T extends string>(key: string, choices: readonly T[], initial: 
   return [value, setValue];
 }
 
+function rowsOf(cameras: Camera[], { windows, alarms }: Known): Row[] {
+  return cameras.map((camera, index) => ({
+    camera,
+    index,
+    changed: drift(history(windows, camera.id)),
+    alarms: (alarms ?? []).filter((a) => a.camera === camera.id),
+  }));
+}
+
 export function WallPage({ known, me }: PageProps) {
   const [boxes, setBoxes] = useKept("magpie.boxes", ["yes", "no"], "yes");
   const [sort, setSort] = useKept<Sort>("magpie.wall.sort", Object.keys(ORDERS) as Sort[], "configured");
@@ -83,26 +93,13 @@ export function WallPage({ known, me }: PageProps) {
   const { overview } = known;
   if (overview === null) return null;
 
-  const rows: Row[] = overview.cameras.map((camera, index) => ({
-    camera,
-    index,
-    changed: drift(history(known.windows, camera.id)),
-    alarms: (known.alarms ?? []).filter((a) => a.camera === camera.id),
-  }));
+  const rows = rowsOf(overview.cameras, known);
   const shown = rows.filter(FILTERS[filter][1]).sort(ORDERS[sort][1]);
-  const live = rows.filter((r) => r.camera.state === "live").length;
-  const attention = rows.filter(needsAttention).length;
-
   return (
     <>
       <div class="page-head">
         <h1>Cameras</h1>
-        {rows.length > 0 && (
-          <p class="quiet" role="status">
-            {live} of {rows.length} live
-            {attention > 0 && `, ${attention} ${attention === 1 ? "needs" : "need"} attention`}
-          </p>
-        )}
+        {rows.length > 0 && <LiveCount rows={rows} />}
         {rows.length > 0 && (
           <div class="tools">
             <Choice
@@ -125,25 +122,7 @@ export function WallPage({ known, me }: PageProps) {
         )}
       </div>
       {rows.length === 0 ? (
-        <Empty
-          title={me.cameras === null ? "No camera yet" : "No camera for you"}
-          action={
-            may(me, "operator") && seesAll(me) ? (
-              <a class="button primary" href={href("settings", "cameras")}>
-                Add a camera
-              </a>
-            ) : undefined
-          }
-        >
-          {me.cameras === null ? (
-            <p>
-              Add one with its RTSP address: the connection is tested and a picture shown before anything is kept. From the next
-              retraining window on, its model learns what it sees.
-            </p>
-          ) : (
-            <p>Your account is limited to cameras that are not there. An administrator can change that.</p>
-          )}
-        </Empty>
+        <NoCamera me={me} />
       ) : shown.length === 0 ? (
         <Empty title={`None of the ${rows.length} cameras is “${FILTERS[filter][0]}”`} action={<button onClick={() => setFilter("all")}>Show all</button>} />
       ) : (
@@ -161,13 +140,50 @@ export function WallPage({ known, me }: PageProps) {
   );
 }
 
+/** How many cameras are live, and how many need somebody. */
+function LiveCount({ rows }: { rows: Row[] }) {
+  const live = rows.filter((r) => r.camera.state === "live").length;
+  const attention = rows.filter(needsAttention).length;
+  return (
+    <p class="quiet" role="status">
+      {live} of {rows.length} live
+      {attention > 0 && `, ${attention} ${attention === 1 ? "needs" : "need"} attention`}
+    </p>
+  );
+}
+
+function NoCamera({ me }: { me: Me }) {
+  const all = me.cameras === null;
+  return (
+    <Empty
+      title={all ? "No camera yet" : "No camera for you"}
+      action={
+        may(me, "operator") && seesAll(me) ? (
+          <a class="button primary" href={href("settings", "cameras")}>
+            Add a camera
+          </a>
+        ) : undefined
+      }
+    >
+      {all ? (
+        <p>
+          Add one with its RTSP address: the connection is tested and a picture shown before anything is kept. From the next
+          retraining window on, its model learns what it sees.
+        </p>
+      ) : (
+        <p>Your account is limited to cameras that are not there. An administrator can change that.</p>
+      )}
+    </Empty>
+  );
+}
+
 function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxes: boolean }) {
   const { camera, changed, alarms } = row;
   const [label, tone] = stateOf(camera);
   const past = history(windows, camera.id);
-  const { realised, frozen, download } = measured(camera, past);
-  const left = download ?? frozen;
-  const gain = realised === null || left === null ? null : realised - left;
+  const figures = measured(camera, past);
+  const { realised, frozen, download } = figures;
+  const { left, gain } = gained(figures);
   const isLive = camera.state === "live";
   return (
     <li class="card tile" aria-labelledby={`tile-${camera.id}`}>
@@ -175,12 +191,7 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
         <h2 id={`tile-${camera.id}`}>
           <a href={href("camera", camera.id)}>{camera.name}</a>
         </h2>
-        {alarms.length > 0 && (
-          <a class="badge bad" href={`${href("camera", camera.id)}?tab=alarms`}>
-            <Icon name="bell" size={13} />
-            {alarms.length} {alarms.length === 1 ? "alarm" : "alarms"}
-          </a>
-        )}
+        <AlarmsLink camera={camera.id} alarms={alarms} />
         <Badge tone={tone}>{label}</Badge>
       </header>
       <LivePicture camera={camera} boxes={boxes} />

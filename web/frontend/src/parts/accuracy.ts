@@ -47,6 +47,12 @@ export function measured(camera: Camera, { realised, frozen, download }: History
   return { realised: camera.accuracy, frozen: null, download: null };
 }
 
+/** The accuracy of what it began as (a download, else its first model), and the gain over that. */
+export function gained({ realised, frozen, download }: Measured): { left: number | null; gain: number | null } {
+  const left = download ?? frozen;
+  return { left, gain: realised === null || left === null ? null : realised - left };
+}
+
 /** A fall of so much, against the windows before, is worth a word. */
 const FALL = 0.1;
 const BEFORE = 4;

@@ -1,5 +1,6 @@
 /** Line charts (uPlot), each with its numbers as a table for those who do not see or do not trust lines. */
 
+import type { RefObject } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -121,11 +122,10 @@ function withAlpha(hex: string, alpha: number): string {
   return /^#[0-9a-f]{6}$/i.test(hex) ? hex + part : hex;
 }
 
-export function Chart(props: Props) {
+/** Keeps the plot drawn in the place that is returned, with the newest data; `hidden`: the table is shown instead. */
+function usePlot(props: Props, hidden: boolean): RefObject<HTMLDivElement | null> {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const [asTable, setAsTable] = useState(false);
-  const id = useId();
   const data: uPlot.AlignedData = [props.x, ...props.series.map((s) => s.values)];
   const latest = useRef({ props, data });
   latest.current = { props, data };
@@ -133,7 +133,7 @@ export function Chart(props: Props) {
 
   useEffect(() => {
     const place = host.current;
-    if (place === null || asTable) return undefined;
+    if (place === null || hidden) return undefined;
     const rebuild = (): void => {
       plot.current?.destroy();
       plot.current = build(place, latest.current.props, latest.current.data);
@@ -150,17 +150,32 @@ export function Chart(props: Props) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [asTable, shape]);
+  }, [hidden, shape]);
 
   const shown = JSON.stringify(data);
   useEffect(() => plot.current?.setData(latest.current.data), [shown]);
+  return host;
+}
 
-  const at = (n: number): string => (props.xKind === "time" ? clock(n) : String(n));
-  const value = (v: number | null | undefined): string => (v === null || v === undefined ? "–" : props.write(v));
+/** A place on x, as it is written. */
+function at({ x, xKind }: Props, n: number): string {
+  return xKind === "time" ? clock(x[n] ?? 0) : String(x[n] ?? 0);
+}
+
+function written({ write }: Props, value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : write(value);
+}
+
+/** The newest values, in words. */
+function spoken(props: Props): string {
   const last = props.x.length - 1;
-  const spoken =
-    `${props.title}. ${props.xName} ${at(props.x[last] ?? 0)}: ` +
-    props.series.map((s) => `${s.label} ${value(s.values[last])}`).join(", ");
+  return `${props.title}. ${props.xName} ${at(props, last)}: ` + props.series.map((s) => `${s.label} ${written(props, s.values[last])}`).join(", ");
+}
+
+export function Chart(props: Props) {
+  const [asTable, setAsTable] = useState(false);
+  const id = useId();
+  const host = usePlot(props, asTable);
   return (
     <figure class="chart-figure">
       {(props.legend ?? true) && (
@@ -178,39 +193,40 @@ export function Chart(props: Props) {
           )}
         </figcaption>
       )}
-      <div id={id}>
-        {asTable ? (
-          <div class="scroll" tabIndex={0} role="region" aria-label={`${props.title}, as a table`}>
-            <table class="table plain">
-              <caption class="hidden">{props.title}</caption>
-              <thead>
-                <tr>
-                  <th scope="col">{props.xName}</th>
-                  {props.series.map((s) => (
-                    <th key={s.label} scope="col" class="number">
-                      {s.label}
-                    </th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {[...props.x.keys()].reverse().map((n) => (
-                  <tr key={n}>
-                    <th scope="row">{at(props.x[n] ?? 0)}</th>
-                    {props.series.map((s) => (
-                      <td key={s.label} class="number">
-                        {value(s.values[n])}
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        ) : (
-          <div class="chart" ref={host} role="img" aria-label={spoken} />
-        )}
-      </div>
+      <div id={id}>{asTable ? <Numbers {...props} /> : <div class="chart" ref={host} role="img" aria-label={spoken(props)} />}</div>
     </figure>
+  );
+}
+
+/** The numbers of a chart, newest first. */
+function Numbers(props: Props) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={`${props.title}, as a table`}>
+      <table class="table plain">
+        <caption class="hidden">{props.title}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{props.xName}</th>
+            {props.series.map((s) => (
+              <th key={s.label} scope="col" class="number">
+                {s.label}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {[...props.x.keys()].reverse().map((n) => (
+            <tr key={n}>
+              <th scope="row">{at(props, n)}</th>
+              {props.series.map((s) => (
+                <td key={s.label} class="number">
+                  {written(props, s.values[n])}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

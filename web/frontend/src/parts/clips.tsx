@@ -1,5 +1,6 @@
 /** Clips: a list of them, and one played with its boxes. */
 
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { ClipAnswer, ClipBoxes, ClipMoment } from "../answers";
@@ -12,6 +13,7 @@ import { CLIP_FAULTS } from "../words";
 import { useAsked } from "./asking";
 import { Badge } from "./badge";
 import { Confirm, Dialog } from "./dialog";
+import { DrawnBox } from "./drawn_box";
 import { Older } from "./older";
 import { usePaged } from "./paged";
 import { Empty, ErrorBox, Loading } from "./states";
@@ -37,6 +39,11 @@ const ENDS: Record<string, string> = {
 function plays(clip: ClipAnswer): boolean {
   const [, type] = CODECS[clip.codec ?? ""] ?? ["", ""];
   return type === "" || document.createElement("video").canPlayType(type) !== "";
+}
+
+/** A link to a clip's file: its address, and its name on disk. */
+function download(clip: ClipAnswer): { href: string; download: string } {
+  return { href: pictureUrl(`/clips/${clip.id}/download`), download: `${clip.camera}-${clip.id}.mp4` };
 }
 
 /** The differences from the request. */
@@ -91,46 +98,7 @@ export function ClipList({ me, cameras, now_s, camera, when }: ListProps) {
       {found.rows !== null && found.rows.length > 0 && (
         <ul class="clips">
           {found.rows.map((clip) => (
-            <li key={clip.id}>
-              <div>
-                <p>
-                  <b>
-                    {!camera && `${named(clip.camera)}, `}
-                    {moment(clip.at_utc_s)}
-                  </b>{" "}
-                  <span class="quiet">({ago(Math.max(0, now_s - clip.at_utc_s))})</span>
-                  {clip.state === "making" && <Badge tone="wait">in the making</Badge>}
-                  {clip.state === "failed" && <Badge tone="bad">failed</Badge>}
-                </p>
-                <p class="quiet small">
-                  {clip.state === "kept" && `${duration(clip.seconds ?? 0)}, ${CODECS[clip.codec ?? ""]?.[0] ?? ""}, ${clip.width} × ${clip.height}, ${bytes(clip.bytes)}; `}
-                  {clip.state === "failed" && `${CLIP_FAULTS[clip.fault ?? ""] ?? clip.fault}; `}
-                  {clip.asked_by ? `asked for by ${clip.asked_by}` : `of ${clip.alarms.length === 1 ? "alarm" : "alarms"} ${clip.alarms.join(", ")}`}
-                </p>
-                {shortcomings(clip).map((line) => (
-                  <p key={line} class="small">
-                    {line}
-                  </p>
-                ))}
-              </div>
-              <div class="row-actions">
-                {clip.state === "kept" && (
-                  <>
-                    <button type="button" onClick={() => setShown(clip)}>
-                      Play<span class="hidden"> the clip of {moment(clip.at_utc_s)}</span>
-                    </button>
-                    <a class="button" href={pictureUrl(`/clips/${clip.id}/download`)} download={`${clip.camera}-${clip.id}.mp4`}>
-                      Download<span class="hidden"> the clip of {moment(clip.at_utc_s)}</span>
-                    </a>
-                  </>
-                )}
-                {operator && clip.state !== "making" && (
-                  <button type="button" onClick={() => setDeleting(clip)}>
-                    Delete<span class="hidden"> the clip of {moment(clip.at_utc_s)}</span>
-                  </button>
-                )}
-              </div>
-            </li>
+            <ClipRow key={clip.id} clip={clip} camera={camera ? null : named(clip.camera)} now_s={now_s} onPlay={setShown} onDelete={operator ? setDeleting : null} />
           ))}
         </ul>
       )}
@@ -144,6 +112,66 @@ export function ClipList({ me, cameras, now_s, camera, when }: ListProps) {
         </Confirm>
       )}
     </section>
+  );
+}
+
+/** The end of a button's words, for those who do not see beside which clip it stands. */
+function ClipName({ clip }: { clip: ClipAnswer }) {
+  return <span class="hidden"> the clip of {moment(clip.at_utc_s)}</span>;
+}
+
+interface RowProps {
+  clip: ClipAnswer;
+  /** The camera's name; null: the clips are all of one camera. */
+  camera: string | null;
+  now_s: number;
+  onPlay: (clip: ClipAnswer) => void;
+  /** Null: the user may not. */
+  onDelete: ((clip: ClipAnswer) => void) | null;
+}
+
+function ClipRow({ clip, camera, now_s, onPlay, onDelete }: RowProps) {
+  return (
+    <li>
+      <div>
+        <p>
+          <b>
+            {camera !== null && `${camera}, `}
+            {moment(clip.at_utc_s)}
+          </b>{" "}
+          <span class="quiet">({ago(Math.max(0, now_s - clip.at_utc_s))})</span>
+          {clip.state === "making" && <Badge tone="wait">in the making</Badge>}
+          {clip.state === "failed" && <Badge tone="bad">failed</Badge>}
+        </p>
+        <p class="quiet small">
+          {clip.state === "kept" && `${duration(clip.seconds ?? 0)}, ${CODECS[clip.codec ?? ""]?.[0] ?? ""}, ${clip.width} × ${clip.height}, ${bytes(clip.bytes)}; `}
+          {clip.state === "failed" && `${CLIP_FAULTS[clip.fault ?? ""] ?? clip.fault}; `}
+          {clip.asked_by ? `asked for by ${clip.asked_by}` : `of ${clip.alarms.length === 1 ? "alarm" : "alarms"} ${clip.alarms.join(", ")}`}
+        </p>
+        {shortcomings(clip).map((line) => (
+          <p key={line} class="small">
+            {line}
+          </p>
+        ))}
+      </div>
+      <div class="row-actions">
+        {clip.state === "kept" && (
+          <>
+            <button type="button" onClick={() => onPlay(clip)}>
+              Play<ClipName clip={clip} />
+            </button>
+            <a class="button" {...download(clip)}>
+              Download<ClipName clip={clip} />
+            </a>
+          </>
+        )}
+        {onDelete !== null && clip.state !== "making" && (
+          <button type="button" onClick={() => onDelete(clip)}>
+            Delete<ClipName clip={clip} />
+          </button>
+        )}
+      </div>
+    </li>
   );
 }
 
@@ -202,16 +230,12 @@ export function answerAt(answers: readonly ClipMoment[], at_s: number): ClipMome
   return found !== undefined && at_s - found.at_s <= STAY_S ? found : null;
 }
 
-export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: string; onClose: () => void }) {
-  const video = useRef<HTMLVideoElement>(null);
-  const boxes = useAsked<ClipBoxes>(`/clips/${clip.id}/boxes`);
+/** The answer that belongs to the picture that the video shows now. */
+function useAnswerNow(video: RefObject<HTMLVideoElement | null>, boxes: ClipBoxes | null): ClipMoment | null {
   const [now, setNow] = useState<ClipMoment | null>(null);
-  const [shown, setShown] = useState(true);
-  const [broken, setBroken] = useState(!plays(clip));
-  const answers = boxes.value?.answers ?? [];
-
   useEffect(() => {
     const player = video.current;
+    const answers = boxes?.answers ?? [];
     if (player === null || answers.length === 0) return undefined;
     let wanted = true;
     let callback = 0;
@@ -225,14 +249,22 @@ export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: st
       wanted = false;
       player.cancelVideoFrameCallback(callback);
     };
-  }, [boxes.value]);
+  }, [boxes]);
+  return now;
+}
 
+export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: string; onClose: () => void }) {
+  const video = useRef<HTMLVideoElement>(null);
+  const boxes = useAsked<ClipBoxes>(`/clips/${clip.id}/boxes`);
+  const now = useAnswerNow(video, boxes.value);
+  const [shown, setShown] = useState(true);
+  const [broken, setBroken] = useState(!plays(clip));
   const [codec] = CODECS[clip.codec ?? ""] ?? [""];
   return (
     <Dialog title={`${name}, ${moment(clip.at_utc_s)}`} onClose={onClose} wide>
       {broken && (
         <p role="alert">
-          This browser does not play {codec || "this video"}. <a href={pictureUrl(`/clips/${clip.id}/download`)} download={`${clip.camera}-${clip.id}.mp4`}>Download it</a> and play it with another program.
+          This browser does not play {codec || "this video"}. <a {...download(clip)}>Download it</a> and play it with another program.
         </p>
       )}
       <div class="clip-video" style={{ aspectRatio: `${clip.width ?? 16} / ${clip.height ?? 9}` }}>
@@ -247,34 +279,36 @@ export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: st
           onError={() => setBroken(true)}
           onCanPlay={() => setBroken(false)}
         />
-        {shown && now && (
-          <svg class="clip-boxes" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
-            {now.boxes.map((o, n) => (
-              <g key={n}>
-                <rect class="under" x={o.box[0]} y={o.box[1]} width={o.box[2] - o.box[0]} height={o.box[3] - o.box[1]} />
-                <rect x={o.box[0]} y={o.box[1]} width={o.box[2] - o.box[0]} height={o.box[3] - o.box[1]} />
-              </g>
-            ))}
-          </svg>
-        )}
-        {shown &&
-          now?.boxes.map((o, n) => (
-            <span key={n} class="clip-name" aria-hidden="true" style={{ left: `${100 * Math.min(o.box[0], 0.8)}%`, top: `${100 * Math.max(0, o.box[1] - 0.05)}%` }}>
-              {o.class}
-            </span>
-          ))}
+        {shown && now && <NamedBoxes boxes={now.boxes} />}
       </div>
       <div class="switches">
         <label class="check">
           <input type="checkbox" checked={shown} onChange={(e) => setShown(e.currentTarget.checked)} />
           Show boxes
         </label>
-        <span class="quiet small">{boxes.error !== null ? "The boxes could not be loaded." : `${answers.length} answers of the model`}</span>
+        <span class="quiet small">{boxes.error !== null ? "The boxes could not be loaded." : `${boxes.value?.answers.length ?? 0} answers of the model`}</span>
       </div>
       {shortcomings(clip).map((line) => (
         <p key={line}>{line}</p>
       ))}
       <p class="quiet small hash">SHA-256 {clip.sha256}</p>
     </Dialog>
+  );
+}
+
+function NamedBoxes({ boxes }: { boxes: ClipMoment["boxes"] }) {
+  return (
+    <>
+      <svg class="clip-boxes" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
+        {boxes.map((o, n) => (
+          <DrawnBox key={n} box={o.box} />
+        ))}
+      </svg>
+      {boxes.map((o, n) => (
+        <span key={n} class="clip-name" aria-hidden="true" style={{ left: `${100 * Math.min(o.box[0], 0.8)}%`, top: `${100 * Math.max(0, o.box[1] - 0.05)}%` }}>
+          {o.class}
+        </span>
+      ))}
+    </>
   );
 }

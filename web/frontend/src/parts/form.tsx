@@ -15,7 +15,7 @@ export interface Tied {
   "aria-invalid": boolean;
 }
 
-interface FieldProps {
+export interface FieldProps {
   label: string;
   /** Of the value in what is sent: "inference.frame_rates". Objections at it or below it are shown here. */
   path: string;
@@ -26,7 +26,7 @@ interface FieldProps {
 }
 
 /** Whether an objection at `path` belongs to the field at `field`. */
-function belongs(path: string, field: string): boolean {
+export function belongs(path: string, field: string): boolean {
   return path === field || path.startsWith(`${field}.`) || path.startsWith(`${field}[`);
 }
 

@@ -4,7 +4,7 @@ import type { TargetedPointerEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import type { EditorProps, Place, Surface } from "./place_editor";
-import { Corner, PlaceCards, PlacePicture, WIDE, changed, freeName, stepped, useKeysWhile, useSurface } from "./place_editor";
+import { Corner, PlaceCards, PlacePicture, PlaceStatus, WIDE, changed, drawnPoints, freeName, stepped, useKeysWhile, useSurface } from "./place_editor";
 import type { Point } from "./polygon";
 
 export interface Line extends Place {
@@ -20,106 +20,118 @@ function tooShort(a: Point, b: Point): boolean {
   return Math.hypot(a[0] - b[0], a[1] - b[1]) < SHORTEST;
 }
 
-export function LineEditor({ picture, ratio, places, classes, problems, disabled = false, onChange }: EditorProps<Line>) {
-  const [chosen, setChosen] = useState(0);
-  const [first, setFirst] = useState<Point | null>(null);
-  const [drawing, setDrawing] = useState(false);
-  const [pointer, setPointer] = useState<Point | null>(null);
-  const [dragged, setDragged] = useState<End | null>(null);
-  const [said, setSaid] = useState("");
-  const surface = useSurface(ratio);
-  const at = Math.min(chosen, places.length - 1);
-  const line = places[at];
+interface Drawing {
+  drawing: boolean;
+  /** The end that is set; null: none is yet. */
+  first: Point | null;
+  pointer: Point | null;
+  begin: () => void;
+  stop: () => void;
+  press: (event: TargetedPointerEvent<SVGSVGElement>) => void;
+  point: (p: Point) => void;
+}
 
+interface DrawingProps {
+  surface: Surface;
+  disabled: boolean;
+  /** Tells the user what is wrong; empty: nothing. */
+  say: (words: string) => void;
+  onDrawn: (start: Point, end: Point) => void;
+}
+
+/** Drawing a new line by its two ends. */
+function useDrawing({ surface, disabled, say, onDrawn }: DrawingProps): Drawing {
+  const [drawing, setDrawing] = useState(false);
+  const [first, setFirst] = useState<Point | null>(null);
+  const [pointer, setPointer] = useState<Point | null>(null);
   const stop = (): void => {
     setDrawing(false);
     setFirst(null);
     setPointer(null);
-    setSaid("");
-  };
-  const moveEnd = (end: End, p: Point): void => {
-    if (line === undefined) return;
-    const short = tooShort(p, end === "start" ? line.end : line.start);
-    setSaid(short ? "A line is longer than that." : "");
-    if (!short) onChange(changed(places, at, { [end]: p }));
-  };
-  const add = (start: Point, end: Point): void => {
-    onChange([...places, { name: freeName(places, "line"), start, end, classes: [] }]);
-    setChosen(places.length);
-    stop();
+    say("");
   };
   const press = (event: TargetedPointerEvent<SVGSVGElement>): void => {
     if (!drawing || disabled || event.button !== 0) return;
     event.preventDefault();
     const p = surface.where(event);
     if (first === null) setFirst(p);
-    else if (tooShort(first, p)) setSaid("A line is longer than that: click its other end.");
-    else add(first, p);
-  };
-  const nudge = (event: KeyboardEvent, end: End): void => {
-    const to = line === undefined || disabled ? null : stepped(event, line[end]);
-    if (to !== null) moveEnd(end, to);
+    else if (tooShort(first, p)) say("A line is longer than that: click its other end.");
+    else {
+      onDrawn(first, p);
+      stop();
+    }
   };
   useKeysWhile(drawing, (event) => {
     if (event.key === "Escape") stop();
   });
+  return { drawing, first, pointer, begin: () => setDrawing(true), stop, press, point: setPointer };
+}
+
+interface Ends {
+  nudge: (event: KeyboardEvent, end: End) => void;
+  /** The end goes with the pointer; null: none does. */
+  grasp: (end: End | null) => void;
+  drag: (to: Point) => void;
+}
+
+/** Moving the ends of the chosen line. */
+function useEnds(line: Line | undefined, disabled: boolean, say: (words: string) => void, onChange: (part: Partial<Line>) => void): Ends {
+  const [dragged, setDragged] = useState<End | null>(null);
+  const move = (end: End, p: Point): void => {
+    if (line === undefined) return;
+    const short = tooShort(p, end === "start" ? line.end : line.start);
+    say(short ? "A line is longer than that." : "");
+    if (!short) onChange({ [end]: p });
+  };
+  return {
+    nudge: (event, end) => {
+      const to = line === undefined || disabled ? null : stepped(event, line[end]);
+      if (to !== null) move(end, to);
+    },
+    grasp: setDragged,
+    drag: (to) => {
+      if (dragged !== null) move(dragged, to);
+    },
+  };
+}
+
+export function LineEditor({ picture, ratio, places, classes, problems, disabled = false, onChange }: EditorProps<Line>) {
+  const [chosen, setChosen] = useState(0);
+  const [said, setSaid] = useState("");
+  const surface = useSurface(ratio);
+  const at = Math.min(chosen, places.length - 1);
+  const line = places[at];
+  const add = (start: Point, end: Point): void => {
+    onChange([...places, { name: freeName(places, "line"), start, end, classes: [] }]);
+    setChosen(places.length);
+    setSaid("");
+  };
+  const drawn = useDrawing({ surface, disabled, say: setSaid, onDrawn: add });
+  const ends = useEnds(line, disabled, setSaid, (part) => onChange(changed(places, at, part)));
+  const { drawing } = drawn;
 
   return (
     <div class="zone-editor">
       <div>
-        <div class="zone-tools">
-          {drawing ? (
-            <button type="button" onClick={stop}>
-              Cancel
-            </button>
-          ) : (
-            <>
-              <button type="button" class="primary" disabled={disabled} onClick={() => setDrawing(true)}>
-                Draw a line
-              </button>
-              <button type="button" disabled={disabled} onClick={() => add([0.25, 0.6], [0.75, 0.6])}>
-                Add a level line
-              </button>
-            </>
-          )}
-        </div>
+        <LineTools drawn={drawn} disabled={disabled} onAdd={add} />
         <PlacePicture
           picture={picture}
           ratio={ratio}
           noun="line"
           surface={surface}
           drawing={drawing}
-          onPointerDown={press}
-          onPointerMove={(event) => {
-            if (drawing) setPointer(surface.where(event));
-            else if (dragged !== null) moveEnd(dragged, surface.where(event));
-          }}
-          onPointerUp={() => setDragged(null)}
-          onPointerCancel={() => setDragged(null)}
+          onPointerDown={drawn.press}
+          onPointerMove={(event) => (drawing ? drawn.point : ends.drag)(surface.where(event))}
+          onPointerUp={() => ends.grasp(null)}
+          onPointerCancel={() => ends.grasp(null)}
         >
           {places.map((x, n) => (
             <DrawnLine key={n} line={x} surface={surface} chosen={n === at && !drawing} onChoose={() => !drawing && setChosen(n)} />
           ))}
-          {!drawing &&
-            !disabled &&
-            line !== undefined &&
-            ENDS.map((end) => (
-              <Corner
-                key={end}
-                at={line[end]}
-                surface={surface}
-                label={`The ${end} of ${line.name}. Arrow keys move it.`}
-                onKeyDown={(event) => nudge(event, end)}
-                onGrasp={() => setDragged(end)}
-              />
-            ))}
-          {drawing && first !== null && pointer !== null && (
-            <polyline class="open" points={`${first[0] * WIDE},${first[1] * surface.high} ${pointer[0] * WIDE},${pointer[1] * surface.high}`} />
-          )}
+          {!drawing && !disabled && line !== undefined && <DraggedEnds line={line} ends={ends} surface={surface} />}
+          {drawing && drawn.first !== null && drawn.pointer !== null && <polyline class="open" points={drawnPoints([drawn.first, drawn.pointer], surface)} />}
         </PlacePicture>
-        <p class={said ? "problem zone-said" : "quiet zone-said"} role="status">
-          {said || hint(drawing, first !== null)}
-        </p>
+        <PlaceStatus said={said} hint={hint(drawing, drawn.first !== null)} />
       </div>
       <PlaceCards
         noun="line"
@@ -139,6 +151,44 @@ export function LineEditor({ picture, ratio, places, classes, problems, disabled
         No line yet: nothing is counted at one.
       </PlaceCards>
     </div>
+  );
+}
+
+function LineTools({ drawn, disabled, onAdd }: { drawn: Drawing; disabled: boolean; onAdd: (start: Point, end: Point) => void }) {
+  return (
+    <div class="zone-tools">
+      {drawn.drawing ? (
+        <button type="button" onClick={drawn.stop}>
+          Cancel
+        </button>
+      ) : (
+        <>
+          <button type="button" class="primary" disabled={disabled} onClick={drawn.begin}>
+            Draw a line
+          </button>
+          <button type="button" disabled={disabled} onClick={() => onAdd([0.25, 0.6], [0.75, 0.6])}>
+            Add a level line
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+function DraggedEnds({ line, ends, surface }: { line: Line; ends: Ends; surface: Surface }) {
+  return (
+    <>
+      {ENDS.map((end) => (
+        <Corner
+          key={end}
+          at={line[end]}
+          surface={surface}
+          label={`The ${end} of ${line.name}. Arrow keys move it.`}
+          onKeyDown={(event) => ends.nudge(event, end)}
+          onGrasp={() => ends.grasp(end)}
+        />
+      ))}
+    </>
   );
 }
 

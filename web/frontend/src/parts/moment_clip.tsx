@@ -74,19 +74,7 @@ export function MomentClip({ camera, name, at_utc_s, me, clip: known, picture, o
       ) : found.value === null ? (
         <Loading what="Looking for a clip" />
       ) : found.value.state === "can_be_made" ? (
-        <>
-          <p>
-            No clip of this moment was kept yet; the camera's last {duration(found.value.held_s ?? 0)} of video are in memory and hold it.
-            {!may(me, "operator") && ` Keeping a clip: ${whyNot("operator")}`}
-          </p>
-          {may(me, "operator") && (
-            <div class="actions">
-              <button type="button" class="primary" disabled={busy} onClick={() => void make()}>
-                Keep a clip
-              </button>
-            </div>
-          )}
-        </>
+        <KeepClip held_s={found.value.held_s ?? 0} me={me} busy={busy} onKeep={() => void make()} />
       ) : (
         <p role="status">
           {NO_CLIP[found.value.reason ?? "too_old"]}
@@ -99,5 +87,24 @@ export function MomentClip({ camera, name, at_utc_s, me, clip: known, picture, o
         </p>
       )}
     </Dialog>
+  );
+}
+
+/** Of a moment that is still in the camera's memory, the last `held_s` seconds. */
+function KeepClip({ held_s, me, busy, onKeep }: { held_s: number; me: Me; busy: boolean; onKeep: () => void }) {
+  return (
+    <>
+      <p>
+        No clip of this moment was kept yet; the camera's last {duration(held_s)} of video are in memory and hold it.
+        {!may(me, "operator") && ` Keeping a clip: ${whyNot("operator")}`}
+      </p>
+      {may(me, "operator") && (
+        <div class="actions">
+          <button type="button" class="primary" disabled={busy} onClick={onKeep}>
+            Keep a clip
+          </button>
+        </div>
+      )}
+    </>
   );
 }

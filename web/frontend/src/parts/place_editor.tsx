@@ -82,6 +82,11 @@ export interface Surface {
   grasp: (event: PointerEvent) => void;
 }
 
+/** Points of the picture as SVG has them. */
+export function drawnPoints(points: Point[], { high }: Surface): string {
+  return points.map(([x, y]) => `${x * WIDE},${y * high}`).join(" ");
+}
+
 export function useSurface(ratio: number): Surface {
   const svg = useRef<SVGSVGElement>(null);
   const [unit, setUnit] = useState(1);
@@ -137,6 +142,15 @@ export function PlacePicture({ picture, ratio, noun, surface, drawing, children,
         {children}
       </svg>
     </div>
+  );
+}
+
+/** Below the picture: an answer to the last change, else a hint. */
+export function PlaceStatus({ said, hint }: { said: string; hint: string }) {
+  return (
+    <p class={said ? "problem zone-said" : "quiet zone-said"} role="status">
+      {said || hint}
+    </p>
   );
 }
 

@@ -6,7 +6,8 @@ import { useRef, useState } from "preact/hooks";
 import type { JsonSchema } from "../answers";
 import type { Problem } from "../api";
 import { problemsOf, words } from "../api";
-import { Field, FormProblems, typedNumber, useCheck } from "./form";
+import type { FieldProps, Tied } from "./form";
+import { Field, FormProblems, SwitchField, belongs, typedNumber, useCheck } from "./form";
 import { Unsaved } from "./unsaved";
 
 export type Json = Record<string, unknown>;
@@ -137,8 +138,7 @@ export interface Form {
   change: (path: string, value: unknown) => void;
   replace: (draft: Json) => void;
   reset: () => void;
-  /** Show what is wrong with what somebody sent. */
-  object: (error: unknown) => void;
+  object: Refusal["object"];
   /** Send it; the answer, or undefined when it was refused (the form shows why). */
   save: <T>(send: (draft: Json, patch: Json) => Promise<T>) => Promise<T | undefined>;
 }
@@ -147,64 +147,77 @@ function asItIs(draft: Json): Json {
   return draft;
 }
 
+interface Refusal {
+  problems: Problem[];
+  /** In words, where nothing is wrong with the fields. */
+  failure: string;
+  /** Show what is wrong with what somebody sent. */
+  object: (error: unknown) => void;
+  /** Forget all, or what was wrong at `path`. */
+  forget: (path?: string) => void;
+}
+
+/** The server's objections to what was sent; the first field that has one gets the focus. */
+function useRefusal(place: RefObject<HTMLFormElement | null>): Refusal {
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const [failure, setFailure] = useState("");
+  const object = (error: unknown): void => {
+    const said = allPlaced(problemsOf(error));
+    setProblems(said);
+    setFailure(said.length > 0 ? "" : words(error));
+    requestAnimationFrame(() => place.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+  };
+  const forget = (path?: string): void => {
+    setProblems(path === undefined ? [] : problems.filter((p) => !belongs(p.path, path)));
+    setFailure("");
+  };
+  return { problems, failure, object, forget };
+}
+
 /** A draft of `initial`, checked by the server as one types (`kind` of POST /check; null: only on saving). `shape`
  * makes what is checked of the draft, where that is less than all of it. */
 export function useForm(kind: string | null, initial: Json, shape: (draft: Json) => Json = asItIs): Form {
   const base = JSON.stringify(initial);
   const [kept, setKept] = useState<{ base: string; draft: Json; touched: string[] }>({ base, draft: initial, touched: [] });
-  const [refused, setRefused] = useState<Problem[]>([]);
-  const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
   const place = useRef<HTMLFormElement>(null);
+  const refusal = useRefusal(place);
   // Settings that another user saved meanwhile come in as long as nothing was typed.
   const fresh = kept.base !== base && kept.touched.length === 0;
   const { draft, touched } = fresh ? { draft: initial, touched: [] as string[] } : kept;
   const patch = patchOf(initial, draft);
   const dirty = Object.keys(patch).length > 0;
   const [found] = useCheck(kind ?? "", kind !== null && dirty ? shape(draft) : null);
+  const typed = allPlaced(found).filter((p) => touched.some((t) => belongs(p.path, t)));
 
-  const typed = allPlaced(found).filter((p) => touched.some((t) => p.path === t || p.path.startsWith(`${t}.`) || p.path.startsWith(`${t}[`)));
-  const problems = [...refused.filter((r) => !typed.some((p) => p.path === r.path)), ...typed];
-
-  const forget = (): void => {
-    setRefused([]);
-    setFailure("");
-  };
-  const object = (error: unknown): void => {
-    const said = allPlaced(problemsOf(error));
-    setRefused(said);
-    setFailure(said.length > 0 ? "" : words(error));
-    requestAnimationFrame(() => place.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
-  };
   return {
     draft,
     dirty,
     unsaved: dirty && touched.length > 0,
     patch,
-    problems,
-    failure,
+    problems: [...refusal.problems.filter((r) => !typed.some((p) => p.path === r.path)), ...typed],
+    failure: refusal.failure,
     busy,
     place,
     change: (path, value) => {
       setKept({ base, draft: withValue(draft, path, value), touched: touched.includes(path) ? touched : [...touched, path] });
-      setRefused(refused.filter((p) => p.path !== path && !p.path.startsWith(`${path}.`) && !p.path.startsWith(`${path}[`)));
-      setFailure("");
+      refusal.forget(path);
     },
     replace: (next) => setKept({ base, draft: next, touched: [...new Set([...touched, ...Object.keys(patchOf(draft, next))])] }),
     reset: () => {
       setKept({ base, draft: initial, touched: [] });
-      forget();
+      refusal.forget();
     },
-    object,
+    object: refusal.object,
     save: async (send) => {
       setBusy(true);
-      forget();
+      refusal.forget();
       try {
         const answer = await send(draft, patch);
         setKept((before) => ({ ...before, touched: [] }));
         return answer;
       } catch (error) {
-        object(error);
+        refusal.object(error);
         return undefined;
       } finally {
         setBusy(false);
@@ -304,12 +317,21 @@ function parts(text: string): string[] {
     .filter((p) => p !== "");
 }
 
-function SchemaField({ root, model, spec, form, disabled }: { root: Schema; model: string; spec: Spec; form: Form; disabled: boolean }) {
-  const { schema, optional } = schemaAt(root, model, spec.path);
-  const value = valueAt(form.draft, spec.path);
-  const items = schema.items ? resolved(root, schema.items).schema : undefined;
-  const [text, setText] = useState<string | null>(null);
-  const name = spec.path.split(".").at(-1) ?? spec.path;
+/** A field with all that the schema says about it. */
+interface Described {
+  spec: Spec;
+  schema: Schema;
+  /** Null is allowed, too. */
+  optional: boolean;
+  /** Of a list: the schema of its items. */
+  items: Schema | undefined;
+  value: unknown;
+  disabled: boolean;
+  put: (next: unknown) => void;
+}
+
+/** Label, hint with the allowed range, unit and objections of a field. */
+function fieldWords({ spec, schema, items }: Described, problems: Problem[]): Omit<FieldProps, "children"> {
   const limits = range(schema.type === "array" ? (items ?? {}) : schema);
   const about = spec.hint ?? sentence(schema.description ?? "");
   const hint =
@@ -319,60 +341,72 @@ function SchemaField({ root, model, spec, form, disabled }: { root: Schema; mode
         {limits && `${about ? (typeof about === "string" && /[.!?]$/.test(about) ? " " : ". ") : ""}${sentence(limits)}.`}
       </>
     ) : undefined;
-  const common = { label: spec.label ?? humanised(name), path: spec.path, problems: form.problems, hint, ...(spec.unit ? { unit: spec.unit } : {}) };
-  const put = (next: unknown): void => form.change(spec.path, next);
-  const choices = spec.options ?? (items?.enum ?? schema.enum)?.map((o) => ({ value: String(o), label: String(o) }));
+  return { label: spec.label ?? humanised(spec.path), path: spec.path, problems, hint, ...(spec.unit ? { unit: spec.unit } : {}) };
+}
 
-  if (schema.type === "boolean") {
-    return (
-      <Field {...common}>
-        {(tied) => <input type="checkbox" {...tied} disabled={disabled} checked={value === true} onChange={(e) => put(e.currentTarget.checked)} />}
-      </Field>
-    );
-  }
+function SchemaField({ root, model, spec, form, disabled }: { root: Schema; model: string; spec: Spec; form: Form; disabled: boolean }) {
+  const { schema, optional } = schemaAt(root, model, spec.path);
+  const items = schema.items ? resolved(root, schema.items).schema : undefined;
+  const value = valueAt(form.draft, spec.path);
+  const field: Described = { spec, schema, optional, items, value, disabled, put: (next) => form.change(spec.path, next) };
+  const common = fieldWords(field, form.problems);
+  const choices = spec.options ?? (items?.enum ?? schema.enum)?.map((o) => ({ value: String(o), label: String(o) }));
+  if (schema.type === "boolean") return <SwitchField {...common} value={value === true} disabled={disabled} onChange={field.put} />;
   if (choices !== undefined && schema.type === "array") {
-    return <Choices {...common} options={choices} value={Array.isArray(value) ? value.map(String) : []} disabled={disabled} onChange={put} />;
+    return <Choices {...common} options={choices} value={Array.isArray(value) ? value.map(String) : []} disabled={disabled} onChange={field.put} />;
   }
-  if (choices !== undefined) {
-    return (
-      <Field {...common}>
-        {(tied) => (
-          <select {...tied} disabled={disabled} value={value === null || value === undefined ? "" : String(value)} onChange={(e) => put(e.currentTarget.value === "" && optional ? null : e.currentTarget.value)}>
-            {(optional || value === undefined) && <option value="">{optional ? "Automatic" : "Choose…"}</option>}
-            {choices.map((o) => (
-              <option key={o.value} value={o.value}>
-                {o.label}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
-    );
-  }
+  if (choices !== undefined) return <Field {...common}>{(tied) => <Select {...field} choices={choices} tied={tied} />}</Field>;
   if (spec.control === "lines" || (schema.type === "object" && schema.additionalProperties !== undefined)) {
-    const lists = isObject(schema.additionalProperties) && (schema.additionalProperties as Schema).type === "array";
-    return (
-      <Field {...common}>
-        {(tied) => (
-          <textarea {...tied} rows={3} disabled={disabled} spellcheck={false} value={text ?? shownLines(value)} onBlur={() => setText(null)} onInput={(e) => {
-            setText(e.currentTarget.value);
-            put(readLines(e.currentTarget.value, lists));
-          }} />
-        )}
-      </Field>
-    );
+    return <Field {...common}>{(tied) => <Lines {...field} tied={tied} />}</Field>;
   }
-  const numeric = schema.type === "number" || schema.type === "integer";
-  const read = (typed: string): unknown => {
-    if (schema.type === "array") {
-      const numbers = items?.type === "number" || items?.type === "integer";
-      return parts(typed).map((p) => (numbers ? typedNumber(p) : p));
-    }
-    if (numeric) return typedNumber(typed);
-    return typed === "" && optional ? null : typed;
-  };
-  const keys: "numeric" | "decimal" | "text" = !numeric ? "text" : schema.type === "integer" ? "numeric" : "decimal";
-  const list = spec.suggestions ? `${model}-${spec.path}-list` : undefined;
+  return <Field {...common}>{(tied) => <Typed {...field} list={spec.suggestions ? `${model}-${spec.path}-list` : undefined} tied={tied} />}</Field>;
+}
+
+interface ControlProps extends Described {
+  tied: Tied;
+}
+
+/** One of a few. */
+function Select({ optional, value, disabled, put, choices, tied }: ControlProps & { choices: Option[] }) {
+  return (
+    <select {...tied} disabled={disabled} value={value === null || value === undefined ? "" : String(value)} onChange={(e) => put(e.currentTarget.value === "" && optional ? null : e.currentTarget.value)}>
+      {(optional || value === undefined) && <option value="">{optional ? "Automatic" : "Choose…"}</option>}
+      {choices.map((o) => (
+        <option key={o.value} value={o.value}>
+          {o.label}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** A mapping of names, one a line. */
+function Lines({ schema, value, disabled, put, tied }: ControlProps) {
+  const [text, setText] = useState<string | null>(null);
+  const lists = isObject(schema.additionalProperties) && (schema.additionalProperties as Schema).type === "array";
+  return (
+    <textarea {...tied} rows={3} disabled={disabled} spellcheck={false} value={text ?? shownLines(value)} onBlur={() => setText(null)} onInput={(e) => {
+      setText(e.currentTarget.value);
+      put(readLines(e.currentTarget.value, lists));
+    }} />
+  );
+}
+
+/** The value of a typed text, as the schema has it. */
+function read({ schema, optional, items }: Described, typed: string): unknown {
+  if (schema.type === "array") {
+    const numbers = items?.type === "number" || items?.type === "integer";
+    return parts(typed).map((p) => (numbers ? typedNumber(p) : p));
+  }
+  if (schema.type === "number" || schema.type === "integer") return typedNumber(typed);
+  return typed === "" && optional ? null : typed;
+}
+
+/** A text, a number, or a list of either; `list`: id of the suggestions. */
+function Typed({ list, tied, ...field }: ControlProps & { list: string | undefined }) {
+  const { spec, schema, value, disabled, put } = field;
+  const [text, setText] = useState<string | null>(null);
+  const keys = schema.type === "integer" ? "numeric" : schema.type === "number" ? "decimal" : "text";
   const kind =
     spec.control === "password"
       ? ({ type: "password", autocomplete: "new-password" } as const)
@@ -380,33 +414,29 @@ function SchemaField({ root, model, spec, form, disabled }: { root: Schema; mode
         ? ({ type: "text", autocomplete: "off", list } as const)
         : ({ type: "text", autocomplete: "off" } as const);
   return (
-    <Field {...common}>
-      {(tied) => (
-        <>
-          <input
-            {...tied}
-            {...kind}
-            autocapitalize="none"
-            spellcheck={false}
-            inputMode={keys}
-            disabled={disabled}
-            value={text ?? shownList(value)}
-            onInput={(e) => {
-              setText(e.currentTarget.value);
-              put(read(e.currentTarget.value));
-            }}
-            onBlur={() => setText(null)}
-          />
-          {list && (
-            <datalist id={list}>
-              {spec.suggestions?.map((s) => (
-                <option key={s} value={s} />
-              ))}
-            </datalist>
-          )}
-        </>
+    <>
+      <input
+        {...tied}
+        {...kind}
+        autocapitalize="none"
+        spellcheck={false}
+        inputMode={keys}
+        disabled={disabled}
+        value={text ?? shownList(value)}
+        onInput={(e) => {
+          setText(e.currentTarget.value);
+          put(read(field, e.currentTarget.value));
+        }}
+        onBlur={() => setText(null)}
+      />
+      {list && (
+        <datalist id={list}>
+          {spec.suggestions?.map((s) => (
+            <option key={s} value={s} />
+          ))}
+        </datalist>
       )}
-    </Field>
+    </>
   );
 }
 
