@@ -10,9 +10,9 @@ from edge.inference.profile import (
     ProfileMeter,
     inference_profile,
     measure_cost,
-    staleness_factors,
 )
 from edge.inference.proposals import ProposalFinder
+from edge.inference.staleness import staleness_factors
 
 __all__ = [
     "LiveStudent",

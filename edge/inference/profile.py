@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from statistics import fmean, median
 
 import numpy as np
@@ -21,18 +20,13 @@ from edge.core import checks
 from edge.core.configs import InferenceConfig
 from edge.core.profiles import InferencePoint, InferenceProfile
 from edge.core.vision import Observation, Task
-from edge.core.ways import gone_on
-from edge.inference.agreement import agreement_counts
+from edge.inference.staleness import Follower, staleness_factors
 from edge.students import Student
 
 # A share is asked for with this much to spare: costs vary from picture to picture.
 HEADROOM = 1.1
 MOST_OBSERVATIONS = 80
 SMALLEST_SHARE = 0.001
-ENOUGH_OBJECTS = 60
-UNKNOWN_HALF_LIFE_S = 1.0
-#: Objects' ways hold for so many times the usual time between two answers.
-KNOWN_GAPS = 1.5
 
 
 def measure_cost(
@@ -61,77 +55,6 @@ def measure_cost(
             times.append(clock() - began)
         costs[resolution] = median(times[1:])
     return costs
-
-
-def agreement_by_age(
-    task: Task, observations: Iterable[Observation], most_s: float
-) -> tuple[list[tuple[float, float]], int]:
-    """(age in seconds, agreement) of earlier fresh answers, as they went on, with later ones, ages increasing up to
-    `most_s`, and the number of objects compared. Made to fall with age (what remains is noise of few samples); empty if
-    there are no two fresh answers with an object."""
-    fresh = sorted((o for o in observations if not o.stale), key=lambda o: o.monotonic_s)
-    # Ways that were learned from answers so far apart say nothing of much longer times.
-    gaps = [b.monotonic_s - a.monotonic_s for a, b in pairwise(fresh)]
-    known_s = KNOWN_GAPS * median(gaps) if gaps else 0.0
-    pairs = []
-    for n, late in enumerate(fresh):
-        for early in fresh[:n]:
-            age = late.monotonic_s - early.monotonic_s
-            if 0 < age <= most_s * 1.25:
-                stood_in = gone_on(early.detections, early.ways if age <= known_s else None, age)
-                right, total = agreement_counts(task, stood_in, late.detections)
-                if total:
-                    pairs.append((age, right, total))
-    if not pairs:
-        return [], 0
-    pairs.sort()
-    # About ten bins with equally many pairs each, so that every mean is equally sure.
-    parts = np.array_split(np.array(pairs), min(10, len(pairs)))
-    weights = np.array([p[:, 2].sum() for p in parts])
-    values = _falling(np.array([p[:, 1].sum() for p in parts]) / weights, weights)
-    ages = [float(np.average(p[:, 0], weights=p[:, 2])) for p in parts]
-    return [(age, float(v)) for age, v in zip(ages, values, strict=True)], int(weights.sum())
-
-
-def _falling(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The non-increasing sequence nearest to `values` (least squares; pool adjacent violators)."""
-    blocks: list[list[float]] = []  # mean, weight, length
-    for value, weight in zip(values, weights, strict=True):
-        blocks.append([float(value), float(weight), 1])
-        while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
-            v1, w1, n1 = blocks.pop()
-            v0, w0, n0 = blocks.pop()
-            blocks.append([(v0 * w0 + v1 * w1) / (w0 + w1), w0 + w1, n0 + n1])
-    return np.concatenate([np.full(int(n), v) for v, _, n in blocks])
-
-
-def staleness_factors(
-    observations: Iterable[Observation], rates: Iterable[float], task: Task = "detection"
-) -> dict[float, float]:
-    """Accuracy factor [0, 1] of each frame rate (per second): the agreement of the last answer with a fresh one,
-    averaged over the ages 0 to 1/rate that an answer has when it stands in.
-
-    Two fresh answers right after another do not agree fully either (flicker), which is no loss of accuracy; the curve
-    is taken relative to its value at age 0. Where few objects have been seen (an empty street says nothing about what
-    will drive there), the curve leans towards a usual one that halves in UNKNOWN_HALF_LIFE_S.
-    """
-    rates = list(rates)
-    curve, objects = agreement_by_age(task, observations, 1.0 / min(rates))
-    known = min(1.0, objects / ENOUGH_OBJECTS)
-    ages, values = (np.array(c) for c in zip(*curve, strict=True)) if curve else (np.ones(1), np.ones(1))
-    start = values[0]
-    if len(ages) > 1:
-        slope = (values[0] - values[1]) / max(1e-6, ages[1] - ages[0])
-        start = min(1.0, values[0] + slope * ages[0])
-    start = max(float(start), 1e-6)
-    out = {}
-    for rate in rates:
-        at = np.linspace(0.0, 1.0 / rate, 33)
-        still = np.interp(at, np.concatenate([[0.0], ages]), np.concatenate([[start], values])) / start
-        usual = 0.5 ** (at / UNKNOWN_HALF_LIFE_S)
-        mixed = known * still + (1.0 - known) * usual
-        out[rate] = float(np.clip(np.trapezoid(mixed, at) * rate, 0.0, 1.0))
-    return out
 
 
 def inference_profile(
@@ -175,6 +98,7 @@ class ProfileMeter:
     """Collects observations of a running camera and makes its inference profile from them, at any time.
 
     `cpu_clock` is the CPU time of the process that the camera's share governs. The observations name the task.
+    `follower` makes what follows the objects of the camera's answers; None: its answers stay as they are.
     """
 
     def __init__(
@@ -182,11 +106,13 @@ class ProfileMeter:
         space: Sequence[InferenceConfig],
         cores: float,
         cpu_clock: Callable[[], float] = time.process_time,
+        follower: Callable[[], Follower] | None = None,
     ) -> None:
         checks.not_empty("inference.space", space)
         self._space = tuple(space)
         self._cores = cores
         self._clock = cpu_clock
+        self._follower = follower
         self._task: Task = "detection"
         self._fresh: deque[Observation] = deque(maxlen=MOST_OBSERVATIONS)
         self._costs: dict[float, deque[float]] = {}
@@ -251,7 +177,7 @@ class ProfileMeter:
         return inference_profile(
             self._space,
             {r: self._seconds(r) for r in resolutions},
-            staleness_factors(self._fresh, sorted({c.frame_rate for c in self._space}), self._task),
+            staleness_factors(self._fresh, sorted({c.frame_rate for c in self._space}), self._task, self._follower),
             factors,
             self._cores,
             stream_fps,

@@ -11,10 +11,11 @@ from edge.tracking.ways import WaysState, with_answer
 
 
 class AnswerWays:
-    """Of one camera, whose answers name `classes` by their place."""
+    """Of one camera, whose answers name `classes` by their place. `trusted`: ways are given from the first answer on,
+    also where answers that stay were nearer to the next ones."""
 
-    def __init__(self, camera: str, classes: Sequence[str]) -> None:
-        self._classes = classes
+    def __init__(self, camera: str, classes: Sequence[str], trusted: bool = False) -> None:
+        self._classes, self._trusted = classes, trusted
         self._state = WaysState(TrackerState(camera))
 
     def after(self, answer: Detections, at_s: float) -> Ways | None:
@@ -22,4 +23,4 @@ class AnswerWays:
         answers that stay were nearer to the next ones lately."""
         self._state = with_answer(self._state, answer, self._classes, at_s)
         # An answer that is not newer than the one before is of other objects.
-        return self._state.ways if self._state.right and self._state.at_s == at_s else None
+        return self._state.ways if (self._trusted or self._state.right) and self._state.at_s == at_s else None

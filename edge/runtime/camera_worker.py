@@ -78,7 +78,10 @@ class _CameraWorker:
         self._ready_by = time.monotonic() + _STANDBY_S
         self._retiring = False
         self._counts = AnswerCounts()
-        self._meter = ProfileMeter(s.inference.space(spec.inference.region), spec.cores, self._profile_clock())
+        self._meter = ProfileMeter(
+            s.inference.space(spec.inference.region), spec.cores, self._profile_clock(),
+            lambda: AnswerWays(s.id, s.classes, trusted=True).after,
+        )  # fmt: skip
         self._swap = HotSwap(self._live, channel.send, lambda: self._reader.status().state == "live")
         self._feed = AnswerFeed(ApplicationFeed(s.id, s.classes, spec.feed))
         self._preview = LivePreview(spec.watch_fps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue
 from edge.core.vision import Detections, Observation, ResolutionProbe
-from edge.inference import ProfileMeter, agreement, inference_profile, staleness_factors
-from edge.inference.profile import HEADROOM, agreement_by_age
+from edge.inference import ProfileMeter, agreement, inference_profile
+from edge.inference.profile import HEADROOM
 
 
 def moving(time_s: float, speed: float, stale: bool = False, **more: Any) -> Observation:
@@ -24,55 +23,6 @@ def moving(time_s: float, speed: float, stale: bool = False, **more: Any) -> Obs
     box = [[x, 0.4, x + 0.1, 0.6]]
     found = Detections.build(box, [0.9], [0])
     return Observation("c", round(time_s * 100), time_s, time_s, "v", found, stale, 0.01, **more)
-
-
-def test_what_stands_still_costs_nothing_to_skip() -> None:
-    seen = [moving(n * 0.2, 0.0) for n in range(40)]
-    assert staleness_factors(seen, [5, 1, 0.5]) == {5: 1.0, 1: 1.0, 0.5: 1.0}
-
-
-def test_staleness_by_hand() -> None:
-    # IoU of a box of width 0.1 moved by d is (0.1 - d) / (0.1 + d): 1/2 at d = 1/30; at 0.1 per second after 1/3 s.
-    seen = [moving(n * 0.05, 0.1) for n in range(80)]
-    factor = staleness_factors(seen, [10, 1.0])
-    assert factor[10] == pytest.approx(1.0, abs=0.02)
-    # Of the second between two answers a third still agrees.
-    assert factor[1.0] == pytest.approx(1 / 3, abs=0.08)
-
-
-def test_where_nothing_was_seen_the_usual_curve_holds() -> None:
-    unknown = staleness_factors([], [5, 1])
-    # The mean of 0.5^age over one second is 1 / (2 ln 2).
-    assert unknown[1] == pytest.approx(0.7213, abs=1e-3)
-    assert unknown[1] < unknown[5] < 1
-    only = [moving(0, 1), *(moving(n * 0.1, 1, stale=True) for n in range(1, 9))]
-    assert staleness_factors(only, [5, 1]) == unknown
-    empty = [Observation("c", n, n * 0.2, 0.0, "v", Detections.empty()) for n in range(40)]
-    assert staleness_factors(empty, [5, 1]) == unknown
-
-
-@given(st.lists(st.tuples(st.floats(0.05, 1), st.floats(0, 2)), min_size=2, max_size=25))
-@settings(max_examples=60, deadline=None)
-def test_older_answers_are_never_better(steps: list[tuple[float, float]]) -> None:
-    time_s, seen = 0.0, []
-    for gap, speed in steps:
-        time_s += gap
-        seen.append(moving(time_s, speed))
-    curve, _ = agreement_by_age("detection", seen, 4.0)
-    assert all(a[0] <= b[0] and a[1] >= b[1] - 1e-9 for a, b in itertools.pairwise(curve))
-    factors = staleness_factors(seen, [8, 4, 2, 1, 0.5])
-    ordered = [factors[r] for r in (8, 4, 2, 1, 0.5)]
-    assert all(0 <= b <= a + 1e-6 <= 1 + 1e-6 for a, b in itertools.pairwise(ordered))
-
-
-def test_answers_that_go_on_rightly_age_more_slowly() -> None:
-    still = [moving(n * 0.5, 0.08) for n in range(40)]
-    right = np.array([[0.08, 0.0, 0.0]], np.float32)
-    going = [replace(o, ways=right) for o in still]
-    held, moved = staleness_factors(still, [2, 1]), staleness_factors(going, [2, 1])
-    assert moved[2] == pytest.approx(1.0, abs=0.05)
-    assert held[2] < 0.6
-    assert held[1] < moved[1] < 0.9, "ways of answers half a second apart are not known for a second"
 
 
 def test_agreement_is_the_metric_of_the_task() -> None:
