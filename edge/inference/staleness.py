@@ -1,8 +1,8 @@
 """The accuracy that answers lose while they stand in for later frames, measured on a camera's own fresh answers.
 
 Every frame rate is tried as the camera would have lived with it: of the fresh answers those that it would have had are
-kept, their objects are followed from one to the next of these, and each goes on until the next one comes. What they
-then say is compared with the fresh answers between. The student is compared with itself, so that no teacher is needed.
+kept, their objects are followed from one to the next of these, and each goes on until the next one comes. It is
+compared with the fresh answers of that time. Both are the student's, so that no teacher is needed.
 """
 
 from __future__ import annotations
