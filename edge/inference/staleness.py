@@ -53,13 +53,14 @@ def staleness_factors(
     UNKNOWN_HALF_LIFE_S. A lower rate is never better than a higher one.
     """
     fresh = sorted((o for o in observations if not o.stale), key=lambda o: o.monotonic_s)
-    gaps = [b.monotonic_s - a.monotonic_s for a, b in pairwise(fresh)]
-    gap_s = median(gaps) if gaps else 0.0
-    start = max(_agreement(pairs) for pairs in _held_and_moved(task, fresh, gap_s, follower, LOOSE))
+    own_s = _own_gap_s(fresh)
+    start = max(_agreement(pairs) for pairs in _held_and_moved(task, fresh, own_s, follower, LOOSE))
     rates = sorted(rates, reverse=True)
-    curves = [agreement_by_age(task, fresh, max(1.0 / rate, gap_s), follower) for rate in rates]
-    known = min(1.0, max((objects for _, objects in curves), default=0) / ENOUGH_OBJECTS)
-    factors = [_mean_over_ages(curve, known, start, rate) for rate, (curve, _) in zip(rates, curves, strict=True)]
+    # Of rates that the camera does not reach its own is the nearest that is known.
+    gaps = [max(1.0 / rate, own_s) for rate in rates]
+    curves = {gap: agreement_by_age(task, fresh, gap, follower) for gap in dict.fromkeys(gaps)}
+    known = min(1.0, max((objects for _, objects in curves.values()), default=0) / ENOUGH_OBJECTS)
+    factors = [_mean_over_ages(curves[gap][0], known, start, rate) for rate, gap in zip(rates, gaps, strict=True)]
     return dict(zip(rates, accumulate(factors, min), strict=True))
 
 
@@ -83,11 +84,20 @@ def agreement_by_age(
     return [(age, float(v)) for age, v in zip(ages, values, strict=True)], int(weights.sum())
 
 
+def _own_gap_s(fresh: Sequence[Observation]) -> float:
+    """The usual time from answer to answer (0 of fewer than two)."""
+    apart = [b.monotonic_s - a.monotonic_s for a, b in pairwise(fresh)]
+    return median(apart) if apart else 0.0
+
+
 def _held_and_moved(
     task: Task, fresh: Sequence[Observation], gap_s: float, follower: Callable[[], Follower] | None,
     iou: float | None = None,
 ) -> tuple[list[Pair], list[Pair]]:  # fmt: skip
     """The pairs of answers `gap_s` apart where they stay as they are, and where their objects go on."""
+    if gap_s <= _own_gap_s(fresh):  # at its own rate the camera has followed them itself
+        own_ways = [o.ways for o in fresh]
+        return _pairs(task, fresh, fresh, gap_s, None, iou), _pairs(task, fresh, fresh, gap_s, own_ways, iou)
     bases = _thinned(fresh, gap_s)
     held = _pairs(task, bases, fresh, gap_s, None, iou)
     if follower is None or task != "detection":

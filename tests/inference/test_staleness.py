@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ def going(speed: float) -> Follower:
 
 
 def street(rng: np.random.Generator, rate: float, seconds: float, seen: float) -> list[Observation]:
-    """Six objects that drive to the right at their own speeds; a look misses each with probability 1 - `seen`."""
+    """Six objects that drive to the right at their own speeds, followed as the camera's worker does; a look misses each
+    with probability 1 - `seen`."""
+    follow = AnswerWays("c", ["car"]).after
     speeds, starts = rng.uniform(0.02, 0.12, 6), rng.uniform(0.0, 0.3, 6)
     rows, out = 0.05 + 0.15 * np.arange(6), []
     for n in range(round(rate * seconds)):
@@ -42,12 +45,12 @@ def street(rng: np.random.Generator, rate: float, seconds: float, seen: float) -
         x = starts + speeds * at_s
         boxes = np.stack([x, rows, x + 0.08, rows + 0.1], 1)[rng.random(6) < seen]
         found = Detections.build(boxes.tolist(), [0.9] * len(boxes), [0] * len(boxes))
-        out.append(Observation("c", n, at_s, at_s, "v", found, False, 0.01))
+        out.append(Observation("c", n, at_s, at_s, "v", found, False, 0.01, ways=follow(found, at_s)))
     return out
 
 
 def tracked() -> Follower:
-    """The objects of the street, followed as the camera's worker follows them."""
+    """What a profile follows the objects of the street with, at rates that the camera does not have."""
     return AnswerWays("c", ["car"], trusted=True).after
 
 
@@ -92,8 +95,9 @@ def test_older_answers_are_never_better(steps: list[tuple[float, float]], follow
 
 
 def test_answers_that_go_on_rightly_do_not_age() -> None:
-    seen = [moving(n * 0.5, 0.08) for n in range(40)]
-    held, moved = staleness_factors(seen, [2, 1]), staleness_factors(seen, [2, 1], follower=lambda: going(0.08))
+    still = [moving(n * 0.5, 0.08) for n in range(40)]
+    seen = [replace(o, ways=going(0.08)(o.detections, o.monotonic_s)) for o in still]
+    held, moved = staleness_factors(still, [2, 1]), staleness_factors(seen, [2, 1], follower=lambda: going(0.08))
     assert moved[2] == pytest.approx(1.0, abs=0.05)
     assert held[2] < 0.6
     # Once around, the object jumps back: nobody can know that.
@@ -101,7 +105,7 @@ def test_answers_that_go_on_rightly_do_not_age() -> None:
 
 
 def test_ways_that_lead_astray_are_not_taken() -> None:
-    seen = [moving(n * 0.2, 0.0) for n in range(40)]
+    seen = [moving(n * 0.2, 0.0, ways=np.array([[0.2, 0.0, 0.0]], np.float32)) for n in range(40)]
     assert staleness_factors(seen, [5, 1], follower=lambda: going(0.2)) == {5: 1.0, 1: 1.0}
 
 
