@@ -16,11 +16,13 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.demo_windows import write_result
 from edge.core.accuracy import Counts, count
@@ -38,17 +40,22 @@ VIDEOS = (".mp4", ".avi", ".mkv", ".mov")
 Answers = list[tuple[float, Detections]]
 
 
-def answered(clip: Path, teacher: Any, seconds: float) -> Answers:
-    """(seconds, answer) of ten frames a second."""
-    out: Answers = []
+def looked_at(clip: Path, seconds: float) -> Iterator[tuple[float, NDArray[np.uint8]]]:
+    """(seconds, picture) of ten frames a second."""
+    taken = 0
     with av.open(str(clip)) as container:
         for frame in container.decode(video=0):
             at_s = float(frame.time or 0.0)
             if at_s > seconds:
-                break
-            if at_s + 1e-6 >= len(out) / FPS:
-                out.append((at_s, teacher.label(frame.to_ndarray(format="rgb24"))))
-    return out
+                return
+            if at_s + 1e-6 >= taken / FPS:
+                taken += 1
+                yield at_s, frame.to_ndarray(format="rgb24")
+
+
+def answered(clip: Path, teacher: Any, seconds: float) -> Answers:
+    """(seconds, answer) of ten frames a second."""
+    return [(at_s, teacher.label(picture)) for at_s, picture in looked_at(clip, seconds)]
 
 
 def compare(answers: Answers, rate: float, names: Sequence[str]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_tracking", (), 25),
     ("benchmarks.bench_tracking_clips", (), 1),
     ("benchmarks.bench_stale_answers", (), 6),
+    ("benchmarks.bench_frame_rates", (), 6),
     ("benchmarks.bench_dashboard", (), 8),
     ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),

@@ -144,17 +144,17 @@ def detection_accuracy(pairs: Iterable[Pair], num_classes: int, score_threshold:
     return Accuracy(tight.f1, len(frames), objects, loose.f1, tight.f1, mean_average_precision(frames, num_classes))
 
 
-def named_right(answer: Detections, labels: Detections, iou: float = NAMING_IOU) -> tuple[int, int]:
+def named_right(answer: Detections, labels: Detections) -> tuple[int, int]:
     """(golden objects named right, golden objects named at all) of one frame.
 
-    The answer that overlaps a golden object most (by `iou` or more) names it; class -1 or one past the last class (the
+    The answer that overlaps a golden object most (IoU 0.3 or more) names it; class -1 or one past the last class (the
     background) never equals a golden class.
     """
     if len(answer) == 0 or len(labels) == 0:
         return 0, 0
     overlap = box_iou(answer.boxes, labels.boxes)
     best = overlap.argmax(0)
-    named = overlap[best, np.arange(len(labels))] >= iou
+    named = overlap[best, np.arange(len(labels))] >= NAMING_IOU
     right = named & (answer.classes[best] == labels.classes)
     return int(right.sum()), int(named.sum())
 

@@ -125,7 +125,8 @@ class Marked:
 class Answer:
     """The answer of the person `by`. `missed`: how many objects no box fits (of a "counted" verdict); `marked` may
     show them all or some. `imported_by`: the person who brought it in with a file that names its author. The latest
-    answer of a person to a question is the one that counts."""
+    answer of a person to a question is the one that counts; one that was brought in counts only where there is none of
+    the person's own."""
 
     question: Question
     verdict: Verdict

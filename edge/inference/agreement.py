@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from edge.core.accuracy import NAMING_IOU, count, named_right
+from edge.core.accuracy import count, named_right
 from edge.core.vision import Detections, Task
 
 
-def agreement_counts(task: Task, answer: Detections, fresh: Detections, iou: float | None = None) -> tuple[int, int]:
+def agreement_counts(task: Task, answer: Detections, fresh: Detections) -> tuple[int, int]:
     """(agreeing, all) objects, to be added up over frames before dividing: frames without objects do not count, as
-    they do not in the accuracy. Detection: the two parts of F1; classification: named alike, and seen. Boxes are of one
-    object that overlap by `iou` (None: as in the accuracy, 0.5 and 0.3)."""
+    they do not in the accuracy. Detection: the two parts of F1 at IoU 0.5; classification: named alike, and seen."""
     if task == "detection":
-        c = count(answer, fresh, 0.5 if iou is None else iou)
+        c = count(answer, fresh, 0.5)
         return 2 * c.right, 2 * c.right + c.wrong + c.missed
-    return named_right(answer, fresh, NAMING_IOU if iou is None else iou)[0], len(fresh)
+    return named_right(answer, fresh)[0], len(fresh)
 
 
 def agreement(task: Task, answer: Detections, fresh: Detections) -> float:

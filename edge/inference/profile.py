@@ -1,9 +1,10 @@
 """The inference profile of a camera: each lambda's cost and the part of the accuracy that it keeps, measured on itself.
 
 Cost: CPU time per answer and of everything else in the camera's process (decoding), over the device's cores. Accuracy:
-how much an old answer still agrees with a fresh one, by age (frame rate), and an answer at lower resolution with one
-at full resolution. Both compare the student with itself, so neither needs the teacher (Ekya, thesis section 2.3.1,
-profiles lambda against the golden model; ours may be refreshed at any time and at no labelling cost).
+how much an answer that stands in agrees with a fresh one, by frame rate (edge.inference.staleness), and an answer at
+lower resolution with one at full resolution. Both compare the student with itself, so neither needs the teacher (Ekya,
+thesis section 2.3.1, profiles lambda against the golden model; ours may be refreshed at any time and at no labelling
+cost).
 """
 
 from __future__ import annotations

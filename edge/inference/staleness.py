@@ -1,14 +1,15 @@
 """The accuracy that answers lose while they stand in for later frames, measured on a camera's own fresh answers.
 
-Every frame rate is tried as the camera would have lived with it: of the fresh answers those that it would have had are
-kept, their objects are followed from one to the next of these, and each goes on until the next one comes. It is
-compared with the fresh answers of that time. Both are the student's, so that no teacher is needed.
+Every frame rate is tried as the camera would have lived with it: the answers that it would have had are kept, their
+objects are followed from one to the next of these, and each goes on until the next one comes. It is compared with the
+fresh answers of that time. Both are the student's, so that no teacher is needed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -25,8 +26,8 @@ Follower = Callable[[Detections, float], Ways | None]
 #: Age in seconds, objects agreeing, objects compared.
 Pair = tuple[float, int, int]
 
-#: Boxes that overlap by so much (IoU) may be one object that has moved.
-LOOSE = 0.1
+#: Answers that stay may each stand in for every later one; so many of them are enough.
+_MOST_BASES = 20
 ENOUGH_OBJECTS = 60
 UNKNOWN_HALF_LIFE_S = 1.0
 #: Answers come a little sooner or later than their rate says.
@@ -47,21 +48,21 @@ def staleness_factors(
     of a camera's answers; without it answers stay as they are.
 
     Two answers right after another do not agree fully either: a look misses what the one before saw (flicker). That is
-    no loss by age, so each curve is taken relative to the agreement at age 0: that of answers one after another on
-    which objects are there, wherever they are by now (boxes that overlap by LOOSE). Where few objects have been seen
-    (an empty street says nothing about what will drive there), curves lean towards a usual one that halves in
-    UNKNOWN_HALF_LIFE_S. A lower rate is never better than a higher one.
+    no loss by age, so each curve is taken relative to the agreement at age 0: that of answers one after another on how
+    many objects of each class there are, wherever these are by now. Where few objects have been seen (an empty street
+    says nothing about what will drive there), curves lean towards a usual one that halves in UNKNOWN_HALF_LIFE_S. A
+    lower rate is never better than a higher one.
     """
     fresh = sorted((o for o in observations if not o.stale), key=lambda o: o.monotonic_s)
-    own_s = _own_gap_s(fresh)
-    start = max(_agreement(pairs) for pairs in _held_and_moved(task, fresh, own_s, follower, LOOSE))
+    own_s, start = _own_gap_s(fresh), _agreement_at_age_0(fresh)
     rates = sorted(rates, reverse=True)
-    # Of rates that the camera does not reach its own is the nearest that is known.
+    # A rate that the camera does not reach is judged by the answers that it has.
     gaps = [max(1.0 / rate, own_s) for rate in rates]
     curves = {gap: agreement_by_age(task, fresh, gap, follower) for gap in dict.fromkeys(gaps)}
     known = min(1.0, max((objects for _, objects in curves.values()), default=0) / ENOUGH_OBJECTS)
     factors = [_mean_over_ages(curves[gap][0], known, start, rate) for rate, gap in zip(rates, gaps, strict=True)]
-    return dict(zip(rates, accumulate(factors, min), strict=True))
+    falling = _falling(np.array(factors), np.ones(len(factors))) if factors else np.zeros(0)
+    return dict(zip(rates, map(float, falling), strict=True))
 
 
 def agreement_by_age(
@@ -70,9 +71,12 @@ def agreement_by_age(
     """(age in seconds, agreement) of answers that stand in for up to `gap_s` with the `fresh` ones (oldest first) of
     that time, ages increasing, and the number of objects compared. Made to fall with age (what remains is noise of few
     samples); empty if there are no two fresh answers with an object."""
-    held, moved = _held_and_moved(task, fresh, gap_s, follower)
-    # Without ways every answer may stand in for every later one, which is more to go by.
-    pairs = moved if _agreement(moved) > _agreement(held) + _CLEARLY else _pairs(task, fresh, fresh, gap_s)
+    bases, ways = _as_lived_with(task, fresh, gap_s, follower)
+    held = _pairs(task, bases, fresh, gap_s)
+    moved = [] if ways is None else _pairs(task, bases, fresh, gap_s, ways)
+    pairs = moved if _agreement(moved) > _agreement(held) + _CLEARLY else held
+    if pairs is held and len(bases) < min(_MOST_BASES, len(fresh)):
+        pairs = _pairs(task, fresh[:: max(1, len(fresh) // _MOST_BASES)], fresh, gap_s)
     if not pairs:
         return [], 0
     pairs.sort()
@@ -90,21 +94,28 @@ def _own_gap_s(fresh: Sequence[Observation]) -> float:
     return median(apart) if apart else 0.0
 
 
-def _held_and_moved(
-    task: Task, fresh: Sequence[Observation], gap_s: float, follower: Callable[[], Follower] | None,
-    iou: float | None = None,
-) -> tuple[list[Pair], list[Pair]]:  # fmt: skip
-    """The pairs of answers `gap_s` apart where they stay as they are, and where their objects go on."""
-    if gap_s <= _own_gap_s(fresh):  # at its own rate the camera has followed them itself
-        own_ways = [o.ways for o in fresh]
-        return _pairs(task, fresh, fresh, gap_s, None, iou), _pairs(task, fresh, fresh, gap_s, own_ways, iou)
-    bases = _thinned(fresh, gap_s)
-    held = _pairs(task, bases, fresh, gap_s, None, iou)
+def _agreement_at_age_0(fresh: Sequence[Observation]) -> float:
+    """The F1 of answers one after another on the number of objects of each class (1: there are none)."""
+    both = everything = 0
+    for early, late in pairwise(fresh):
+        one, other = Counter(early.detections.classes.tolist()), Counter(late.detections.classes.tolist())
+        both += 2 * (one & other).total()
+        everything += one.total() + other.total()
+    return both / everything if everything else 1.0
+
+
+def _as_lived_with(
+    task: Task, fresh: Sequence[Observation], gap_s: float, follower: Callable[[], Follower] | None
+) -> tuple[Sequence[Observation], list[Ways | None] | None]:
+    """The answers of a camera that answers once in `gap_s`, and their objects' ways (None: nothing follows them)."""
+    own = _JITTER * gap_s <= _own_gap_s(fresh)
+    bases = fresh if own else _thinned(fresh, gap_s)
     if follower is None or task != "detection":
-        return held, []
+        return bases, None
+    if own:  # the camera has followed them itself
+        return bases, [o.ways for o in bases]
     follow = follower()
-    ways = [follow(o.detections, o.monotonic_s) for o in bases]
-    return held, _pairs(task, bases, fresh, gap_s, ways, iou)
+    return bases, [follow(o.detections, o.monotonic_s) for o in bases]
 
 
 def _thinned(fresh: Sequence[Observation], gap_s: float) -> list[Observation]:
@@ -122,7 +133,6 @@ def _pairs(
     fresh: Sequence[Observation],
     gap_s: float,
     ways: Sequence[Ways | None] | None = None,
-    iou: float | None = None,
 ) -> list[Pair]:
     """Each of `bases`, as it goes on, with every fresh answer that comes up to `gap_s` (and a quarter) after it."""
     out = []
@@ -131,7 +141,7 @@ def _pairs(
             age = late.monotonic_s - base.monotonic_s
             if 0 < age <= gap_s * 1.25:
                 stood_in = gone_on(base.detections, None if ways is None else ways[n], age)
-                right, total = agreement_counts(task, stood_in, late.detections, iou)
+                right, total = agreement_counts(task, stood_in, late.detections)
                 if total:
                     out.append((age, right, total))
     return out

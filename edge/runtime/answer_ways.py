@@ -21,6 +21,9 @@ class AnswerWays:
     def after(self, answer: Detections, at_s: float) -> Ways | None:
         """The ways (N, 3) of the objects of a fresh answer about a picture of `at_s` (monotonic seconds); None where
         answers that stay were nearer to the next ones lately."""
-        self._state = with_answer(self._state, answer, self._classes, at_s)
+        before = self._state
+        self._state = with_answer(before, answer, self._classes, at_s)
         # An answer that is not newer than the one before is of other objects.
-        return self._state.ways if (self._trusted or self._state.right) and self._state.at_s == at_s else None
+        if self._state is before:
+            return None
+        return self._state.ways if self._trusted or self._state.right else None

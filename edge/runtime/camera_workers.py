@@ -254,6 +254,12 @@ class CameraWorkers:
         if isinstance(message, ClipMade | ClipFailed):  # also the last word of a worker that was asked to end
             parts.fact(message)
             return
+        # The end of a switch counts also where the camera is being removed.
+        if isinstance(message, m.Swapped):
+            self._versions.switched(name, message)
+        elif isinstance(message, m.SwapFailed):
+            failed = MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")
+            self._versions.switched(name, failed)
         camera = parts.cameras.get(name)
         if camera is None:
             return
@@ -279,10 +285,6 @@ class CameraWorkers:
                 self._changed(camera, "camera_measured", parts.controller.state.cameras[name].accuracy)
         elif isinstance(message, m.Swapped):
             camera.swaps.add(message)
-            self._versions.switched(name, message)
-        elif isinstance(message, m.SwapFailed):
-            failed = MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")
-            self._versions.switched(name, failed)
 
     def _reported(self, camera: CameraRuntime, report: m.CameraReport) -> None:
         before, camera.report = camera.report, report

@@ -52,13 +52,11 @@ class Preparation:
         """The most of the device that one thread can use."""
         return min(1.0, 1.0 / self._parts.shares.cores)
 
-    def labels(self, camera: CameraRuntime) -> int:
-        """Frames of a camera's window that shall be labelled."""
-        return self._parts.learning.labels(self._parts.window.settings, camera.settings)
-
     def labels_of_all(self) -> int:
         """Frames of a window of all cameras that shall be labelled."""
-        return sum(self.labels(c) for c in self._parts.cameras.values() if c.settings.enabled)
+        parts = self._parts
+        asked = [c.settings for c in parts.cameras.values() if c.settings.enabled]
+        return sum(parts.learning.labels(parts.window.settings, settings) for settings in asked)
 
     # -- the golden share
 

@@ -333,7 +333,9 @@ class Retrainings:
         try:
             await self._groups.judge(job, done, judged.version if judged.learned else "")
         finally:
-            self._dispatch(judged.completed(parts.clock.monotonic(), name, job.job))
+            # One that was added again meanwhile has no part in it.
+            if parts.cameras.get(name) in (camera, None):
+                self._dispatch(judged.completed(parts.clock.monotonic(), name, job.job))
 
     def _record_result(
         self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int, end_recorded: bool

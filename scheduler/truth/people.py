@@ -9,11 +9,12 @@ from edge.core.truth import Agreed, Answer, Question, Verdict
 
 
 def agreed(answers: Iterable[Answer]) -> Mapping[Question, Agreed]:
-    """The joint answer to each question: the latest answer of each person, "unsure" ones only where no person gave
-    another, then the most frequent one. Two or more that are as frequent are a tie: "unsure".
+    """The joint answer to each question: the latest answer of each person (of those that another one brought in only
+    where there is none of the person's own), "unsure" ones only where no person gave another, then the most frequent
+    one. Two or more that are as frequent are a tie: "unsure".
     """
     latest: dict[Question, dict[str, Answer]] = {}
-    for answer in sorted(answers, key=lambda a: a.utc_s):
+    for answer in sorted(answers, key=lambda a: (a.imported_by is None, a.utc_s)):
         latest.setdefault(answer.question, {})[answer.by] = answer
     return {question: _together(list(by_person.values())) for question, by_person in latest.items()}
 

@@ -119,3 +119,4 @@ def test_answers_go_on_once_that_was_right_often_enough() -> None:
     assert said[-1] is not None
     assert np.allclose(said[-1][:, 0], 0.1, atol=0.02)
     assert np.allclose(said[-1][:, 1:], 0.0, atol=0.05)
+    assert ways.after(cars(7.0).select(np.array([0])), 7.0) is None, "another answer to the same moment"

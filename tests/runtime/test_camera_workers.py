@@ -120,6 +120,15 @@ def test_messages_of_a_worker_reach_the_parts_that_they_are_for(box: Box, tmp_pa
     assert (camera, str(failed)) == ("a", "a: m2 could not be put in force: it does not load")
 
 
+def test_a_switch_that_fails_while_its_camera_is_removed_is_known(box: Box) -> None:
+    box.add("a")
+    says = box.supervisor.says["camera-a"]
+    del box.parts.cameras["a"]
+    says(m.SwapFailed("m2", "it does not load"))
+    ((camera, failed),) = box.switched
+    assert (camera, str(failed)) == ("a", "a: m2 could not be put in force: it does not load")
+
+
 def test_a_worker_that_dies_ends_the_switch_of_its_model(box: Box) -> None:
     box.add("a")
     box.parts.camera("a").worker_up = True

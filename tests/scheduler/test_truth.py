@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
-from edge.core.truth import Agreed, Answer, AskableFrame, Candidate, FrameKey, Marked, Question, Verdict
+from edge.core.truth import Agreed, Answer, AskableFrame, Candidate, FrameKey, Marked, Question, Source, Verdict
 from scheduler.truth.choice import Population, next_questions, order, population, probabilities
 from scheduler.truth.estimate import LEAST_ANSWERS, true_accuracy
 from scheduler.truth.people import agreed
@@ -261,8 +261,9 @@ def test_t_quantiles_are_those_of_the_tables() -> None:
 # -- people
 
 
-def _said(verdict: Verdict, by: str, at: float = 0.0) -> Answer:
-    return Answer(Question(FrameKey(1, 1), "box", 0), verdict, by, at)
+def _said(verdict: Verdict, by: str, at: float = 0.0, imported_by: str | None = None) -> Answer:
+    source: Source = "page" if imported_by is None else "import"
+    return Answer(Question(FrameKey(1, 1), "box", 0), verdict, by, at, source=source, imported_by=imported_by)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,9 @@ def _said(verdict: Verdict, by: str, at: float = 0.0) -> Answer:
      ([_said("yes", "ann"), _said("no", "bob"), _said("yes", "cy")], "yes", True),
      ([_said("unsure", "ann"), _said("no", "bob")], "no", False), ([_said("unsure", "ann")], "unsure", False),
      ([_said("yes", "ann", 1.0), _said("no", "ann", 2.0)], "no", False),
-     ([_said("no", "ann", 2.0), _said("yes", "ann", 1.0), _said("no", "bob")], "no", False)],
+     ([_said("no", "ann", 2.0), _said("yes", "ann", 1.0), _said("no", "bob")], "no", False),
+     ([_said("no", "ann", 9e12, "bob"), _said("yes", "ann", 1.0)], "yes", False),
+     ([_said("no", "ann", 2.0, "bob"), _said("yes", "ann", 1.0, "bob")], "no", False)],
 )  # fmt: skip
 def test_the_majority_counts_and_a_tie_counts_for_nothing(
     answers: list[Answer], verdict: Verdict, contradicted: bool

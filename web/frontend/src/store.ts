@@ -128,6 +128,7 @@ function follow(setKnown: (change: (before: Known) => Known) => void): () => voi
     const began = Date.now();
     try {
       const overview = await ask<Overview>("/overview");
+      if (!alive) return;
       const now = (began + Date.now()) / 2000;
       put({ overview, offset_s: overview.utc_s - now, silentSince: null });
       if (wasSilent || round % HEALTH_EVERY === 0) quietly(askHealth(put));

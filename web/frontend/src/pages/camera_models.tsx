@@ -64,7 +64,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
       <Lineage models={models} version={camera.model_version} onAct={onAct} />
       <ul class="versions">
         {models.map((model) => (
-          <Version key={model.id} model={model} mother={models.find((m) => m.id === model.parent)} inForce={inForce} onAct={onAct} />
+          <Version key={model.id} model={model} parent={models.find((m) => m.id === model.parent)} inForce={inForce} onAct={onAct} />
         ))}
       </ul>
       {act !== null && (
@@ -121,12 +121,12 @@ function Lineage({ models, version, onAct }: LineageProps) {
 interface VersionProps {
   model: Model;
   /** Its parent, where that is known. */
-  mother: Model | undefined;
+  parent: Model | undefined;
   inForce: Model | undefined;
   onAct: OnAct;
 }
 
-function Version({ model, mother, inForce, onAct }: VersionProps) {
+function Version({ model, parent, inForce, onAct }: VersionProps) {
   const current = model.id === inForce?.id;
   const [label, tone] = STATES[model.state] ?? [model.state, "off" as Tone];
   return (
@@ -144,10 +144,10 @@ function Version({ model, mother, inForce, onAct }: VersionProps) {
       </div>
       <Scores model={model} />
       <p class="quiet small">
-        {mother && `Made from ${wholeVersion(mother)}`}
+        {parent && `Made from ${wholeVersion(parent)}`}
         {model.window !== null && (
           <>
-            {mother ? ", with the pictures of " : "With the pictures of "}
+            {parent ? ", with the pictures of " : "With the pictures of "}
             <a href={href("windows", model.window)}>window {model.window}</a>
           </>
         )}
