@@ -1,6 +1,6 @@
 /** Where one is: the part of the address behind "#", as "#/camera/junction?tab=models". */
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Route {
   /** First part of the path: "wall", "camera", "windows", ... */
@@ -57,7 +57,8 @@ function stays(event: HashChangeEvent): boolean {
 
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
-  useEffect(() => {
+  // Not after the next paint: an address that changes until then would be missed.
+  useLayoutEffect(() => {
     const changed = (event: HashChangeEvent): void => {
       if (!stays(event)) setRoute(parseRoute(location.hash));
     };
