@@ -21,6 +21,7 @@ from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras, video_cameras
 from edge.logs import log_to_stderr
 from edge.settings import SiteSettings
+from scheduler.policies import DEFAULT_POLICY
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window-seconds", type=float, default=90.0)
     parser.add_argument("--cameras", type=int, default=4)
     parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="detection")
-    parser.add_argument("--policy", default="relay")
+    parser.add_argument("--policy", default=DEFAULT_POLICY)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--videos", type=Path, help="folder of clips and of folders with stills, instead of the scene")
     parser.add_argument("--teacher", type=Path, help="YAML of the golden model, see configs/teachers/")

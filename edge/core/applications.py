@@ -29,6 +29,30 @@ LENT = 0.25
 
 
 @dataclass(frozen=True)
+class ValueSource:
+    """Where a value of an application comes from: the output `tensor` of `stage`, or with no stage the application's
+    input `tensor`."""
+
+    stage: str | None
+    tensor: str
+
+    @staticmethod
+    def from_text(text: str) -> ValueSource:
+        """Inverse of `text`."""
+        stage, dot, tensor = text.partition(".")
+        return ValueSource(stage, tensor) if dot else ValueSource(None, text)
+
+    @property
+    def text(self) -> str:
+        """As descriptions write it: STAGE.OUTPUT, or the input's name."""
+        return self.tensor if self.stage is None else f"{self.stage}.{self.tensor}"
+
+
+#: The input that has the boxes of the camera's objects, where a camera is the source of the application.
+CAMERA_BOXES = ValueSource(None, "boxes")
+
+
+@dataclass(frozen=True)
 class Crop:
     """The part (`left`, `top`, `right`, `bottom`) of a picture, in fractions of its width and height."""
 
@@ -86,13 +110,13 @@ class CropBoxes:
     sides times `margin`; `square`: as the square of its longer side. Parts outside the picture are left out.
     """
 
-    boxes: str
+    boxes: ValueSource
     height: int
     width: int
     most: int = 1
-    scores: str | None = None
+    scores: ValueSource | None = None
     above: float = 0.0
-    labels: str | None = None
+    labels: ValueSource | None = None
     classes: tuple[int, ...] = ()
     scale: tuple[int, int] | None = None
     margin: float = 1.0
@@ -112,7 +136,7 @@ class CropBoxes:
             checks.in_range(f"crop_boxes.scale[{n}]", size, 1, 65536)
 
     @property
-    def sources(self) -> tuple[str, ...]:
+    def sources(self) -> tuple[ValueSource, ...]:
         """The values that it reads beside the picture."""
         return tuple(s for s in (self.boxes, self.scores, self.labels) if s is not None)
 
@@ -122,10 +146,9 @@ Operation = Crop | Resize | Grey | Normalise | CropBoxes
 
 @dataclass(frozen=True)
 class Feed:
-    """One input of a stage's model: the value `source` (an input of the application, or "STAGE.OUTPUT") after
-    `operations`, in their order."""
+    """One input of a stage's model: the value `source` after `operations`, in their order."""
 
-    source: str
+    source: ValueSource
     operations: tuple[Operation, ...] = ()
 
     @property
@@ -134,7 +157,7 @@ class Feed:
         return next((o for o in self.operations if isinstance(o, CropBoxes)), None)
 
     @property
-    def sources(self) -> tuple[str, ...]:
+    def sources(self) -> tuple[ValueSource, ...]:
         """All values that it reads."""
         return (self.source, *(self.cut.sources if self.cut else ()))
 
@@ -203,14 +226,15 @@ class Stage:
         return next((feed.cut for feed in self.inputs.values() if feed.cut), None)
 
     @cached_property
-    def sources(self) -> frozenset[str]:
-        """All values that it reads."""
-        return frozenset(source for feed in self.inputs.values() for source in feed.sources)
+    def sources(self) -> tuple[ValueSource, ...]:
+        """All values that it reads, each once, in the order of their texts."""
+        every = {source for feed in self.inputs.values() for source in feed.sources}
+        return tuple(sorted(every, key=lambda source: source.text))
 
     @cached_property
     def after(self) -> frozenset[str]:
         """The stages whose answers it reads."""
-        return frozenset(source.partition(".")[0] for source in self.sources if "." in source)
+        return frozenset(source.stage for source in self.sources if source.stage is not None)
 
 
 @dataclass(frozen=True)
@@ -219,7 +243,7 @@ class ApplicationOutput:
     objects of the camera that feeds the application."""
 
     spec: TensorSpec
-    source: str
+    source: ValueSource
     attribute: AttributeOutput | None = None
 
 
@@ -266,13 +290,13 @@ class Application:
         for stage in self.stages:
             if self.name in (stage.model, *(a.model for a in stage.alternatives)):
                 raise InvalidValue(f"stages[{stage.name}].model", self.name, "another model than the application")
-            for source in sorted(stage.sources):
+            for source in stage.sources:
                 self._known(f"stages[{stage.name}].inputs", source, given, stages)
         for output in self.outputs:
             self._known(f"outputs[{output.spec.name}].from", output.source, given, stages)
-            cut = stages[s].cut if (s := output.source.partition(".")[0]) in stages else None
+            cut = _cut_for(output.source, stages)
             shape = output.spec.shape
-            if cut and not output.source.endswith(f".{COUNT}") and (len(shape) < 2 or shape[1] != cut.most):
+            if cut and output.source.tensor != COUNT and (len(shape) < 2 or shape[1] != cut.most):
                 raise InvalidValue(
                     f"outputs[{output.spec.name}].shape", shape, f"(-1, {cut.most}, ...), one per cut-out"
                 )
@@ -290,10 +314,10 @@ class Application:
         at = f"outputs[{output.spec.name}]"
         if self.source is None:
             raise InvalidValue(f"{at}.attribute", output.spec.name, "none, as no camera is the source")
-        stage, _, tensor = output.source.partition(".")
-        cut = stages[stage].cut if stage in stages else None
-        if cut is None or cut.boxes != "boxes" or tensor == COUNT:
-            raise InvalidValue(f"{at}.from", output.source, "an output of a stage that cuts out the camera's `boxes`")
+        cut = _cut_for(output.source, stages)
+        if cut is None or cut.boxes != CAMERA_BOXES or output.source.tensor == COUNT:
+            allowed = "an output of a stage that cuts out the camera's `boxes`"
+            raise InvalidValue(f"{at}.from", output.source.text, allowed)
         assert output.attribute is not None
         output.attribute.check(at, output.spec, cut.most)
 
@@ -310,15 +334,15 @@ class Application:
             )
 
     @staticmethod
-    def _known(path: str, source: str, given: set[str], stages: Mapping[str, Stage]) -> None:
-        stage, dot, output = source.partition(".")
-        if dot and output and stage in stages:
-            if output == COUNT and stages[stage].cut is None:
-                raise InvalidValue(path, source, f"an output of {stage}'s model ({COUNT} is there where boxes are cut)")
+    def _known(path: str, source: ValueSource, given: set[str], stages: Mapping[str, Stage]) -> None:
+        if source.stage in stages and source.tensor:
+            if source.tensor == COUNT and _cut_for(source, stages) is None:
+                allowed = f"an output of {source.stage}'s model ({COUNT} is there where boxes are cut)"
+                raise InvalidValue(path, source.text, allowed)
             return
-        if source not in given:
+        if source.stage is not None or source.tensor not in given:
             allowed = ", ".join([*sorted(given), *(f"{s}.OUTPUT" for s in stages)])
-            raise InvalidValue(path, source, f"an input or a stage's output: {allowed}")
+            raise InvalidValue(path, source.text, f"an input or a stage's output: {allowed}")
 
     def _check_order(self) -> None:
         done: set[str] = set()
@@ -417,3 +441,8 @@ class Application:
         """The description for clients."""
         outputs = tuple(o.spec for o in self.outputs)
         return ModelMetadata(self.name, (self.version,), PLATFORM, self.inputs, outputs)
+
+
+def _cut_for(source: ValueSource, stages: Mapping[str, Stage]) -> CropBoxes | None:
+    """The operation that cuts boxes out for the stage that gives the value; None: no stage gives it, or none cuts."""
+    return None if source.stage is None or source.stage not in stages else stages[source.stage].cut

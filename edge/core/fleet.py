@@ -37,6 +37,12 @@ def is_ephemeral(name: str) -> bool:
     return ":" in name
 
 
+def ephemeral_kind(name: str) -> str | None:
+    """The kind of an ephemeral resource; None: the resource is physical."""
+    kind, colon, _ = name.partition(":")
+    return kind if colon else None
+
+
 def check_name(path: str, name: object) -> None:
     """A box's, a job's, a tenant's, a queue's, a group's name. Raises InvalidValue."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -156,12 +162,13 @@ class FleetJob:
         for name, amount in self.demand.items():
             check_resource(f"demand.{name}", name, physical=False)
             checks.in_range(f"demand.{name}", amount, 0.0, UNBOUNDED)
-            if name.partition(":")[0] in OWN_KINDS and is_ephemeral(name):
+            if ephemeral_kind(name) in OWN_KINDS:
                 raise InvalidValue(f"demand.{name}", name, "a kind that is not one of " + ", ".join(sorted(OWN_KINDS)))
         for name, amount in self.offers.items():
             check_resource(f"offers.{name}", name, physical=False)
             checks.in_range(f"offers.{name}", amount, 0.0, UNBOUNDED, low_open=True)
-            if not is_ephemeral(name) or name.partition(":")[0] in OWN_KINDS:
+            kind = ephemeral_kind(name)
+            if kind is None or kind in OWN_KINDS:
                 raise InvalidValue(f"offers.{name}", name, "KIND:NAME of a kind that the fleet does not make itself")
 
     @property

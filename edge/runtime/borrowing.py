@@ -250,6 +250,6 @@ def _coarse(offer: LendingOffer, now_s: float) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def _moved(source: Path, target: Path) -> None:
+def _moved(path: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
+    path.replace(target)

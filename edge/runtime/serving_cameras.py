@@ -14,6 +14,7 @@ from edge.settings import ServingPlanning
 from scheduler.admission import cameras_need
 from scheduler.bounded import BoundedPolicy
 from scheduler.follow import followed_policy
+from scheduler.policies import DEFAULT_POLICY
 
 #: Seconds between two looks at the cameras' need.
 _LOOK_S = 2.0
@@ -26,7 +27,7 @@ class CamerasNow:
 
     capacity: float
     window: WindowProblem | None = None
-    policy: str = "relay"
+    policy: str = DEFAULT_POLICY
     caps: ShareCaps = field(default_factory=ideal_caps)
 
     def followed(self) -> BoundedPolicy:

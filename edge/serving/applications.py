@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.application_sources import SOURCE_FAULTS
-from edge.core.applications import COUNT, PLATFORM, Application, Normalise, Stage
+from edge.core.applications import COUNT, PLATFORM, Application, Normalise, Stage, ValueSource
 from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, NotFound, Overloaded, Unavailable
 from edge.core.front_messages import ModelTraffic, StageTraffic
 from edge.core.oip import (
@@ -40,7 +40,7 @@ from edge.serving.stage_counts import StageCounts
 _INLINE_BYTES = 1 << 18
 _RECENT = 4096
 
-Values = dict[str, NDArray[Any]]
+Values = dict[ValueSource, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class ApplicationService:
     def problems(self, application: Application) -> list[str]:
         """Why it cannot be answered now, in words; empty if it can."""
         found = [] if application.unfed is None else [SOURCE_FAULTS[application.unfed]]
-        specs = {t.name: t for t in application.inputs}
+        specs = {ValueSource(None, t.name): t for t in application.inputs}
         known: dict[str, Mapping[str, TensorSpec]] = {}
         for stage in application.stages:
             try:
@@ -156,30 +156,28 @@ class ApplicationService:
                 f"stage {stage.name}: model {stage.model} has no input {name} (it has {', '.join(wanted)})"
                 for name in sorted(stage.inputs.keys() - wanted.keys())
             ]
-        specs |= {
-            f"{stage}.{name}": TensorSpec(f"{stage}.{name}", spec.datatype, spec.shape)
-            for stage, outputs in known.items()
-            for name, spec in outputs.items()
-        }
+        specs |= {ValueSource(stage, name): spec for stage, outputs in known.items() for name, spec in outputs.items()}
         for stage in application.stages:
-            for source in sorted(stage.sources):
+            for source in stage.sources:
                 found += self._source_problem(f"stage {stage.name}", source, specs, known)
         for output in application.outputs:
             at = f"output {output.spec.name}"
             found += self._source_problem(at, output.source, specs, known)
             given = specs.get(output.source)
             if given is not None and given.datatype != output.spec.datatype:
-                found.append(f"{at}: {output.source} is {given.datatype}, not {output.spec.datatype}")
+                found.append(f"{at}: {output.source.text} is {given.datatype}, not {output.spec.datatype}")
         return found
 
     @staticmethod
     def _source_problem(
-        at: str, source: str, specs: Mapping[str, TensorSpec], known: Mapping[str, Mapping[str, TensorSpec]]
+        at: str,
+        source: ValueSource,
+        specs: Mapping[ValueSource, TensorSpec],
+        known: Mapping[str, Mapping[str, TensorSpec]],
     ) -> list[str]:
-        stage, _, output = source.partition(".")
-        if source in specs or output == COUNT or stage not in known:
+        if source in specs or source.tensor == COUNT or source.stage is None or source.stage not in known:
             return []
-        return [f"{at}: {stage} has no output {output} (it has {', '.join(known[stage])})"]
+        return [f"{at}: {source.stage} has no output {source.tensor} (it has {', '.join(known[source.stage])})"]
 
     def server_metadata(self) -> Mapping[str, Any]:
         """As the inner service's."""
@@ -206,11 +204,9 @@ class ApplicationService:
                     {
                         "model_name": s.model,
                         "model_version": int(s.version) if s.version else -1,
-                        "input_map": {name: feed.source for name, feed in s.inputs.items()},
+                        "input_map": {name: feed.source.text for name, feed in s.inputs.items()},
                         "output_map": {
-                            o.source.partition(".")[2]: o.spec.name
-                            for o in application.outputs
-                            if o.source.startswith(f"{s.name}.")
+                            o.source.tensor: o.spec.name for o in application.outputs if o.source.stage == s.name
                         },
                     }
                     for s in application.stages
@@ -331,7 +327,7 @@ class ApplicationService:
         boxes: dict[str, NDArray[np.int32]] = {}
         begin = self._clock()
         counts.arrived += 1
-        counts.rows += len(values[application.inputs[0].name])
+        counts.rows += _rows(application, values)
         counts.last_ms = int(self._wall() * 1000)
         outcome = "failed"
         try:
@@ -356,7 +352,7 @@ class ApplicationService:
             took_s = self._clock() - begin
             setattr(counts, outcome, getattr(counts, outcome) + 1)
             if outcome == "answered":
-                counts.answered_rows += len(values[application.inputs[0].name])
+                counts.answered_rows += _rows(application, values)
                 counts.answered_ns += int(took_s * 1e9)
                 counts.recent_ms.append(took_s * 1000)
             elif outcome != "cancelled":
@@ -407,7 +403,7 @@ class ApplicationService:
         rows = len(next(iter(prepared.values())).array)
         # A request that runs goes on as it began, also where its stage is gone by now.
         stage_counts = self._stages.get((application.name, stage.name)) or StageCounts()
-        stage_counts.asked(rows, len(values[application.inputs[0].name]))
+        stage_counts.asked(rows, _rows(application, values))
         if rows:
             begun_s = self._clock()
             left_s = deadline - begun_s
@@ -436,15 +432,15 @@ class ApplicationService:
             cut = stage.cut
             if cut is not None and counts is not None:
                 array = glue.spread(array, counts, cut.most)
-            values[f"{stage.name}.{name}"] = array
+            values[ValueSource(stage.name, name)] = array
         if counts is not None:
-            values[f"{stage.name}.{COUNT}"] = counts
+            values[ValueSource(stage.name, COUNT)] = counts
         return next((p.boxes for p in prepared.values() if p.boxes is not None), None)
 
     async def _prepare(self, stage: Stage, values: Values) -> dict[str, glue.Prepared]:
         missing = [s for s in stage.sources if s not in values]
         if missing:
-            raise InvalidValue(f"stages[{stage.name}].inputs", missing[0], "an output that the stage's model has")
+            raise InvalidValue(f"stages[{stage.name}].inputs", missing[0].text, "an output that the stage's model has")
         work = functools.partial(_prepare_all, stage, values)
         size = sum(values[f.source].nbytes for f in stage.inputs.values() if f.operations)
         if size <= _INLINE_BYTES:
@@ -458,17 +454,16 @@ class ApplicationService:
         feed = stage.inputs[name]
         if any(isinstance(o, Normalise) for o in feed.operations):
             return "FP32"
-        for spec in application.inputs:
-            if spec.name == feed.source:
-                return spec.datatype
-        before, _, output = feed.source.partition(".")
-        if output == COUNT:
+        source = feed.source
+        if source.stage is None:
+            return next(spec.datatype for spec in application.inputs if spec.name == source.tensor)
+        if source.tensor == COUNT:
             return "INT32"
-        model = next(s for s in application.stages if s.name == before)
+        model = next(s for s in application.stages if s.name == source.stage)
         outputs = self._inner.model_metadata(model.model, model.version).outputs
-        return next((o.datatype for o in outputs if o.name == output), _datatype_of(array))
+        return next((o.datatype for o in outputs if o.name == source.tensor), _datatype_of(array))
 
-    def _none(self, stage: Stage) -> Values:
+    def _none(self, stage: Stage) -> dict[str, NDArray[Any]]:
         """The answers of a stage that had nothing to ask: no rows, of the shapes that its model declares."""
         metadata = self._inner.model_metadata(stage.model, stage.version)
         return {
@@ -476,7 +471,12 @@ class ApplicationService:
         }
 
 
-def _prepare_all(stage: Stage, values: Mapping[str, NDArray[Any]]) -> dict[str, glue.Prepared]:
+def _rows(application: Application, values: Values) -> int:
+    """Of the request."""
+    return len(values[ValueSource(None, application.inputs[0].name)])
+
+
+def _prepare_all(stage: Stage, values: Values) -> dict[str, glue.Prepared]:
     return {name: glue.prepare(feed, values) for name, feed in stage.inputs.items()}
 
 
@@ -503,7 +503,7 @@ async def _named(at: str, asking: Coroutine[Any, Any, InferResponse], from_clien
 
 
 def _checked(application: Application, request: InferRequest) -> Values:
-    """The request's tensors by name. Raises InvalidValue."""
+    """The request's tensors. Raises InvalidValue."""
     if request.timeout_us < 0:
         raise InvalidValue("parameters.timeout", request.timeout_us, "microseconds, 0 or more")
     given = {t.name: t for t in request.inputs}
@@ -529,10 +529,10 @@ def _checked(application: Application, request: InferRequest) -> Values:
     for name in request.outputs:
         if name not in known:
             raise InvalidValue("outputs", name, f"one of {', '.join(sorted(known))}")
-    return {name: t.array for name, t in given.items()}
+    return {ValueSource(None, name): t.array for name, t in given.items()}
 
 
-def _outputs(application: Application, request: InferRequest, values: Mapping[str, NDArray[Any]]) -> tuple[Tensor, ...]:
+def _outputs(application: Application, request: InferRequest, values: Values) -> tuple[Tensor, ...]:
     """In the order asked for. Raises Unavailable where a stage's answer is not what the application declares."""
     outputs = {o.spec.name: o for o in application.outputs}
     tensors = []
@@ -544,7 +544,7 @@ def _outputs(application: Application, request: InferRequest, values: Mapping[st
         fits = array is not None and array.dtype == dtype and len(array.shape) == len(spec.shape)
         if array is None or not fits or any(w not in (-1, g) for w, g in zip(spec.shape, array.shape, strict=True)):
             given = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
-            message = f"{application.name}, output {name}: {output.source} gives {given}"
+            message = f"{application.name}, output {name}: {output.source.text} gives {given}"
             raise Unavailable(message, f"declared is {spec.datatype} {list(spec.shape)}")
         tensors.append(Tensor(name, spec.datatype, np.ascontiguousarray(array)))
     return tuple(tensors)

@@ -105,8 +105,9 @@ def described_objects(application: Application, boxes: NDArray[Any], found: Desc
     for output in application.outputs:
         if output.attribute is None:
             continue
+        assert output.source.stage is not None  # Application checks it
         values = found.outputs[output.spec.name][0]
-        for place, box in enumerate(found.boxes[output.source.partition(".")[0]][0]):
+        for place, box in enumerate(found.boxes[output.source.stage][0]):
             value = attribute_value(output.attribute, np.asarray(values[place])) if box >= 0 else None
             if value is not None:
                 said.setdefault(int(box), {})[output.spec.name] = value

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edge.core.applications import Crop, CropBoxes, Feed, Grey, Normalise, Operation, Resize
+from edge.core.applications import Crop, CropBoxes, Feed, Grey, Normalise, Operation, Resize, ValueSource
 from edge.core.errors import InvalidValue
 
 _CHANNELS = (1, 3, 4)
@@ -32,7 +32,7 @@ class Prepared:
     boxes: NDArray[np.int32] | None = None
 
 
-def prepare(feed: Feed, values: Mapping[str, NDArray[Any]]) -> Prepared:
+def prepare(feed: Feed, values: Mapping[ValueSource, NDArray[Any]]) -> Prepared:
     """The input that `feed` describes, C-contiguous. Raises InvalidValue where a value does not fit an operation."""
     array, counts, boxes = values[feed.source], None, None
     for operation in feed.operations:
@@ -42,7 +42,7 @@ def prepare(feed: Feed, values: Mapping[str, NDArray[Any]]) -> Prepared:
             else:
                 array = apply(operation, array)
         except InvalidValue as error:
-            raise InvalidValue(f"{feed.source}: {error.path}", error.given, error.allowed) from None
+            raise InvalidValue(f"{feed.source.text}: {error.path}", error.given, error.allowed) from None
     return Prepared(np.ascontiguousarray(array), counts, boxes)
 
 
@@ -74,7 +74,7 @@ def apply(operation: Operation, pictures: NDArray[Any]) -> NDArray[Any]:
 
 
 def cut_boxes(
-    cut: CropBoxes, pictures: NDArray[Any], values: Mapping[str, NDArray[Any]]
+    cut: CropBoxes, pictures: NDArray[Any], values: Mapping[ValueSource, NDArray[Any]]
 ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]]:
     """Cut-outs of all rows, one after the other, their number per row, and the box of each. Raises InvalidValue.
 
@@ -86,7 +86,7 @@ def cut_boxes(
     rows = len(pictures)
     boxes = np.asarray(values[cut.boxes], np.float64)
     if boxes.ndim != 3 or boxes.shape[0] != rows or boxes.shape[2] != 4:
-        raise InvalidValue(f"crop_boxes.boxes ({cut.boxes})", boxes.shape, f"the shape ({rows}, boxes, 4)")
+        raise InvalidValue(f"crop_boxes.boxes ({cut.boxes.text})", boxes.shape, f"the shape ({rows}, boxes, 4)")
     scores = _per_box(cut.scores, "scores", values, boxes)
     labels = _per_box(cut.labels, "labels", values, boxes)
     with np.errstate(invalid="ignore"):
@@ -153,13 +153,14 @@ def _span(low: float, high: float, size: int) -> tuple[int, int]:
 
 
 def _per_box(
-    source: str | None, name: str, values: Mapping[str, NDArray[Any]], boxes: NDArray[Any]
+    source: ValueSource | None, name: str, values: Mapping[ValueSource, NDArray[Any]], boxes: NDArray[Any]
 ) -> NDArray[Any] | None:
     if source is None:
         return None
     array = np.asarray(values[source])
     if array.shape != boxes.shape[:2]:
-        raise InvalidValue(f"crop_boxes.{name} ({source})", array.shape, f"the shape {boxes.shape[:2]}, one per box")
+        allowed = f"the shape {boxes.shape[:2]}, one per box"
+        raise InvalidValue(f"crop_boxes.{name} ({source.text})", array.shape, allowed)
     return array
 
 

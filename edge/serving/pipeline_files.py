@@ -23,6 +23,7 @@ from edge.core.applications import (
     Operation,
     Resize,
     Stage,
+    ValueSource,
 )
 from edge.core.errors import InvalidValue, InvalidValues, NotFound
 from edge.core.oip import TensorSpec
@@ -129,13 +130,13 @@ class OperationFile(_PipelineFilePart):
             return Normalise(self.normalise.mean, self.normalise.std)
         if (cut := self.crop_boxes) is not None:
             return CropBoxes(
-                boxes=cut.boxes,
+                boxes=ValueSource.from_text(cut.boxes),
                 height=cut.size[0],
                 width=cut.size[1],
                 most=cut.most,
-                scores=cut.scores,
+                scores=None if cut.scores is None else ValueSource.from_text(cut.scores),
                 above=cut.above,
-                labels=cut.labels,
+                labels=None if cut.labels is None else ValueSource.from_text(cut.labels),
                 classes=cut.classes,
                 scale=cut.pixels_of,
                 margin=cut.margin,
@@ -162,6 +163,10 @@ class FeedFile(_PipelineFilePart):
     @classmethod
     def _words(cls, value: Any) -> Any:
         return [{"grey": True} if step == "grey" else step for step in value] if isinstance(value, list) else value
+
+    def feed(self) -> Feed:
+        """As a value. Raises InvalidValue."""
+        return Feed(ValueSource.from_text(self.source), tuple(step.operation() for step in self.do))
 
 
 class AlternativeFile(_PipelineFilePart):
@@ -210,7 +215,7 @@ class PipelineFile(_PipelineFilePart):
             Stage(
                 s.name,
                 s.model,
-                {key: Feed(feed.source, tuple(o.operation() for o in feed.do)) for key, feed in s.inputs.items()},
+                {name: feed.feed() for name, feed in s.inputs.items()},
                 s.version,
                 s.per_request,
                 s.accuracy,
@@ -223,7 +228,9 @@ class PipelineFile(_PipelineFilePart):
             self.slo_ms,
             self._inputs(),
             tuple(
-                ApplicationOutput(TensorSpec(o.name, o.datatype, o.shape), o.source, _attribute(o.attribute))
+                ApplicationOutput(
+                    TensorSpec(o.name, o.datatype, o.shape), ValueSource.from_text(o.source), _attribute(o.attribute)
+                )
                 for o in self.outputs
             ),
             stages,

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.batching import Batching
 from edge.core.errors import MagpieError
 from edge.core.front_messages import Layout, Route, ServedVersion
@@ -202,8 +202,8 @@ class _Replay:
 def _application(pipeline: PipelineLoad, names: QueueNames) -> Application:
     """As the front knows it: the queue that each stage asks."""
     queues = {s.name: names.queue(s.model) for s in pipeline.stages}
-    stages = tuple(Stage(name, queue.model, {"x": Feed("x")}) for name, queue in queues.items())
-    output = ApplicationOutput(_Y, f"{stages[0].name}.y")
+    stages = tuple(Stage(name, queue.model, {"x": Feed(ValueSource(None, "x"))}) for name, queue in queues.items())
+    output = ApplicationOutput(_Y, ValueSource(stages[0].name, "y"))
     numbers = {name: queue.number for name, queue in queues.items() if queue.number}
     return Application(pipeline.name, pipeline.slo_ms, (_X,), (output,), stages, queues=numbers)
 

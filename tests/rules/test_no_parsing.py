@@ -34,6 +34,7 @@ SAID = frozenset(
         "person",
         "reason",
         "sentence",
+        "source",
     }
     | {"version", "why", "words", "worker"}
 )
@@ -47,6 +48,7 @@ OWNED = frozenset(
         ("edge/settings/parsing.py", "kind"),  # of pydantic
         ("edge/settings/parsing.py", "message"),
         ("edge/simulation/fleet_ends.py", "job"),  # a scenario names jobs by how their ids begin
+        ("edge/upkeep/frigate.py", "source"),  # an address in Frigate's configuration
         ("edge/upkeep/label_files.py", "by"),  # of label files in their older format
         ("edge/load/client.py", "content"),  # of other servers, which have words for a refusal and no code
         ("edge/engines/ray_link.py", "error"),  # of Ray
@@ -168,6 +170,7 @@ def test_a_sentence_that_is_searched_for_a_part_is_found() -> None:
         ("'memory' in entry['message']", "message"),
         ("words.replace('a', '')", "words"),
         ("key[3:]", "key"),
+        ("output.source.partition('.')", "source"),
         ("version[-2:]", "version"),
         ("kind[:-1]", "kind"),
         ("_PATTERN.search(content[:2000])", "content"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.front_messages import Layout, Route, ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
@@ -106,5 +106,7 @@ class Supervised:
 def chained(*models: str, slo_ms: float = 100.0) -> Application:
     """An application in which each model reads the one before."""
     x = TensorSpec("x", "FP32", (-1, 4))
-    stages = tuple(Stage(f"s{n}", m, {"x": Feed("x" if n == 0 else f"s{n - 1}.x")}) for n, m in enumerate(models))
-    return Application("app", slo_ms, (x,), (ApplicationOutput(x, f"s{len(models) - 1}.x"),), stages)
+    stages = tuple(
+        Stage(f"s{n}", m, {"x": Feed(ValueSource(f"s{n - 1}" if n else None, "x"))}) for n, m in enumerate(models)
+    )
+    return Application("app", slo_ms, (x,), (ApplicationOutput(x, ValueSource(f"s{len(models) - 1}", "x")),), stages)

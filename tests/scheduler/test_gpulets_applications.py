@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.applications import Application, ApplicationOutput, CropBoxes, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, CropBoxes, Feed, Stage, ValueSource
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem
@@ -22,9 +22,16 @@ def application(slo_ms: float, stages: list[tuple[str, str, list[str], float]], 
         name,
         slo_ms,
         (TensorSpec("x", "FP32", (-1, 4)),),
-        (ApplicationOutput(TensorSpec("y", "FP32", (-1, 4)), f"{stages[-1][0]}.y"),),
+        (ApplicationOutput(TensorSpec("y", "FP32", (-1, 4)), ValueSource(stages[-1][0], "y")),),
         tuple(
-            Stage(s, model, {f"i{n}": Feed(f"{b}.y") for n, b in enumerate(before)} or {"i": Feed("x")}, None, per)
+            Stage(
+                s,
+                model,
+                {f"i{n}": Feed(ValueSource(b, "y")) for n, b in enumerate(before)}
+                or {"i": Feed(ValueSource(None, "x"))},
+                None,
+                per,
+            )
             for s, model, before, per in stages
         ),
     )
@@ -141,7 +148,7 @@ def test_groups_are_what_begins_together() -> None:
     assert groups(TRAFFIC) == {"ssd": 1, "googlenet": 1, "vgg16": 1}
     chain = application(90, [("a", "m", [], 1.0), ("b", "m", ["a"], 1.0), ("c", "m", ["a"], 1.0)])
     assert groups(chain) == {"m": 2}
-    cut = Feed("x", (CropBoxes("find.y", 8, 8, most=5),))
+    cut = Feed(ValueSource(None, "x"), (CropBoxes(ValueSource("find", "y"), 8, 8, most=5),))
     cutting = replace(TRAFFIC, stages=(*TRAFFIC.stages[:1], Stage("vehicle", "v", {"i": cut}), *TRAFFIC.stages[2:]))
     assert groups(cutting) == {"ssd": 1, "v": 5, "vgg16": 1}
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reorganiser_world import by_load, one_each, table, version
 
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.front_messages import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, ModelBatch, ServedModel
@@ -32,10 +32,10 @@ X = TensorSpec("x", "FP32", (-1, 4))
 def chain(*models: str, name: str = "app", slo_ms: float = 120.0, rate: float = 5.0, rows: float = 1.0) -> Application:
     """Each model reads the one before; the last asks `rows` per request."""
     stages = tuple(
-        Stage(f"s{n}", m, {"x": Feed("x" if n == 0 else f"s{n - 1}.x")}, per_request=rows if n else 1.0)
+        Stage(f"s{n}", m, {"x": Feed(ValueSource(f"s{n - 1}" if n else None, "x"))}, per_request=rows if n else 1.0)
         for n, m in enumerate(models)
     )
-    out = (ApplicationOutput(X, f"s{len(models) - 1}.x"),)
+    out = (ApplicationOutput(X, ValueSource(f"s{len(models) - 1}", "x")),)
     return Application(name, slo_ms, (X,), out, stages, rate=rate)
 
 

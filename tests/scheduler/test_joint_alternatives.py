@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reorganiser_world import World, one_each, table, version
 
-from edge.core.applications import Alternative, Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Alternative, Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import InvalidValue
 from edge.core.front_messages import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.oip import TensorSpec
@@ -47,9 +47,9 @@ def application(
     """A chain; of each stage the models with their accuracies, the first of which answers."""
     made = []
     for n, ((model, accuracy), *others) in enumerate(stages):
-        feed = {"x": Feed("x" if n == 0 else f"s{n - 1}.x")}
+        feed = {"x": Feed(ValueSource(f"s{n - 1}" if n else None, "x"))}
         made.append(Stage(f"s{n}", model, feed, None, 1.0, accuracy, tuple(Alternative(m, a) for m, a in others)))
-    out = (ApplicationOutput(X, f"s{len(stages) - 1}.x"),)
+    out = (ApplicationOutput(X, ValueSource(f"s{len(stages) - 1}", "x")),)
     return Application(name, slo_ms, (X,), out, tuple(made), rate=rate)
 
 
@@ -241,7 +241,7 @@ def test_total_accuracy_is_weighted_by_rates() -> None:
 )
 def test_bad_alternatives_are_refused(fields: dict[str, object], path: str) -> None:
     with pytest.raises(InvalidValue) as error:
-        Stage("s", "a", {"x": Feed("x")}, **fields)  # type: ignore[arg-type]
+        Stage("s", "a", {"x": Feed(ValueSource(None, "x"))}, **fields)  # type: ignore[arg-type]
     assert error.value.path == path
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from serving_problems import NAMES, tables
 
 from benchmarks.bench_pipeline_box import entrance, traffic
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan
@@ -272,9 +272,9 @@ def test_a_split_is_exact_in_a_graph_that_is_not_series_parallel() -> None:
 
 
 def test_an_application_asks_as_its_stages_do() -> None:
-    stages = tuple(Stage(f"digit{n}", "m", {"i": Feed("x")}) for n in range(3))
+    stages = tuple(Stage(f"digit{n}", "m", {"i": Feed(ValueSource(None, "x"))}) for n in range(3))
     spec = TensorSpec("x", "FP32", (-1, 4))
-    output = ApplicationOutput(TensorSpec("y", "FP32", (-1, 4)), "digit0.y")
+    output = ApplicationOutput(TensorSpec("y", "FP32", (-1, 4)), ValueSource("digit0", "y"))
     load = pipeline_load(Application("app", 60.0, (spec,), (output,), stages), 20.0)
     assert [(s.model, s.burst) for s in load.stages] == [("m", 3)] * 3
     problem = JointProblem((load, direct_load(ServedModel("n", 5.0, 80.0))))

@@ -16,7 +16,7 @@ from serving_problems import tables
 
 from benchmarks.bench_pipeline_box import archive, traffic
 from benchmarks.scripts import load_script
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import InvalidValue
 from edge.core.front_messages import Layout
 from edge.core.oip import TensorSpec
@@ -53,8 +53,8 @@ def single(name: str, rate: float, slo_ms: float, model: str = "m") -> PipelineL
 
 def application(name: str, slo_ms: float, rate: float, model: str = "m") -> Application:
     """An application of one stage."""
-    stage = Stage("ask", model, {"x": Feed("x")})
-    return Application(name, slo_ms, (X,), (ApplicationOutput(X, "ask.x"),), (stage,), rate=rate)
+    stage = Stage("ask", model, {"x": Feed(ValueSource(None, "x"))})
+    return Application(name, slo_ms, (X,), (ApplicationOutput(X, ValueSource("ask", "x")),), (stage,), rate=rate)
 
 
 @st.composite

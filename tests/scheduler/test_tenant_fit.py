@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, ServedModel, Utilisation
 from scheduler.gpulets.fitting import Capacity, Fitted
@@ -89,8 +89,11 @@ def test_one_budget_is_no_tenant() -> None:
 
 def test_an_application_brings_its_models_to_its_tenant() -> None:
     x = TensorSpec("x", "FP32", (-1, 4))
-    stages = (Stage("s0", "b", {"x": Feed("x")}), Stage("s1", "c", {"x": Feed("s0.x")}))
-    application = Application("app", 300.0, (x,), (ApplicationOutput(x, "s1.x"),), stages)
+    stages = (
+        Stage("s0", "b", {"x": Feed(ValueSource(None, "x"))}),
+        Stage("s1", "c", {"x": Feed(ValueSource("s0", "x"))}),
+    )
+    application = Application("app", 300.0, (x,), (ApplicationOutput(x, ValueSource("s1", "x")),), stages)
     given_ = (
         ServingBudget("gate", 0.3, frozenset({"a", "app"})), ServingBudget("stats", 0.3, frozenset({"b"})),
         ServingBudget("rest", 0.3, frozenset(), True),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import MagpieError
 from edge.core.front_messages import ExecutorConnected, Layout, RepositoryCommand, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
@@ -56,10 +56,9 @@ def route(
 def asking(queue: int, name: str = "app", model: str = "m") -> Application:
     """An application of one stage, "ask", which asks this queue of the model."""
     x, y = TensorSpec("x", "FP32", (-1, 4)), TensorSpec("y", "FP32", (-1, 4))
-    stage = Stage("ask", model, {"x": Feed("x")})
-    return Application(
-        name, 10_000.0, (x,), (ApplicationOutput(y, "ask.y"),), (stage,), queues={"ask": queue} if queue else {}
-    )  # fmt: skip
+    stage = Stage("ask", model, {"x": Feed(ValueSource(None, "x"))})
+    output = ApplicationOutput(y, ValueSource("ask", "y"))
+    return Application(name, 10_000.0, (x,), (output,), (stage,), queues={"ask": queue} if queue else {})
 
 
 def request(value: float = 0.0, rows: int = 1, model: str = "m", width: int = 4, **more: Any) -> InferRequest:

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edge.core.applications import Crop, CropBoxes, Feed, Grey, Normalise, Operation, Resize
+from edge.core.applications import Crop, CropBoxes, Feed, Grey, Normalise, Operation, Resize, ValueSource
 from edge.core.errors import InvalidValue
 from edge.serving.glue import apply, cut_boxes, prepare, spread
+
+BOXES = ValueSource("f", "boxes")
 
 
 def pictures(rows: int = 2, height: int = 20, width: int = 30, channels: int = 3, seed: int = 0) -> NDArray[np.uint8]:
@@ -63,12 +65,13 @@ def test_resize_shrinks_by_areas() -> None:
 
 
 def cut(x: NDArray[Any], boxes: Any, most: int = 3, **more: Any) -> tuple[NDArray[Any], list[int]]:
-    values = {"f.boxes": np.asarray(boxes, np.float32)}
+    values: dict[ValueSource, NDArray[Any]] = {BOXES: np.asarray(boxes, np.float32)}
     for name in ("scores", "labels"):
         if name in more:
-            values[f"f.{name}"] = np.asarray(more[name])
-            more[name] = f"f.{name}"
-    cuts, counts, _ = cut_boxes(CropBoxes("f.boxes", 4, 4, most, **more), x, values)
+            source = ValueSource("f", name)
+            values[source] = np.asarray(more[name])
+            more[name] = source
+    cuts, counts, _ = cut_boxes(CropBoxes(BOXES, 4, 4, most, **more), x, values)
     assert counts.dtype == np.int32
     return cuts, counts.tolist()
 
@@ -151,14 +154,19 @@ def test_answers_go_back_to_their_rows(counts: list[int], dtype: type) -> None:
         (Crop(0, 0, 1, 1), np.zeros((1, 0, 8, 3), np.uint8), "crop"),
         (Grey(), np.zeros((1, 8, 8, 3), np.int64), "int64"),
         (Normalise((0.5,), (0.5,)), np.zeros((1, 8, 8, 3), np.uint8), "1 channels"),
-        (CropBoxes("b", 4, 4), np.zeros((1, 8, 8, 3), np.uint8), r"boxes \(b\)"),
-        (CropBoxes("c", 4, 4, scores="s"), np.zeros((1, 8, 8, 3), np.uint8), r"scores \(s\)"),
+        (CropBoxes(ValueSource(None, "b"), 4, 4), np.zeros((1, 8, 8, 3), np.uint8), r"boxes \(b\)"),
+        (
+            CropBoxes(ValueSource(None, "c"), 4, 4, scores=ValueSource(None, "s")),
+            np.zeros((1, 8, 8, 3), np.uint8),
+            r"scores \(s\)",
+        ),
     ],
 )
 def test_what_does_not_fit_an_operation_is_named(operation: Operation, array: NDArray[Any], says: str) -> None:
-    values = {"p": array, "b": np.zeros((1, 5)), "c": np.zeros((1, 5, 4)), "s": np.zeros((1, 4))}
+    named = {"p": array, "b": np.zeros((1, 5)), "c": np.zeros((1, 5, 4)), "s": np.zeros((1, 4))}
+    values = {ValueSource(None, name): value for name, value in named.items()}
     with pytest.raises(InvalidValue, match=f"p: .*{says}|p: {says}"):
-        prepare(Feed("p", (operation,)), values)
+        prepare(Feed(ValueSource(None, "p"), (operation,)), values)
 
 
 def test_many_tiny_pictures_are_not_made_into_gigabytes() -> None:
@@ -166,11 +174,11 @@ def test_many_tiny_pictures_are_not_made_into_gigabytes() -> None:
     with pytest.raises(InvalidValue, match=r"resize: got '1000000000 pictures of 224 x 224 .*fewer rows"):
         apply(Resize(224, 224), tiny)
     boxes = np.broadcast_to(np.array([0.0, 0.0, 1.0, 1.0], np.float32), (2, 1024, 4))
-    cut = CropBoxes(boxes="d.boxes", height=512, width=512, most=1024)
+    cut = CropBoxes(boxes=BOXES, height=512, width=512, most=1024)
     with pytest.raises(InvalidValue, match=r"crop_boxes: got '1024 pictures of 512 x 512"):
-        cut_boxes(cut, np.zeros((2, 4, 4, 1), np.uint8), {"d.boxes": boxes})
+        cut_boxes(cut, np.zeros((2, 4, 4, 1), np.uint8), {BOXES: boxes})
 
 
 def test_what_passes_through_is_not_copied() -> None:
     x = pictures()
-    assert prepare(Feed("x"), {"x": x}).array is x
+    assert prepare(Feed(ValueSource(None, "x")), {ValueSource(None, "x"): x}).array is x
