@@ -36,7 +36,7 @@ def camera(name: str, /, **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def service() -> DictAppliance:
     service = DictAppliance()
-    service.planning = None
+    service.served.planning = None
     return service
 
 
@@ -68,13 +68,13 @@ async def test_applied_once_and_nothing_the_second_time(
     assert "    name: " in out
     assert "window_s: 200.0 -> 120.0" in out
     assert "left alone (--prune removes): south" in out
-    assert set(service.kept) == {"north", "east", "south"}
-    assert service.kept["north"].name == "North arm"
-    assert service.next.window_s == 120
-    entries = len(service.journal)
+    assert set(service.cameras.kept) == {"north", "east", "south"}
+    assert service.cameras.kept["north"].name == "North arm"
+    assert service.retraining.next.window_s == 120
+    entries = len(service.events.journal)
     assert await apply(tmp_path, site, "--url", url) == 0  # nobody is asked where nothing is to be changed
     assert "nothing to change" in capsys.readouterr().out
-    assert len(service.journal) == entries
+    assert len(service.events.journal) == entries
 
 
 async def test_dry_run_changes_nothing(
@@ -84,7 +84,7 @@ async def test_dry_run_changes_nothing(
     out = capsys.readouterr().out
     assert "+ cameras.east" in out
     assert "- cameras.north" in out
-    assert service.journal == []
+    assert service.events.journal == []
 
 
 async def test_nobody_to_ask_is_no_yes(
@@ -92,7 +92,7 @@ async def test_nobody_to_ask_is_no_yes(
 ) -> None:
     assert await apply(tmp_path, {"cameras": [camera("east")]}, "--url", url) == 1
     assert "--yes" in capsys.readouterr().err
-    assert service.journal == []
+    assert service.events.journal == []
 
 
 @pytest.mark.parametrize(("answer", "done"), [("y\n", True), ("n\n", False), ("", False), ("\n", False)])
@@ -105,14 +105,14 @@ async def test_it_asks(
 
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     assert await apply(tmp_path, {"cameras": [camera("east")]}, "--url", url) == (0 if done else 1)
-    assert ("east" in service.kept) == done
+    assert ("east" in service.cameras.kept) == done
 
 
 async def test_prune_removes_what_the_file_does_not_name(url: str, service: DictAppliance, tmp_path: Path) -> None:
     assert await apply(tmp_path, {"cameras": [camera("north")]}, "--url", url, "--yes", "--prune") == 0
-    assert set(service.kept) == {"north"}
+    assert set(service.cameras.kept) == {"north"}
     assert await apply(tmp_path, {}, "--url", url, "--yes", "--prune") == 1  # an empty file is a slip, not an order
-    assert set(service.kept) == {"north"}
+    assert set(service.cameras.kept) == {"north"}
 
 
 async def test_what_is_refused_is_reported_and_the_rest_is_done(
@@ -124,7 +124,7 @@ async def test_what_is_refused_is_reported_and_the_rest_is_done(
     assert "cameras.odd" in said
     assert "dragon" in said
     assert "Traceback" not in said
-    assert "east" in service.kept
+    assert "east" in service.cameras.kept
 
 
 async def test_a_mapping_is_taken_away_again(url: str, service: DictAppliance, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_mapping_is_taken_away_again(url: str, service: DictAppliance, t
     assert await apply(tmp_path, mapped, "--url", url, "--yes") == 0
     less = {"cameras": [camera("north", class_map={"bus": ["bus"]})]}
     assert await apply(tmp_path, less, "--url", url, "--yes") == 0
-    assert service.kept["north"].class_map == {"bus": ("bus",)}
+    assert service.cameras.kept["north"].class_map == {"bus": ("bus",)}
 
 
 async def test_serving_is_changed_and_a_models_demand_taken_away(
@@ -140,13 +140,13 @@ async def test_serving_is_changed_and_a_models_demand_taken_away(
 ) -> None:
     from edge.settings import ServingPlanning
 
-    service.planning = parse(ServingPlanning, {"models": {"plates": {"rate": 5}, "faces": {"rate": 1}}})
+    service.served.planning = parse(ServingPlanning, {"models": {"plates": {"rate": 5}, "faces": {"rate": 1}}})
     site = {"serving": {"folder": "m", "planning": {"max_share": 0.5, "models": {"plates": {"rate": 7}}}}}
     assert await apply(tmp_path, site, "--url", url, "--yes") == 0
-    assert service.planning.max_share == 0.5
-    assert set(service.planning.models) == {"plates"}
+    assert service.served.planning.max_share == 0.5
+    assert set(service.served.planning.models) == {"plates"}
     assert "serving.folder" in capsys.readouterr().out
-    service.planning = None
+    service.served.planning = None
     assert await apply(tmp_path, site, "--url", url, "--yes") == 0
     assert "not compared: serving" in capsys.readouterr().out
 
@@ -317,7 +317,7 @@ async def test_rules_are_applied_after_the_cameras_whose_zones_they_name(
     assert "dwell_s: none -> 20.0" in out
     assert "south, rules.camera-lost, rules.model-rolled-back" in out
     assert service.alarms.kept["parked"].zones == ("drive",)
-    assert service.kept["north"].zones[0].name == "drive"
+    assert service.cameras.kept["north"].zones[0].name == "drive"
     assert "camera-lost" in service.alarms.kept
     assert await apply(tmp_path, site, "--url", url) == 0
     assert "nothing to change" in capsys.readouterr().out

@@ -65,8 +65,7 @@ def test_no_class_has_too_many_methods_or_attributes() -> None:
         for found in (n for n in walked(tree) if isinstance(n, ast.ClassDef)):
             # Settings are one field for each setting: the site file's sections are their nouns.
             # Answers are one field for each value: they have no state and nothing that acts.
-            # The tests' double of an appliance has the state of a whole one.
-            values = path.startswith(("edge/settings", "edge/appliance/answers", "tests/web/appliance_double"))
+            values = path.startswith(("edge/settings", "edge/appliance/answers"))
             fields = 0 if values else len(_attributes(found))
             if len(_methods(found)) > MOST_METHODS or fields > MOST_ATTRIBUTES:
                 large[f"{path}: {found.name}"] = (len(_methods(found)), fields)

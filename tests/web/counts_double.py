@@ -8,6 +8,7 @@ from datetime import date
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountsAnswer
 from edge.appliance.answers.read import read
+from edge.appliance.service import Json
 from edge.core.counts import STEP_S, Step
 from edge.core.errors import InvalidValue
 from web.examples.counts import COMPARED, COUNTS
@@ -18,6 +19,8 @@ class DictCounts:
 
     def __init__(self, check: Callable[[str], object]) -> None:
         self._check = check
+        #: The last minutes, for the metrics.
+        self.minutes: list[Json] = []
 
     def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         self._check(camera)

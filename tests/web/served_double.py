@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.appliance.answers.read import read
 from edge.appliance.answers.serving import AdmissionAnswer, Serving
+from edge.appliance.service import Json
 from edge.core.errors import NotFound
 from edge.core.serving import DeviceTable
 from edge.runtime.camera import assumed_profile
@@ -28,29 +29,33 @@ class DictServedModels:
 
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
+        self.planning: ServingPlanning | None = ServingPlanning()
+        self.statistics: list[Json] | None = None
+        #: The overview's part of what is served; None: the page shows a site that serves nothing.
+        self.now: Json | None = None
         #: Tenants that share the box, for admission.
         self.rooms: tuple[TenantRoom, ...] = ()
         self._answered: dict[str, AdmissionAnswer] = {}
 
     def status(self) -> Serving:
-        self.box.look("serving")
-        if self.box.planning is None:
+        self.box.state.look("serving")
+        if self.planning is None:
             raise NotFound("this site serves no models")
-        return read(Serving, SERVING | {"settings": self.box.planning})
+        return read(Serving, SERVING | {"settings": self.planning})
 
     async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
-        self.box.look("change_serving")
-        if self.box.planning is None:
+        self.box.state.look("change_serving")
+        if self.planning is None:
             raise NotFound("this site serves no models")
-        changed = merge(self.box.planning.model_dump(mode="json"), dict(patch))
+        changed = merge(self.planning.model_dump(mode="json"), dict(patch))
         if isinstance(changed.get("models"), Mapping):
             changed["models"] = {k: v for k, v in changed["models"].items() if v is not None}
-        self.box.planning = parse(ServingPlanning, changed)
+        self.planning = parse(ServingPlanning, changed)
         return self.status()
 
     async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
-        self.box.look("admission")
-        in_force = self.box.planning or ServingPlanning()
+        self.box.state.look("admission")
+        in_force = self.planning or ServingPlanning()
         # Planning takes long, and the tests ask the same of several people.
         key = json.dumps([request, in_force.model_dump(mode="json"), str(self.rooms)], sort_keys=True)
         if key not in self._answered:

@@ -73,9 +73,9 @@ class DictTenants:
     def _answer(self, tenant: str) -> TenantAnswer:
         settings = self._every[tenant]
         named = {c for s in self.kept.values() for c in s.cameras}
-        rest = tuple(c for c in self.box.kept if c not in named)
+        rest = tuple(c for c in self.box.cameras.kept if c not in named)
         state = TENANT | STATES.get(tenant, {}) | self.states.get(tenant, {})
-        last = None if state["learned"]["last_utc_s"] is None else self.box.utc_s - 6.0
+        last = None if state["learned"]["last_utc_s"] is None else self.box.state.utc_s - 6.0
         about = {
             "id": tenant, "name": settings.name, "settings": settings, "implicit": tenant not in self.kept,
             "models": settings.models, "applications": settings.applications,
@@ -89,7 +89,7 @@ class DictTenants:
             raise NotFound(f"tenant {tenant} does not exist")
 
     def all(self) -> TenantsAnswer:
-        self.box.look("tenants")
+        self.box.state.look("tenants")
         every = [t for t in (*self.kept, "default-cameras") if t in self._every]
         return TenantsAnswer(active=len(every) > 1, capacity=0.9, tenants=tuple(map(self._answer, every)))
 
@@ -107,12 +107,13 @@ class DictTenants:
             for s, m in zip(shares, means, strict=True)
         ]  # fmt: skip
         reports = [
-            {"utc_s": self.box.utc_s - 10.0 * (24 - n), "share": max(0.0, found.given - 0.003 * (24 - n)),
+            {"utc_s": self.box.state.utc_s - 10.0 * (24 - n), "share": max(0.0, found.given - 0.003 * (24 - n)),
              "performance": max(0.0, found.performance - 0.002 * (24 - n) + 0.01 * math.sin(n)), "load": found.load}
             for n in range(24)
         ]  # fmt: skip
         last = {
-            "utc_s": self.box.utc_s - 6.0, "share": found.given, "performance": found.performance, "load": found.load
+            "utc_s": self.box.state.utc_s - 6.0, "share": found.given, "performance": found.performance,
+            "load": found.load,
         }  # fmt: skip
         return read(
             TenantDetail,
@@ -126,17 +127,17 @@ class DictTenants:
         check_tenants([t.tenant() for t in settings.values()])
         for tenant in settings.values():
             for n, camera in enumerate(tenant.cameras):
-                if camera not in self.box.kept and tenant.id not in self.kept:
-                    raise InvalidValue(f"cameras[{n}]", camera, "one of " + ", ".join(self.box.kept))
+                if camera not in self.box.cameras.kept and tenant.id not in self.kept:
+                    raise InvalidValue(f"cameras[{n}]", camera, "one of " + ", ".join(self.box.cameras.kept))
         self.kept = settings
 
     async def add(self, settings: Mapping[str, Any], by: str) -> TenantAnswer:
-        self.box.look("add_tenant")
+        self.box.state.look("add_tenant")
         tenant = parse(TenantSettings, dict(settings))
         if tenant.id in self.kept:
             raise Conflict(f"tenant {tenant.id} exists already")
         self._together(self.kept | {tenant.id: tenant})
-        self.box.note("tenant.added", tenant=tenant.id, by=by)
+        self.box.events.note("tenant.added", tenant=tenant.id, by=by)
         return self._answer(tenant.id)
 
     async def change(self, tenant: str, patch: Mapping[str, Any], by: str) -> TenantAnswer:
@@ -146,17 +147,17 @@ class DictTenants:
         merged = merge(self._every[tenant].model_dump(mode="json"), dict(patch))
         changed = parse(TenantSettings, {k: v for k, v in merged.items() if v is not None})
         self._together(self.kept | {tenant: changed})
-        self.box.note("tenant.changed", tenant=tenant, by=by, fields=sorted(patch))
+        self.box.events.note("tenant.changed", tenant=tenant, by=by, fields=sorted(patch))
         return self._answer(tenant)
 
     async def remove(self, tenant: str, by: str) -> None:
         if tenant not in self.kept:
             raise NotFound(f"tenant {tenant} does not exist")
         del self.kept[tenant]
-        self.box.note("tenant.removed", tenant=tenant, by=by)
+        self.box.events.note("tenant.removed", tenant=tenant, by=by)
 
     def sharing(self) -> SharingAnswer:
-        decided = self.box.utc_s - 6.0 if self.kept else None
+        decided = self.box.state.utc_s - 6.0 if self.kept else None
         more = {
             "settings": self.sharing_settings, "active": self.all().active, "decided_utc_s": decided,
             "next_utc_s": None if decided is None else decided + self.sharing_settings.interval_s,
@@ -166,7 +167,7 @@ class DictTenants:
     async def change_sharing(self, patch: Mapping[str, Any], by: str) -> SharingAnswer:
         merged = merge(self.sharing_settings.model_dump(mode="json"), dict(patch))
         self.sharing_settings = parse(SharingSettings, {k: v for k, v in merged.items() if v is not None})
-        self.box.note("tenants.settings", by=by, fields=sorted(patch))
+        self.box.events.note("tenants.settings", by=by, fields=sorted(patch))
         return self.sharing()
 
     def history(self, tenant: str | None = None) -> TenantHistory:
@@ -181,7 +182,7 @@ class DictTenants:
                 performance = min(1.0, found.performance - 0.03 * busy)
                 rows.append(
                     {
-                        "tenant": found.id, "utc_s": self.box.utc_s - 300.0 * (288 - n), "seconds": 300.0,
+                        "tenant": found.id, "utc_s": self.box.state.utc_s - 300.0 * (288 - n), "seconds": 300.0,
                         "held": found.held + 0.05 * busy, "given": found.given + 0.05 * busy,
                         "performance": performance, "goal": found.goal, "utility": min(1.0, performance / found.goal),
                         "load": found.load, "requests": 0 if found.load is None else round(300 * found.load),
@@ -191,6 +192,6 @@ class DictTenants:
         return read(TenantHistory, {"rows": rows})
 
     async def what_if(self, policy: str) -> SharingWhatIf:
-        self.box.look("sharing_what_if")
+        self.box.state.look("sharing_what_if")
         parse(SharingSettings, {"policy": policy})
-        return read(SharingWhatIf, SHARING_WHAT_IF | {"policy": policy, "from_utc_s": self.box.utc_s - 86_400.0})
+        return read(SharingWhatIf, SHARING_WHAT_IF | {"policy": policy, "from_utc_s": self.box.state.utc_s - 86_400.0})

@@ -107,8 +107,8 @@ PAINTED = """canvas => {
 async def test_the_wall_shows_what_the_appliance_says(
     browser: Any, server: WebServer, service: DictAppliance, width: int, scheme: str
 ) -> None:
-    service.states["south"] = {"state": "reconnecting", "message": "nothing answers there", "retry_in_s": 4.0}
-    service.reasons = [{"code": "camera_reconnecting", "message": "nothing answers there", "camera": "south"}]
+    service.cameras.states["south"] = {"state": "reconnecting", "message": "nothing answers there", "retry_in_s": 4.0}
+    service.state.reasons = [{"code": "camera_reconnecting", "message": "nothing answers there", "camera": "south"}]
     found = await opened(browser, server, width=width, scheme=scheme)
     page = found.page
     north = page.get_by_role("listitem", name="north")
@@ -126,7 +126,7 @@ async def test_the_wall_shows_what_the_appliance_says(
     ):
         assert words in text, words
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    service.note("model.promoted", "north", scores={"held_out": 0.72, "parent_held_out": 0.55})
+    service.events.note("model.promoted", "north", scores={"held_out": 0.72, "parent_held_out": 0.55})
     await page.get_by_text("a better model is in force: 72\u00a0% instead of 55\u00a0% on held-out frames").wait_for()
     await page.get_by_label("Show boxes").click()
     while await north.locator("canvas").evaluate(PAINTED) != [True, False]:
@@ -154,9 +154,9 @@ async def test_only_tiles_in_view_are_watched(browser: Any, service: DictApplian
     await page.locator("canvas[data-painted='1']").first.wait_for()
 
     async def watched() -> tuple[str, ...]:
-        while len(service.watching) != 1:
+        while len(service.live.watching) != 1:
             await page.wait_for_timeout(50)
-        return service.watching[0][0]
+        return service.live.watching[0][0]
 
     first = await watched()
     assert "c00" in first
@@ -166,7 +166,7 @@ async def test_only_tiles_in_view_are_watched(browser: Any, service: DictApplian
         await page.wait_for_timeout(50)
     assert "c00" not in await watched()
     await page.goto(found.base + "#/settings")
-    while service.watching:
+    while service.live.watching:
         await page.wait_for_timeout(50)  # where no picture is, none is encoded
     await page.close()
     await server.stop()
@@ -188,7 +188,7 @@ async def test_roll_back_by_keyboard_after_a_confirmation(
     await back.press("Enter")
     dialog = page.get_by_role("dialog", name="Roll back north")
     await dialog.get_by_label("Reason").fill("worse at night")
-    assert service.in_force["north"] == "north-w2-1-2", "nothing happens before the confirmation"
+    assert service.cameras.in_force["north"] == "north-w2-1-2", "nothing happens before the confirmation"
     await page.keyboard.press("Escape")
     await dialog.wait_for(state="detached")
     assert await back.evaluate("button => button === document.activeElement"), "the focus goes back"
@@ -196,8 +196,8 @@ async def test_roll_back_by_keyboard_after_a_confirmation(
     await dialog.get_by_label("Reason").fill("worse at night")
     await dialog.get_by_role("button", name="Roll back", exact=True).press("Enter")
     await page.get_by_text("north answers with the first model again").wait_for()
-    assert service.in_force["north"] == "north-first-1"
-    data = service.journal[-1]["data"]
+    assert service.cameras.in_force["north"] == "north-first-1"
+    data = service.events.journal[-1]["data"]
     assert (data["version"], data["reason"]) == ("north-first-1", "worse at night")
     assert found.complaints == []
     await page.close()
@@ -231,7 +231,7 @@ async def test_an_application_has_its_graph_its_stages_and_why_it_is_split_so(
     browser: Any, server: WebServer, service: DictAppliance
 ) -> None:
     now = {key: SERVING[key] for key in ("front", "share", "reorganising")}
-    service.serving_now = now | {"front_share": 0.05, "models": []}
+    service.served.now = now | {"front_share": 0.05, "models": []}
     found = await opened(browser, server, "#/serving")
     article = found.page.get_by_role("article", name="gate")
     graph = article.get_by_role("img", name="Stages of gate: find, read after find")
@@ -267,8 +267,8 @@ async def test_settings_of_a_camera_are_checked_as_one_types_and_only_changes_ar
     await name.fill('<img src=x onerror="alert(1)">')
     await page.get_by_role("button", name="Save").click()
     await page.get_by_role("heading", name="<img src=x", level=1).wait_for()
-    assert service.kept["north"].stall_timeout_s == 9
-    assert service.journal[-1]["data"]["fields"] == ["name", "stall_timeout_s"]
+    assert service.cameras.kept["north"].stall_timeout_s == 9
+    assert service.events.journal[-1]["data"]["fields"] == ["name", "stall_timeout_s"]
     assert found.complaints == []
     await page.close()
 
@@ -293,7 +293,7 @@ async def test_an_appliance_that_goes_and_comes_back(browser: Any, service: Dict
 async def test_without_cameras_the_wall_leads_to_adding_one(
     browser: Any, server: WebServer, service: DictAppliance
 ) -> None:
-    service.kept.clear()
+    service.cameras.kept.clear()
     found = await opened(browser, server, width=390)
     await found.page.get_by_text("No camera yet").wait_for()
     await found.page.get_by_role("link", name="Add a camera").click()

@@ -51,7 +51,7 @@ def problem(response: httpx.Response) -> dict[str, Any]:
      "/cameras/north/models", "/models/north-w2-1-2/lineage", "/events"],
 )  # fmt: skip
 async def test_reads_answer_what_the_service_says(client: httpx.AsyncClient, service: DictAppliance, path: str) -> None:
-    service.note("window.opened")
+    service.events.note("window.opened")
     response = await client.get(path)
     assert response.status_code == 200
     said = {
@@ -76,10 +76,10 @@ async def test_reads_answer_what_the_service_says(client: httpx.AsyncClient, ser
 async def test_health(client: httpx.AsyncClient, service: DictAppliance) -> None:
     assert (await client.get("http://box/livez")).json() == {"live": True}
     assert (await client.get("http://box/readyz")).status_code == 200
-    service.ready, service.reasons = False, [{"code": "store", "message": "the database cannot be written"}]
+    service.state.ready, service.state.reasons = False, [{"code": "store", "message": "the database cannot be written"}]
     response = await client.get("http://box/readyz")
     assert response.status_code == 503
-    assert response.json()["reasons"] == [service.reasons[0] | {"camera": None}]
+    assert response.json()["reasons"] == [service.state.reasons[0] | {"camera": None}]
 
 
 async def test_camera_life(client: httpx.AsyncClient, service: DictAppliance) -> None:
@@ -91,7 +91,7 @@ async def test_camera_life(client: httpx.AsyncClient, service: DictAppliance) ->
     assert changed.json()["settings"]["name"] == "East"
     assert (await client.delete("/cameras/east")).status_code == 204
     assert (await client.get("/cameras/east")).status_code == 404
-    assert [x["data"]["by"] for x in service.journal] == ["operator"] * 3
+    assert [x["data"]["by"] for x in service.events.journal] == ["operator"] * 3
 
 
 async def test_camera_errors(client: httpx.AsyncClient) -> None:
@@ -125,7 +125,7 @@ async def test_a_password_in_a_url_is_refused_and_not_shown(client: httpx.AsyncC
 async def test_try_a_camera(client: httpx.AsyncClient, service: DictAppliance) -> None:
     response = await client.post("/cameras/test", json=settings("east"))
     assert response.json()["ok"] is False
-    assert "east" not in service.kept
+    assert "east" not in service.cameras.kept
 
 
 async def test_served_models_are_changed_at_run_time(client: httpx.AsyncClient, service: DictAppliance) -> None:
@@ -138,7 +138,7 @@ async def test_served_models_are_changed_at_run_time(client: httpx.AsyncClient, 
     bad = problem(await client.patch("/serving", json={"models": {"plates": {"slo_ms": -1}}}))
     assert bad["path"] == "models.plates.slo_ms"
     assert problem(await client.patch("/serving", json={"polcy": "elastic"}))["path"] == "polcy"
-    service.planning = None
+    service.served.planning = None
     assert (await client.get("/serving")).status_code == 404
 
 
@@ -190,12 +190,12 @@ async def test_the_bound_of_all_models_counts_those_of_other_tenants(
     client: httpx.AsyncClient, service: DictAppliance
 ) -> None:
     service.served.rooms = (TenantRoom("gate", 0.3, 0.3, 0.0, 0.3), TenantRoom("parking", 0.3, 0.3, 0.0, 0.3))
-    service.planning = ServingPlanning(max_share=0.35)
+    service.served.planning = ServingPlanning(max_share=0.35)
     asked = {"model": {"name": "plates", "rate": 20, "slo_ms": 100}, "tenant": "gate"}
     refused = (await client.post("/admission", json=asked)).json()
     assert (refused["admitted"], [r["code"] for r in refused["reasons"]]) == (False, ["max_share"])
     assert refused["reasons"][0]["numbers"]["share"] > 0.35
-    service.planning = ServingPlanning(max_share=0.7)
+    service.served.planning = ServingPlanning(max_share=0.7)
     assert (await client.post("/admission", json=asked)).json()["admitted"]
 
 
@@ -207,7 +207,7 @@ async def test_retraining_settings(client: httpx.AsyncClient, service: DictAppli
     bad = problem(await client.patch("/retraining", json={"window_s": 3}))
     assert bad == {"path": "window_s", "given": 3, "allowed": "greater than or equal to 10"}
     assert problem(await client.patch("/retraining", json={"space": {"epoch": [1]}}))["path"] == "space.epoch"
-    assert service.next.window_s == 120
+    assert service.retraining.next.window_s == 120
 
 
 async def test_what_if(client: httpx.AsyncClient) -> None:
@@ -225,7 +225,7 @@ async def test_models(client: httpx.AsyncClient, service: DictAppliance) -> None
     assert (await client.post(f"/models/{version}/unpin")).json()["pinned"] is False
     back = await client.post("/cameras/north/rollback", json={"reason": "worse at night"})
     assert back.json()["id"] == "north-first-1"
-    assert service.journal[-1]["data"]["reason"] == "worse at night"
+    assert service.events.journal[-1]["data"]["reason"] == "worse at night"
     assert (await client.post("/cameras/north/rollback", json={})).status_code == 409
     assert problem(await client.post("/cameras/north/rollback", json={"to": "x"}))["path"] == "to"
     assert (await client.get("/models/none/lineage")).status_code == 404
@@ -235,7 +235,7 @@ async def test_models(client: httpx.AsyncClient, service: DictAppliance) -> None
 async def test_pages(client: httpx.AsyncClient, service: DictAppliance) -> None:
     assert [w["id"] for w in (await client.get("/windows?limit=1&before=3")).json()] == [2]
     for n in range(5):
-        service.note("model.promoted" if n % 2 else "plan", "north")
+        service.events.note("model.promoted" if n % 2 else "plan", "north")
     assert [x["id"] for x in (await client.get("/events?limit=2&before=5")).json()] == [4, 3]
     assert [x["id"] for x in (await client.get("/events?kind=model.promoted&camera=north")).json()] == [4, 2]
 
@@ -298,7 +298,7 @@ async def test_bad_bodies(client: httpx.AsyncClient, body: bytes, kind: str, sta
 async def test_every_error_has_its_status(
     client: httpx.AsyncClient, service: DictAppliance, error: e.MagpieError, status: int, code: str
 ) -> None:
-    service.fail = error
+    service.state.fail = error
     response = await client.patch("/retraining", json={})
     assert response.status_code == status
     found = response.json()["error"]
@@ -308,7 +308,7 @@ async def test_every_error_has_its_status(
 async def test_an_unforeseen_error_shows_a_number_only(
     client: httpx.AsyncClient, service: DictAppliance, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service.fail = RuntimeError("inner words")
+    service.state.fail = RuntimeError("inner words")
     with caplog.at_level(logging.ERROR):
         response = await client.get("/overview")
     assert response.status_code == 500
@@ -330,13 +330,13 @@ async def test_unknown_paths_and_methods_have_the_same_shape(client: httpx.Async
 async def test_other_sites_pages_change_nothing(client: httpx.AsyncClient, service: DictAppliance) -> None:
     refused = await client.post("/models/north-w2-1-2/pin", headers={"origin": "https://elsewhere.example"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
-    assert service.journal == []
+    assert service.events.journal == []
     own = await client.post("/models/north-w2-1-2/pin", headers={"origin": "http://box"})
     assert own.status_code == 200
 
 
 async def test_numbers_that_json_does_not_know_are_null(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.states["north"] = {"delay_s": float("nan"), "fps": float("inf")}
+    service.cameras.states["north"] = {"delay_s": float("nan"), "fps": float("inf")}
     state = (await client.get("/cameras/north")).json()["state"]
     assert (state["delay_s"], state["fps"]) == (None, None)
 
@@ -345,7 +345,7 @@ async def test_snapshot(client: httpx.AsyncClient, service: DictAppliance) -> No
     response = await client.get("/cameras/north/snapshot.jpg?width=64")
     assert response.headers["content-type"] == "image/jpeg"
     assert response.content.startswith(b"\xff\xd8")
-    service.states["north"] = {"state": "reconnecting"}
+    service.cameras.states["north"] = {"state": "reconnecting"}
     assert (await client.get("/cameras/north/snapshot.jpg")).status_code == 503
     assert (await client.get("/cameras/west/snapshot.jpg")).status_code == 404
     assert (await client.get("/cameras/west/stream.mjpeg")).status_code == 404

@@ -31,7 +31,7 @@ async def client(service: DictAppliance, tmp_path: Path) -> AsyncIterator[httpx.
 
 def put(service: DictAppliance, level: int, message: str, camera: str | None = None) -> None:
     record = LOGGER.makeRecord("magpie.rest", level, "f", 1, message, (), None, None, {"camera": camera})
-    service.ring.handle(record)
+    service.state.ring.handle(record)
 
 
 async def test_system_tells_everything(client: httpx.AsyncClient) -> None:
@@ -55,7 +55,7 @@ class Limited:
 
 
 async def test_who_may_see_some_cameras_sees_what_is_of_those_only(service: DictAppliance, tmp_path: Path) -> None:
-    service.reasons = [
+    service.state.reasons = [
         {"code": "camera_refused", "message": "south: refused", "camera": "south"},
         {"code": "window_too_short", "message": "window 3: not retrained in it: south"},
     ]
@@ -117,13 +117,13 @@ async def test_bad_queries_are_refused_by_field(client: httpx.AsyncClient, query
 async def test_settings_are_checked_and_not_kept(
     client: httpx.AsyncClient, service: DictAppliance, kind: str, body: dict[str, object], paths: set[str]
 ) -> None:
-    before = (dict(service.kept), service.next, service.planning)
+    before = (dict(service.cameras.kept), service.retraining.next, service.served.planning)
     answer = await client.post(f"/check/{kind}", json=body)
     assert answer.status_code == 200
     assert {p["path"] for p in answer.json()["problems"]} == paths
     assert not any(p["given"] in ("ann", "two\nlines") for p in answer.json()["problems"] if p["path"] != "name")
-    assert (dict(service.kept), service.next, service.planning) == before
-    assert not service.journal
+    assert (dict(service.cameras.kept), service.retraining.next, service.served.planning) == before
+    assert not service.events.journal
 
 
 async def test_an_unknown_kind_is_refused(client: httpx.AsyncClient) -> None:

@@ -58,10 +58,14 @@ async def test_every_route_asks_for_its_role(app: FastAPI, accounts: Accounts, s
             for role in ROLES:
                 if at_least(role, row.least):
                     continue
-                before = (len(service.journal), dict(service.in_force), len(service.kept))
+                before = (len(service.events.journal), dict(service.cameras.in_force), len(service.cameras.kept))
                 answer = await client.request(method, path, json={}, headers=people[role])
                 assert answer.status_code == 403, (method, path, role, answer.text)
-                assert (len(service.journal), dict(service.in_force), len(service.kept)) == before
+                assert (
+                    len(service.events.journal),
+                    dict(service.cameras.in_force),
+                    len(service.cameras.kept),
+                ) == before
             if path.endswith(("/logout", "/me/password")):
                 continue  # a session's, whatever the role
             # The least role that may: whatever the answer is, it is not a refusal.
@@ -76,7 +80,7 @@ async def test_a_password_that_somebody_else_chose_is_changed_first(
     may = {"GET /api/v1/me", "POST /api/v1/me/password", "GET /api/v1/setup", "POST /api/v1/logout"}
     async with browser(app) as eve:
         await log_in(eve, "eve")
-        before = (len(service.journal), dict(service.in_force), len(service.kept))
+        before = (len(service.events.journal), dict(service.cameras.in_force), len(service.cameras.kept))
         for method, template in every_route():
             row = route_table.row_of(method, template)
             assert row is not None
@@ -86,7 +90,7 @@ async def test_a_password_that_somebody_else_chose_is_changed_first(
             answer = await eve.request(method, f"http://box{filled(template)}", json={})
             assert answer.status_code == 403, (method, template)
             assert method == "HEAD" or code(answer) == "password_change_needed", template
-        assert (len(service.journal), dict(service.in_force), len(service.kept)) == before
+        assert (len(service.events.journal), dict(service.cameras.in_force), len(service.cameras.kept)) == before
         assert (await eve.get("/setup")).json()["logged_in"] is True
         own = {"current": PASSWORD, "new": "quite another 1"}
         assert (await eve.get("/me")).json()["must_change"] is True

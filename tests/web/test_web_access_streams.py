@@ -59,7 +59,7 @@ async def test_the_live_socket_shows_what_the_caller_may_see(
             message = await socket.recv()
             assert isinstance(message, bytes)
             assert b'"camera":"north"' in message
-        assert service.watching == [(("north",), 4.0)]
+        assert service.live.watching == [(("north",), 4.0)]
         await socket.send(json.dumps({"cameras": ["south"]}))
         while isinstance(message := await socket.recv(), bytes):
             assert b'"camera":"south"' not in message
@@ -116,7 +116,7 @@ async def test_open_streams_end_with_the_login(
                     await socket.recv()
         assert socket.close_code == 4401
     async with asyncio.timeout(30):
-        while service.watching or service.listeners:
+        while service.live.watching or service.events.listeners:
             await asyncio.sleep(0.01)
 
 
@@ -130,11 +130,11 @@ async def test_events_are_sent_to_users_who_may_see_the_camera(
     ):
         lines = got.aiter_lines()
         async with asyncio.timeout(10):
-            while not service.listeners:
+            while not service.events.listeners:
                 await asyncio.sleep(0.01)
-            service.note("model.promoted", "south")
-            service.note("plan", None, shares={"south": 1})
-            service.note("model.promoted", "north")
+            service.events.note("model.promoted", "south")
+            service.events.note("plan", None, shares={"south": 1})
+            service.events.note("model.promoted", "north")
             events = []
             async for line in lines:
                 if line.startswith("data: "):

@@ -79,7 +79,7 @@ async def test_a_request_by_another_name_changes_nothing_and_says_what_to_do(tmp
         assert refused.status_code == 421
         assert "web.hosts" in refused.json()["error"]["message"]
         assert (await client.get("http://evil.example/livez")).status_code == 421
-        assert service.journal == []
+        assert service.events.journal == []
         assert (await client.get("http://box/livez")).status_code == 200
 
 

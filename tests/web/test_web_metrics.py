@@ -50,7 +50,7 @@ ASKED = RolledBack("south", "v1", RollBackReason.asked("I say so"))
 @pytest.fixture
 def service() -> DictAppliance:
     service = DictAppliance()
-    service.states["north"] = {
+    service.cameras.states["north"] = {
         "frames_decoded": 8124,
         "answers": 4060,
         "stale_answers": 3,
@@ -60,15 +60,15 @@ def service() -> DictAppliance:
             "frames_without_answer": 8, "samples_lost": 9, "frames_lost_in_swaps": 1,
         },
     }  # fmt: skip
-    service.statistics = statistics()
-    service.note("retraining.started", "north")
-    service.note("model.promoted", "north")
-    service.note("retraining.started", "north")
-    service.note("model.rejected", "north")
-    service.note("model.rolled_back", "south", by="operator")
-    service.note("worker.worker_lost", "north", worker="camera-north", kind="camera", reason="killed")
+    service.served.statistics = statistics()
+    service.events.note("retraining.started", "north")
+    service.events.note("model.promoted", "north")
+    service.events.note("retraining.started", "north")
+    service.events.note("model.rejected", "north")
+    service.events.note("model.rolled_back", "south", by="operator")
+    service.events.note("worker.worker_lost", "north", worker="camera-north", kind="camera", reason="killed")
     started = RetrainingStepped("north", "started")
-    service.facts = [
+    service.state.facts = [
         started, Promoted("north", "v2", 21.5), started, StudentRejected("north", "v3", 8.5),
         ASKED, WorkerLost("camera"),
     ]  # fmt: skip
@@ -137,7 +137,7 @@ async def test_true_accuracy_has_its_interval(client: httpx.AsyncClient) -> None
 
 
 async def test_what_is_not_known_is_left_out_and_not_zero(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.states["north"] = {"accuracy": None, "losses": {}, "delay_s": math.nan}
+    service.cameras.states["north"] = {"accuracy": None, "losses": {}, "delay_s": math.nan}
     text = await scrape(client)
     names = {(name, dict(labels).get("camera")) for name, labels in samples(text)}
     for name in ("accuracy_ratio", "drift_ratio", "delay_seconds", "reconnects_total"):
@@ -179,7 +179,7 @@ async def test_tenants_have_their_shares_and_what_comes_of_them(
 async def test_the_last_minute_is_reported_raw_and_corrected(client: httpx.AsyncClient, service: DictAppliance) -> None:
     gate = {"kind": "line", "name": "gate", "way": "forward", "most": 0, "objects": 4}
     true = {"value": 4.4, "low": 3.1, "high": 5.7}
-    service.minutes = [
+    service.counts.minutes = [
         {"camera": "north", "start_utc_s": 60, "watched": 0.9, "places": [gate | {"corrected": true}]},
         {"camera": "south", "start_utc_s": 60, "watched": 0.0, "places": [gate | {"corrected": None}]},
     ]
@@ -229,7 +229,7 @@ async def test_each_stage_of_an_application_has_its_plan_beside_what_is_measured
 async def test_a_front_that_is_silent_is_reported_and_the_rest_is_there(
     client: httpx.AsyncClient, service: DictAppliance
 ) -> None:
-    service.statistics = None
+    service.served.statistics = None
     text = await scrape(client)
     assert value(text, "magpie_serving_statistics_up") == 0
     assert not any(name.startswith("nv_") for name, _ in samples(text))
@@ -237,15 +237,17 @@ async def test_a_front_that_is_silent_is_reported_and_the_rest_is_there(
 
 
 async def test_without_serving_nothing_of_it(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.planning = None
+    service.served.planning = None
     text = await scrape(client)
     assert "magpie_serving" not in text
     assert "nv_" not in text
 
 
 async def test_readiness_is_reported_with_its_reasons(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.ready = False
-    service.reasons = [{"code": "camera_refused", "message": f"{c}: 401", "camera": c} for c in ("north", "south")]
+    service.state.ready = False
+    service.state.reasons = [
+        {"code": "camera_refused", "message": f"{c}: 401", "camera": c} for c in ("north", "south")
+    ]
     text = await scrape(client)
     assert value(text, "magpie_ready") == 0
     assert value(text, "magpie_readiness_reasons", code="camera_refused") == 2
@@ -276,22 +278,22 @@ async def test_every_name_follows_the_rules(client: httpx.AsyncClient) -> None:
 
 async def test_the_number_of_series_follows_cameras_not_time(service: DictAppliance) -> None:
     """A day of retrainings, lost workers and executors under new names adds no series."""
-    service.journal.clear()
+    service.events.journal.clear()
     kinds = ("retraining.started", "model.promoted", "model.rolled_back", "worker.worker_lost")
 
     async def count() -> int:
         return len(samples(render(plain(MetricsSnapshot, await service.state.metrics())).decode()))
 
     for kind in kinds:
-        service.note(kind, "north", worker="executor-0", **({"kind": "executor"} if "worker" in kind else {}))
-    service.facts = [RetrainingStepped("north", "started"), Promoted("north", "v"), ASKED, WorkerLost("executor")]
+        service.events.note(kind, "north", worker="executor-0", **({"kind": "executor"} if "worker" in kind else {}))
+    service.state.facts = [RetrainingStepped("north", "started"), Promoted("north", "v"), ASKED, WorkerLost("executor")]
     before = await count()
     for n in range(500):
-        service.facts += [
+        service.state.facts += [
             RetrainingStepped("north", "started"), Promoted("north", f"north-{n}", 2.0), ASKED, WorkerLost("executor"),
         ]  # fmt: skip
         for kind in kinds:
-            service.note(
+            service.events.note(
                 kind, "north", worker=f"executor-{n}", kind="executor", version=f"north-{n}", reason=f"reason {n}"
             )
     assert await count() == before
@@ -394,7 +396,7 @@ def expressions(value: Any) -> Iterator[str]:
 
 
 async def test_the_grafana_dashboard_asks_for_what_is_there(service: DictAppliance) -> None:
-    service.reasons = [{"code": "x", "message": "y"}]
+    service.state.reasons = [{"code": "x", "message": "y"}]
     snapshot = plain(MetricsSnapshot, await service.state.metrics())
     snapshot["overview"]["workers"] = [
         {"name": "camera-north", "role": "inference", "state": "running", "camera": "north"}

@@ -52,7 +52,7 @@ async def until(condition: Any) -> None:
 
 async def test_live_pictures_and_their_boxes(server: WebServer, service: DictAppliance) -> None:
     async with websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket:
-        assert service.watching == []  # nothing is encoded before somebody asks
+        assert service.live.watching == []  # nothing is encoded before somebody asks
         await socket.send(json.dumps({"cameras": ["south"], "fps": 5}))
         for expected in (1, 2):
             header, jpeg = unpack(await socket.recv())
@@ -60,13 +60,13 @@ async def test_live_pictures_and_their_boxes(server: WebServer, service: DictApp
             assert len(header["boxes"]) == len(header["labels"]) == 1
             assert jpeg.startswith(b"\xff\xd8")
             assert jpeg.endswith(b"\xff\xd9")
-        assert service.watching == [(("south",), 5.0)]
+        assert service.live.watching == [(("south",), 5.0)]
         await socket.send(json.dumps({"fps": 2}))  # watch all instead
         seen: set[str] = set()
         while seen != {"north", "south"}:
             seen.add(unpack(await socket.recv())[0]["camera"])
-        assert service.watching == [((), 2.0)]
-    await until(lambda: service.watching == [])
+        assert service.live.watching == [((), 2.0)]
+    await until(lambda: service.live.watching == [])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ async def test_mjpeg(server: WebServer, service: DictAppliance) -> None:
         length = int(head.rpartition(b"content-length: ")[2])
         assert rest[:2] == b"\xff\xd8"
         assert rest[length : length + 2] == b"\r\n"
-    await until(lambda: service.watching == [])
+    await until(lambda: service.live.watching == [])
 
 
 async def test_events_as_they_happen(server: WebServer, service: DictAppliance) -> None:
@@ -129,12 +129,12 @@ async def test_events_as_they_happen(server: WebServer, service: DictAppliance) 
     async with httpx.AsyncClient() as client, client.stream("GET", url) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = response.aiter_lines()
-        await until(lambda: service.listeners)
-        service.note("model.promoted", "north", gain=float("nan"))
+        await until(lambda: service.events.listeners)
+        service.events.note("model.promoted", "north", gain=float("nan"))
         line = await anext(x async for x in lines if x.startswith("data: "))
         event = json.loads(line.removeprefix("data: "))
         assert (event["kind"], event["camera"], event["data"]) == ("model.promoted", "north", {"gain": None})
-    await until(lambda: service.listeners == [])
+    await until(lambda: service.events.listeners == [])
 
 
 async def test_stop_ends_open_streams(service: DictAppliance, tmp_path: Path) -> None:
@@ -148,15 +148,15 @@ async def test_stop_ends_open_streams(service: DictAppliance, tmp_path: Path) ->
     ):
         await socket.send("{}")
         await socket.recv()
-        await until(lambda: service.listeners)
+        await until(lambda: service.events.listeners)
         await server.stop()  # and waits for no stream, for which it would have an hour
         async for _ in events.aiter_lines():
             pass
         async for _ in socket:  # ends without an error only when the server closed in order
             pass
         assert socket.close_code == 1001
-    assert service.watching == []
-    assert service.listeners == []
+    assert service.live.watching == []
+    assert service.events.listeners == []
     await server.stop()
 
 
@@ -254,7 +254,7 @@ async def test_open_streams_and_sockets_outlast_the_time_for_headers(server: Web
             assert await late.read() == b"", "one that came after them and sent no headers has been given up"
         await socket.send("{}")
         assert isinstance(await socket.recv(), bytes)
-        service.note("model.promoted", "north")
+        service.events.note("model.promoted", "north")
         async with asyncio.timeout(10):
             while not (await anext(lines)).startswith("data:"):
                 pass

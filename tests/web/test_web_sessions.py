@@ -26,14 +26,14 @@ async def test_changes_need_the_csrf_token(
         headers = {k: v.encode() for k, v in given.items()}
         answer = await client.patch("/retraining", json={"window_s": 60}, headers=headers)
         assert (answer.status_code, code(answer)) == (403, "forbidden"), given
-    assert service.next.window_s == 200
+    assert service.retraining.next.window_s == 200
     assert (await client.patch("/retraining", json={"window_s": 60}, headers={"x-csrf-token": good})).status_code == 200
     # A form of another site's page, sent with the cookie:
     crossed = await client.patch(
         "/retraining", json={"window_s": 30}, headers={"x-csrf-token": good, "origin": "https://elsewhere.example"}
     )
     assert crossed.status_code == 403
-    assert service.next.window_s == 60
+    assert service.retraining.next.window_s == 60
 
 
 async def test_the_csrf_token_of_another_session_is_none(app: FastAPI, accounts: Accounts) -> None:

@@ -47,14 +47,14 @@ async def test_a_camera_that_may_not_be_seen_is_not_there(
 async def test_every_answer_leaves_the_hidden_camera_out(
     app: FastAPI, service: DictAppliance, only_north: dict[str, str]
 ) -> None:
-    service.reasons = [
+    service.state.reasons = [
         {"code": "camera_stalled", "message": "south: silent", "camera": "south"},
         {"code": "floor", "message": "no plan keeps south above it"},
     ]
-    service.complaints = [{"code": "x", "message": "about south", "camera": None, "utc_s": 1.0, "window": 1}]
-    service.note("model.promoted", "south")
-    service.note("plan", None, shares={"south": 0.5})
-    service.note("model.promoted", "north", version="v2", leader="south")
+    service.state.complaints = [{"code": "x", "message": "about south", "camera": None, "utc_s": 1.0, "window": 1}]
+    service.events.note("model.promoted", "south")
+    service.events.note("plan", None, shares={"south": 0.5})
+    service.events.note("model.promoted", "north", version="v2", leader="south")
     whole = {
         path for method, path in every_route() if method == "GET" and not re.search(r"stream|schema|openapi", path)
     }
@@ -174,11 +174,13 @@ async def test_where_the_stream_comes_from_is_an_admins_to_change(app: FastAPI, 
 async def test_health_says_code_words_only_to_strangers(
     app: FastAPI, service: DictAppliance, accounts: Accounts
 ) -> None:
-    service.reasons = [{"code": "camera_stalled", "message": "south: rtsp://10.0.0.9 is silent", "camera": "south"}]
+    service.state.reasons = [
+        {"code": "camera_stalled", "message": "south: rtsp://10.0.0.9 is silent", "camera": "south"}
+    ]
     async with browser(app) as client:
         assert (await client.get("http://box/readyz")).json() == {
             "live": True, "ready": True, "reasons": [{"code": "camera_stalled"}]
         }  # fmt: skip
         body = (await client.get("http://box/readyz", headers=accounts.person("viewer"))).json()
-        assert body["reasons"] == service.reasons
+        assert body["reasons"] == service.state.reasons
         assert (await client.get("http://box/")).status_code == 200

@@ -86,7 +86,7 @@ async def test_secrets_are_written_and_never_read(app: FastAPI, accounts: Accoun
     boss = accounts.person("admin")
     async with browser(app) as client:
         assert (await client.put("/secrets/gate", json={"value": "tomsecret"}, headers=boss)).status_code == 204
-        assert service.secret_values == {"gate": "tomsecret"}
+        assert service.secrets.values == {"gate": "tomsecret"}
         listed = await client.get("/secrets", headers=boss)
         assert [s["name"] for s in listed.json()] == ["gate"]
         assert "tomsecret" not in listed.text
@@ -101,13 +101,13 @@ async def test_secrets_are_written_and_never_read(app: FastAPI, accounts: Accoun
             422,
         )
         assert (await client.delete("/secrets/gate", headers=boss)).status_code == 204
-    assert service.audited == [("secret/gate", "admin-all")]
+    assert service.secrets.audited == [("secret/gate", "admin-all")]
 
 
 async def test_changes_say_who_and_from_where(app: FastAPI, accounts: Accounts, service: DictAppliance) -> None:
     async with browser(app, "192.0.2.55") as client:
         await client.post("/models/north-w2-1-2/pin", headers=accounts.person("operator", name="ann"))
-    assert service.journal[-1]["data"]["by"] == "ann"
+    assert service.events.journal[-1]["data"]["by"] == "ann"
     with accounts.database.read() as c:
         query = "SELECT subject, action, changed_by, address FROM audit ORDER BY id DESC LIMIT 1"
         row = c.exec_driver_sql(query).one()
