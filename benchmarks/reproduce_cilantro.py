@@ -20,7 +20,7 @@ from benchmarks.cilantro_world import (
     MEASURES,
     ROUNDS,
     JobsPlay,
-    JobsWorld,
+    JobsScenario,
     best_services,
     jobs_world,
     oracle_play,
@@ -69,7 +69,7 @@ def policy_of(name: str) -> SharingPolicy:
 
 
 @cache
-def world(seed: int) -> JobsWorld:
+def world(seed: int) -> JobsScenario:
     return jobs_world(seed)
 
 

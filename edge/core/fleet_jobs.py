@@ -41,7 +41,7 @@ class RaisedTask:
 
 
 @dataclass(frozen=True)
-class KeptJob:
+class FleetJobRecord:
     """A job as the head keeps it. `given` is its JSON as it came; `number` its place in the order of arrival. By task:
     the `done` ones, the last checkpoint of others, how programs `raised`. `withdrawn_by`: the person (empty: nobody).
     `outcome` None: it is open; `refused`: why nobody can place it."""
@@ -60,10 +60,10 @@ class KeptJob:
 
 
 @dataclass(frozen=True)
-class JobBook:
+class FleetJobTable:
     """All jobs that a head knows, by id; `came_in` counts those that were ever there."""
 
-    jobs: Mapping[str, KeptJob] = field(default_factory=dict)
+    jobs: Mapping[str, FleetJobRecord] = field(default_factory=dict)
     came_in: int = 0
 
 
