@@ -73,7 +73,7 @@ class Disk:
         if not good:
             self.bad.add(digest)
 
-    def is_pipeline(self, name: str) -> bool:
+    def is_application(self, name: str) -> bool:
         return name == APPLICATION
 
     def application(self, name: str) -> Application:
