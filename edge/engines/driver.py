@@ -49,7 +49,7 @@ class ProgramFailed:
 
 @dataclass(frozen=True)
 class JobRefused:
-    """Nobody can ever place a job."""
+    """A job can never be placed."""
 
     job: str
     why: FleetReason

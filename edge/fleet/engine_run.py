@@ -69,7 +69,7 @@ class EngineRun:
         return self._driver.engine_died
 
     def take(self, message: Any) -> None:
-        """A message of the agent. One that is none of a run's is no error."""
+        """Act on a message of the agent; a message that is not for a run is passed over."""
         self._changed = True
         match message:
             case msg.EngineBoxes(boxes=rows):

@@ -167,7 +167,7 @@ class ModelLoader:
                 self._models.changed()
             raise
         finally:
-            future.cancel()  # nobody waits for it any more
+            future.cancel()  # no caller waits for it any more
 
     def _still_wanted(self, offer: Offer) -> None:
         """Raises Conflict if it was unloaded while it was being loaded."""

@@ -101,7 +101,7 @@ def task_raised(table: FleetJobTable, job: str, task: int, failures: int, why: s
 
 
 def refused(table: FleetJobTable, job: str, why: FleetReason, utc_s: float) -> FleetJobTable:
-    """Nobody can ever place a job."""
+    """A job can never be placed."""
     return _over(table, job, "refused", utc_s, why)
 
 
