@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from benchmarks.cilantro_published import PublishedCilantro
-from benchmarks.cilantro_world import REPORTS, JobsScenario, SharedJob, play
+from benchmarks.cilantro_world import REPORTS, JobsWorld, SharedJob, play
 from benchmarks.reproduction import Cell, NotRedone, Redone, judged
 from edge.core.tenants import TENANT_UTILITIES
 from scheduler.tenants.grid import no_complaints
@@ -62,7 +62,7 @@ def two_users(seeds: Sequence[int]) -> Redone:
     for name in ("published", "ours"):
         held = []
         for seed in seeds:
-            world = JobsScenario(USERS, np.ones((2, 60 * REPORTS)), 100, seed)
+            world = JobsWorld(USERS, np.ones((2, 60 * REPORTS)), 100, seed)
             policy = PublishedCilantro("njc") if name == "published" else sharing_policy("njc")
             held.append(statistics.fmean(h[0] for h in play(world, policy).held[-15:]))
         learned[name] = statistics.fmean(held)

@@ -64,7 +64,7 @@ class SharedJob:
 
 
 @dataclass(frozen=True)
-class JobsScenario:
+class JobsWorld:
     """Jobs, and their loads (jobs, rounds x REPORTS)."""
 
     jobs: tuple[SharedJob, ...]
@@ -167,7 +167,7 @@ def wave(rng: np.random.Generator, steps: int) -> Floats:
     return np.asarray(load / np.median(load))
 
 
-def jobs_world(seed: int, rounds: int = ROUNDS) -> JobsScenario:
+def jobs_world(seed: int, rounds: int = ROUNDS) -> JobsWorld:
     """The 20 jobs of the paper's experiment, as far as its text gives them: all services see one trace of load. Six
     hours, in so many rounds."""
     rng = np.random.default_rng([seed, 20])
@@ -184,11 +184,11 @@ def jobs_world(seed: int, rounds: int = ROUNDS) -> JobsScenario:
             wants.append(jobs[-1].demand(1.0))
     stretch = DEMANDED / sum(wants)
     scaled = tuple(SharedJob(j.id, j.goal, j.top, j.knee * stretch, j.steep, j.noise, j.load_matters) for j in jobs)
-    return JobsScenario(scaled, np.array(loads), seed=seed, interval_s=ROUNDS * INTERVAL_S / rounds)
+    return JobsWorld(scaled, np.array(loads), seed=seed, interval_s=ROUNDS * INTERVAL_S / rounds)
 
 
 def play(
-    world: JobsScenario,
+    world: JobsWorld,
     policy: SharingPolicy,
     *,
     declared: Mapping[str, float] | None = None,
@@ -228,7 +228,7 @@ def _report(
     return IntervalReport(load, min(most, max(0.0, seen)), units, interval_s / REPORTS)
 
 
-def oracle_play(world: JobsScenario, objective: str) -> JobsPlay:
+def oracle_play(world: JobsWorld, objective: str) -> JobsPlay:
     """The oracle, which moves at once."""
     out = JobsPlay()
     for round_ in range(world.rounds):
@@ -242,7 +242,7 @@ def oracle_play(world: JobsScenario, objective: str) -> JobsPlay:
 
 
 @dataclass(frozen=True)
-class ServicesScenario:
+class ServicesWorld:
     """Services in which requests queue (M/M/c): `visits` per request and `rate` of one unit by service; requests go
     through all services of one of the `paths`; `loads` in requests per second by interval."""
 
@@ -287,7 +287,7 @@ def _waiting(servers: int, offered: float) -> float:
     return blocked / (1 - offered / servers * (1 - blocked))
 
 
-def services_world(seed: int, rounds: int = ROUNDS) -> ServicesScenario:
+def services_world(seed: int, rounds: int = ROUNDS) -> ServicesWorld:
     """19 services on 160 units, some of which every request visits, others on one of two paths."""
     rng = np.random.default_rng([seed, 19])
     count, units, load = 19, 160, 400.0
@@ -296,10 +296,10 @@ def services_world(seed: int, rounds: int = ROUNDS) -> ServicesScenario:
     needs *= 0.5 * units / needs.sum()
     shared, cut = tuple(range(6)), 6 + (count - 6) // 2
     paths = (shared + tuple(range(6, cut)), shared + tuple(range(cut, count)))
-    return ServicesScenario(visits, load * visits / needs, paths, load * wave(rng, rounds), units, seed)
+    return ServicesWorld(visits, load * visits / needs, paths, load * wave(rng, rounds), units, seed)
 
 
-def play_services(world: ServicesScenario, policy: SharingPolicy) -> list[float]:
+def play_services(world: ServicesWorld, policy: SharingPolicy) -> list[float]:
     """P99 in ms by interval."""
     problem, rng, out = world.problem(), np.random.default_rng([world.seed, 4]), []
     answer: SharingStep = policy.begin(problem, world.seed)
@@ -314,7 +314,7 @@ def play_services(world: ServicesScenario, policy: SharingPolicy) -> list[float]
     return out
 
 
-def best_services(world: ServicesScenario) -> list[float]:
+def best_services(world: ServicesWorld) -> list[float]:
     """P99 in ms by interval of an allocation found by moving units while that helps, from the last interval's."""
     held = [float(u) for u in to_steps(world.visits / world.rate / (world.visits / world.rate).sum() * world.units, 1.0,
                                        world.units)]  # fmt: skip

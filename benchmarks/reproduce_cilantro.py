@@ -20,7 +20,7 @@ from benchmarks.cilantro_world import (
     MEASURES,
     ROUNDS,
     JobsPlay,
-    JobsScenario,
+    JobsWorld,
     best_services,
     jobs_world,
     oracle_play,
@@ -69,7 +69,7 @@ def policy_of(name: str) -> SharingPolicy:
 
 
 @cache
-def world(seed: int) -> JobsScenario:
+def world(seed: int) -> JobsWorld:
     return jobs_world(seed)
 
 
