@@ -30,7 +30,7 @@ from benchmarks.scripts import load_script
 from edge.core.fleet import UNBOUNDED
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import scenario_from_json
-from edge.simulation.fleet_world import FleetWorld
+from edge.simulation.fleet_simulation import FleetSimulation
 from scheduler.fleet.matcher import Matcher
 
 RESULTS = Path(__file__).resolve().parent / "results" / "fleet.json"
@@ -107,7 +107,7 @@ def played(value: dict[str, Any], checker: ModuleType | None) -> dict[str, Any]:
     """Simulate a scenario: its cost, and the rules that were broken."""
     scenario = scenario_from_json(value)
     begin = time.process_time()
-    run = FleetWorld(scenario).run()
+    run = FleetSimulation(scenario).run()
     took_s = time.process_time() - begin
     verdict = check_log(scenario, run.log)
     rules = dict(verdict.counts)

@@ -42,7 +42,7 @@ from edge.engines.ray_settings import address_environment
 from edge.runtime.local_engine import LocalEngine, LocalSettings
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import FleetScenario, InjectedFault, scenario_from_json
-from edge.simulation.fleet_world import FleetRun, FleetWorld
+from edge.simulation.fleet_simulation import FleetRun, FleetSimulation
 from scheduler.fleet.controller import FleetController
 
 RESULTS = Path(__file__).resolve().parent / "results" / "fleet_engines.json"
@@ -133,7 +133,7 @@ def most_at_once(scenario: FleetScenario) -> int:
     """How many tasks a box runs at once at most, by simulation."""
     running: dict[str, set[tuple[str, int]]] = {box.name: set() for box in scenario.boxes}
     most = 1
-    for row in FleetWorld(scenario).run().log:
+    for row in FleetSimulation(scenario).run().log:
         if row["event"] == "placed":
             running[row["box"]].add((row["job"], row["task"]))
             most = max(most, len(running[row["box"]]))

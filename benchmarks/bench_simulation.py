@@ -38,7 +38,7 @@ from edge.core.tenants import Tenant, TenantObjective
 from edge.simulation.box import BoxPolicies, simulate_box
 from edge.simulation.box_trace import BoxTrace, SharingTrace
 from edge.simulation.fleet_scenario import scenario_from_json
-from edge.simulation.fleet_world import FleetWorld
+from edge.simulation.fleet_simulation import FleetSimulation
 from edge.simulation.generated import generated_serving, generated_windows
 from edge.simulation.pipeline_simulation import replayed
 from edge.simulation.record import trace_from_windows
@@ -93,7 +93,7 @@ def simulated_pipelines() -> dict[str, Any]:
 def simulated_fleet() -> dict[str, Any]:
     """Fifty boxes with jobs, faults and a head that is away."""
     scenario = scenario_from_json(fleet_of(50))
-    took, found = cpu_s(lambda: FleetWorld(scenario).run())
+    took, found = cpu_s(lambda: FleetSimulation(scenario).run())
     return row(took, float(found.log[-1]["t"])) | {"boxes": 50}
 
 

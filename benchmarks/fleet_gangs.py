@@ -45,7 +45,7 @@ def gangs(seed: int, load: float) -> list[Gang]:
     return found
 
 
-class GangWorld:
+class SimulatedCluster:
     """The cluster under a simulated clock."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class GangWorld:
 
 def in_application(seed: int, load: float) -> list[float]:
     """Seconds to each grant."""
-    world, rng = GangWorld(), random.Random(f"pauses {seed}")
+    world, rng = SimulatedCluster(), random.Random(f"pauses {seed}")
 
     def launch(gang: Gang, task: int, began_s: float, tries: int, now: float) -> None:
         if world.one((gang.number, task)):
@@ -116,12 +116,12 @@ def in_application(seed: int, load: float) -> list[float]:
 
 
 #: (world, gang, tasks held, now) -> (tasks held, next look).
-Step = Callable[[GangWorld, Gang, int, float], tuple[int, float]]
+Step = Callable[[SimulatedCluster, Gang, int, float], tuple[int, float]]
 
 
 def _served_in_turn(seed: int, load: float, begin_s: float, step: Step) -> list[float]:
     """One gang after the other."""
-    world = GangWorld()
+    world = SimulatedCluster()
     queue: list[Gang] = []
 
     def serve(held: int, now: float) -> None:
@@ -149,7 +149,7 @@ def _served_in_turn(seed: int, load: float, begin_s: float, step: Step) -> list[
 def in_service(seed: int, load: float) -> list[float]:
     """Seconds to each grant."""
 
-    def step(world: GangWorld, gang: Gang, held: int, now: float) -> tuple[int, float]:
+    def step(world: SimulatedCluster, gang: Gang, held: int, now: float) -> tuple[int, float]:
         if world.one((gang.number, held)):
             return held + 1, now + LAUNCH_S
         return held, now + LOOK_S
@@ -160,7 +160,7 @@ def in_service(seed: int, load: float) -> list[float]:
 def in_framework(seed: int, load: float) -> list[float]:
     """Seconds to each grant."""
 
-    def step(world: GangWorld, gang: Gang, held: int, now: float) -> tuple[int, float]:
+    def step(world: SimulatedCluster, gang: Gang, held: int, now: float) -> tuple[int, float]:
         return (gang.tasks, now + DECIDE_S) if world.all(gang) else (0, now + LOOK_S)
 
     return _served_in_turn(seed, load, DECIDE_S, step)

@@ -26,7 +26,7 @@ from benchmarks.reproduction import spread as over_seeds
 from edge.core.fleet import UNBOUNDED
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import scenario_from_json
-from edge.simulation.fleet_world import FleetRun, FleetWorld, WorldTimes
+from edge.simulation.fleet_simulation import FleetRun, FleetSimulation, SimulatedTimes
 from scheduler.fleet.matcher import Matcher
 
 #: A box counts words at so many GB/s in one task, and receives so many; a container starts in so many seconds.
@@ -81,7 +81,7 @@ def exhibits(seeds: Sequence[int]) -> list[Exhibit]:
 
 
 def _ran(value: dict[str, Any], start_s: float = 0.01) -> FleetRun:
-    return FleetWorld(scenario_from_json(value), times=WorldTimes(start_s=start_s)).run()
+    return FleetSimulation(scenario_from_json(value), times=SimulatedTimes(start_s=start_s)).run()
 
 
 def _table_4_2(seeds: Sequence[int]) -> Exhibit:

@@ -68,7 +68,7 @@ def create_app(
 ) -> FastAPI:
     """The web app over `service`. `static` is the folder of the built page; without it REST works and "/" says so.
 
-    `access` None (a site with web.access off, and tests): nobody is asked who they are, and everybody is an admin.
+    `access` None (a site with web.access off, and tests): no user logs in, and every request is an admin's.
     `hosts`: the names under which it may be asked for; None: any. `body_s`: a body must be there within it.
     """
     app = FastAPI(

@@ -52,7 +52,7 @@ class FleetRecord(Settings):
         return FleetOrder(self.kind, self.box, self.camera, self.by)
 
 
-class FleetAsker(Settings):
+class FleetUserBody(Settings):
     """The user of another box who asks."""
 
     name: str = Field(max_length=200)
@@ -77,7 +77,7 @@ class FleetQuestionBody(Settings):
     """A question of a user of another box, as this box's agent hands it on."""
 
     about: FleetQuestionKind
-    asker: FleetAsker
+    asker: FleetUserBody
     rows: FleetRows = FleetRows()
 
     def question(self) -> BoxQuestion:

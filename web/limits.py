@@ -18,7 +18,7 @@ from edge.core.secrecy import without_credentials
 
 T = TypeVar("T")
 
-#: Settings of a camera that reach into the network or the file system, or name a secret, or say what nobody is to see:
+#: Settings of a camera that reach into the network or the file system, or name a secret, or hide parts of a picture:
 #: an admin's.
 REACHING: Final = ("url", "transport", "username", "password_from", "student.weights", "student.model", "masks")
 _ABSENT: Final = object()

@@ -487,7 +487,7 @@ def _clips(s: Json) -> Iterator[Metric]:
 
 
 def _minutes(minutes: Iterable[Json]) -> Iterator[Metric]:
-    """The last minute of each camera; of one that nobody watched there are no numbers."""
+    """The last minute of each camera; of one that was not watched there are no numbers."""
     labels = ("camera", "kind", "name", "way")
     found = [
         ((str(m["camera"]), *(str(place[label]) for label in labels[1:])), place)

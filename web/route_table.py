@@ -57,6 +57,6 @@ def by_key() -> Mapping[str, Row]:
 
 
 def row_of(method: str, template: str) -> Row | None:
-    """The row of a route ("GET", "/api/v1/cameras/{camera}"); None: it has none, and nobody may use it. HEAD is as
+    """The row of a route ("GET", "/api/v1/cameras/{camera}"); None: it has none, and no user may use it. HEAD is as
     GET; how a parameter is called does not matter."""
     return by_key().get(_key(method, template))

@@ -215,7 +215,7 @@ def _admit(
     wanted = served.tenant or owner
     every = served.rooms
     if not any(r.id == wanted for r in rooms):
-        # Nobody is of the default tenant yet: what others leave is all that there is for it.
+        # The default tenant has no member yet: what others leave is all that there is for it.
         every = (*every, TenantRoom(wanted, 0.0, 0.0, 0.0, 0.0, serves=serves))
     within = admit_in(every, wanted, box, candidate, serving, now.followed(), instead)
     lost = {loss.tenant: loss.loses for loss in within.losses}

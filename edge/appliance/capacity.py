@@ -177,7 +177,7 @@ class CapacityForecasts:
 
         def ended(code: int | None) -> None:  # called from the process's reader thread
             message = said[-1] if said else WorkerError("worker_failed", f"its process ended ({code})")
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits for it
                 loop.call_soon_threadsafe(self._over, working, message)
 
         def started(reason: str | None) -> None:

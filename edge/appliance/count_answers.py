@@ -1,4 +1,4 @@
-"""Counts as they are shown: a row for each bucket, also where nobody watched, each count with how true it is."""
+"""Counts as they are shown: a row for each bucket, also where it was not watched, each count with how true it is."""
 
 from __future__ import annotations
 

@@ -118,12 +118,12 @@ def _passed(found: CountsAnswer, beside: ComparisonAnswer) -> str:
             words = "not known" if beside.compared == 0 else f"{before}, now {now}"
             rows.append((t.name, t.way, t.class_, t.objects, _true(t), words))
     if not rows:
-        return "<h2>Passed</h2><p>Nothing passed a line while somebody watched.</p>"
+        return "<h2>Passed</h2><p>Nothing passed a line in the time that was watched.</p>"
     return "<h2>Passed</h2>" + _table(("Line", "Way", "Class", "Counted", "Corrected (90 %)", "A week before"), 3, rows)
 
 
 def _bars(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswer) -> str:
-    """A bar for each hour: objects over lines. Hatched from the top: the part that nobody watched."""
+    """A bar for each hour: objects over lines. Hatched from the top: the part that was not watched."""
     hours = [sum(c.objects for c in b.counts if c.kind == "line") for b in found.buckets]
     before = [
         None if b.watched_before < LEAST_WATCHED else sum(c.before for c in b.counts if c.kind == "line")
@@ -146,7 +146,7 @@ def _bars(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswer) -> 
         hour = _hour(about, bucket.start_utc_s)[:2]
         parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT + 30:.0f}" fill="#52646c">{hour}</text>')
     return (
-        '<h2>By hour</h2><p class="quiet">Objects over lines, all classes, as counted. Hatched: nobody watched. '
+        '<h2>By hour</h2><p class="quiet">Objects over lines, all classes, as counted. Hatched: not watched. '
         "The mark across a bar is the week before.</p>"
         f'<svg viewBox="0 0 {_STEP * len(hours):.0f} {_HEIGHT + 36:.0f}" role="img" font-size="11" '
         f'text-anchor="middle" aria-label="Objects over lines by hour">{_HATCHING}{"".join(parts)}</svg>'

@@ -16,7 +16,8 @@ from edge.store.store import Store
 from scheduler.counts.checks import REACH_S, CheckIndex
 from scheduler.counts.minutes import MINUTE_S, counted_minute, due_minutes
 
-#: The settings document with the end of the minutes that were sent; earlier versions wrote it under this name.
+#: The settings document with the end of the minutes that were sent. The key is a format on disk: with another one an
+#: updated appliance would not know which minutes were sent.
 _SENT: Final = "counts/told"
 
 

@@ -34,7 +34,7 @@ _OVER: Final = frozenset({"ended", "withdrawn", "refused"})
 
 class FleetJobsService(Protocol):
     """Part of `edge.appliance.service.ApplianceService`. Every call raises NotFound where this box is in no fleet,
-    Unavailable where its agent does not run or nobody decides, NotUnderstood where the head is of an older version."""
+    Unavailable where its agent does not run or no box decides, NotUnderstood where the head is of an older version."""
 
     async def jobs(self) -> FleetJobsAnswer:
         """All jobs that the head keeps."""
@@ -43,7 +43,7 @@ class FleetJobsService(Protocol):
         """A job as docs/fleet.md has it; it is kept when this returns. Raises InvalidValue, Conflict."""
 
     async def withdraw(self, job: str, by: str) -> None:
-        """Nobody wants a job any more: its tasks are stopped. Raises NotFound, Conflict."""
+        """Cancel a job: its tasks are stopped. Raises NotFound, Conflict."""
 
 
 class FleetJobs:

@@ -94,7 +94,7 @@ def check_plan(record: PlanRecord) -> None:
 
 
 def check_profile(record: ProfileRecord) -> None:
-    """As `check_plan`, of a recorded profile."""
+    """Raises where a recorded profile cannot be shown, as `check_plan` does for a plan."""
     read(ProfileAnswer, record.to_json())
     RetrainingProfile.from_json(record.profile)
     for key in ("value", "low", "high"):
@@ -102,7 +102,7 @@ def check_profile(record: ProfileRecord) -> None:
 
 
 def check_usage(record: ShareUsage) -> None:
-    """As `check_plan`, of a recorded share."""
+    """Raises where a recorded share cannot be shown, as `check_plan` does for a plan."""
     read(UsedShare, _usage(record))
 
 

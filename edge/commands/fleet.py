@@ -18,7 +18,7 @@ from edge.commands.fleet_life import add_life_arguments, run_life
 from edge.core.errors import InvalidValue
 from edge.simulation.fleet_check import LogVerdict, check_log, read_log
 from edge.simulation.fleet_scenario import read_scenario
-from edge.simulation.fleet_world import FleetRun, FleetWorld
+from edge.simulation.fleet_simulation import FleetRun, FleetSimulation
 
 HELP = "several boxes that know each other: start, join, status, move; simulate a fleet, check a log"
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         if not 0.0 <= args.tolerance <= 1e6:
             raise InvalidValue("--tolerance", args.tolerance, "seconds from 0 to 1e6")
         return _answer(check_log(scenario, read_log(args.log), args.tolerance), {})
-    result = FleetWorld(scenario).run()
+    result = FleetSimulation(scenario).run()
     if args.log is not None:
         write_log(result, args.log)
     waiting = {job: reason.to_json() for job, reason in sorted(result.waiting.items())}

@@ -20,7 +20,7 @@ def check_sources(site: SiteSettings) -> None:
     cameras = {c.id: c.classes for c in site.cameras}
     elsewhere = bool(site.database_url) or (Path(site.data_dir) / "magpie.db").exists()
     for name in repository.names():
-        if not repository.is_pipeline(name) or (site.serving.load is not None and name not in site.serving.load):
+        if not repository.is_application(name) or (site.serving.load is not None and name not in site.serving.load):
             continue
         at = f"{site.serving.folder}/{name}/model.yaml"
         try:

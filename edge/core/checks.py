@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from edge.core.errors import InvalidValue
 
-#: Unicode's categories of characters that nobody sees: control and format characters (zero-width spaces, marks of
+#: Unicode's categories of invisible characters: control and format characters (zero-width spaces, marks of
 #: direction), halves of characters, ends of lines and paragraphs.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: Letters and marks that are blank.

@@ -35,7 +35,7 @@ MOST_REPORT_BYTES: Final = 120_000
 @dataclass(frozen=True)
 class CountLine:
     """A line on the picture, from `start` to `end` (x, y in fractions). An object that crosses it to the right of
-    somebody who walks from start to end goes `forward`. Only objects of `classes` count (empty: all). Raises
+    a person who walks from start to end goes `forward`. Only objects of `classes` count (empty: all). Raises
     InvalidValue."""
 
     name: str

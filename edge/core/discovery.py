@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-#: Why nothing more is known of a device: nobody answers there; its name leads nowhere; its TLS cannot be used; no
+#: Why nothing more is known of a device: nothing answers there; its name leads nowhere; its TLS cannot be used; no
 #: answer in time; the time of the search was over before it was asked; user name or password wanted or not accepted;
 #: its answers name another host, which is not asked; it sends elsewhere (HTTP 3xx), which is not followed; an answer is
 #: too long or too deep; an answer is none of ONVIF; it has no profile that can be read.

@@ -125,8 +125,8 @@ class DaySpan:
 
 
 #: The part of the box that failed, or the state of the camera's stream, while nothing was watched: the box was off, or
-#: has no answer of the camera yet (`starting`); the camera's worker failed (`worker_lost`); nobody watched although the
-#: camera was live (`not_watched`).
+#: has no answer of the camera yet (`starting`); the camera's worker failed (`worker_lost`); too few answers came
+#: although the camera was live (`not_watched`).
 OutageCause = Literal[
     "box_off",
     "removed",

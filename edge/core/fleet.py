@@ -94,7 +94,7 @@ class FleetTenant:
 @dataclass(frozen=True)
 class FleetQueue:
     """At most `slots` tasks of its jobs run at once. Jobs begin in the order of arrival (fifo), or the highest priority
-    first and then in the order of arrival; nobody overtakes."""
+    first and then in the order of arrival; no job overtakes."""
 
     name: str
     slots: int | None = None

@@ -35,7 +35,7 @@ class SubmittedJob:
 
 
 def submitted_job(value: Any) -> SubmittedJob:
-    """A job of JSON that somebody submits: that of a scenario without `t` and `infeasible`; `work` has the `program`
+    """A job of JSON that a user submits: that of a scenario without `t` and `infeasible`; `work` has the `program`
     and its `arguments`. Without `work` a task waits for its `duration_s`, as in a scenario. Raises InvalidValue with
     the field's path; whether there is such a program is not looked at."""
     row = mapping(value, "job")

@@ -15,7 +15,7 @@ from edge.core.fleet_reasons import FleetReason
 
 #: The largest answer of a task that is kept, as JSON.
 LARGEST_ANSWER: Final = 4096
-#: ended: all tasks gave their answers. withdrawn: somebody did not want it any more. refused: nobody can ever place it.
+#: ended: all tasks gave their answers. withdrawn: a user cancelled it. refused: it can never be placed.
 JobOutcome = Literal["ended", "withdrawn", "refused"]
 #: waiting: no task of it has a box. stopping: it was withdrawn, and some task of it may still run.
 FleetJobPhase = Literal["waiting", "running", "stopping"] | JobOutcome
@@ -41,10 +41,10 @@ class RaisedTask:
 
 
 @dataclass(frozen=True)
-class KeptJob:
+class FleetJobRecord:
     """A job as the head keeps it. `given` is its JSON as it came; `number` its place in the order of arrival. By task:
-    the `done` ones, the last checkpoint of others, how programs `raised`. `withdrawn_by`: the person (empty: nobody).
-    `outcome` None: it is open; `refused`: why nobody can place it."""
+    the `done` ones, the last checkpoint of others, how programs `raised`. `withdrawn_by`: the user (empty: none).
+    `outcome` None: it is open; `refused`: why it can never be placed."""
 
     given: Mapping[str, Any]
     number: int
@@ -60,10 +60,10 @@ class KeptJob:
 
 
 @dataclass(frozen=True)
-class JobBook:
+class FleetJobTable:
     """All jobs that a head knows, by id; `came_in` counts those that were ever there."""
 
-    jobs: Mapping[str, KeptJob] = field(default_factory=dict)
+    jobs: Mapping[str, FleetJobRecord] = field(default_factory=dict)
     came_in: int = 0
 
 
@@ -144,7 +144,7 @@ class JobSubmission:
 
 @dataclass(frozen=True)
 class JobWithdrawal:
-    """Nobody wants a job any more."""
+    """A user cancels a job."""
 
     job: str
     by: str

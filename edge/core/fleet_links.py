@@ -333,7 +333,7 @@ class LentAsk:
 
 @dataclass(frozen=True)
 class LentQuery:
-    """How far is a retraining that the sender asked for? `cancel`: nobody waits for it any more."""
+    """How far is a retraining that the sender asked for? `cancel`: the sender waits for it no longer."""
 
     id: str
     cancel: bool = False

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-#: A job that nobody can ever place. "no_such_resource": no box has the resource `names[0]`. "no_box_in_zone": none has
+#: A job that can never be placed. "no_such_resource": no box has the resource `names[0]`. "no_box_in_zone": none has
 #: one of the values `names` of a label. "too_large": one task wants `wanted` of `names[0]`, the largest allowed box has
 #: `possible`. "too_many_at_once": `wanted` tasks have to run at once, `possible` fit on the empty fleet.
 #: "queue_too_small": a gang of `wanted` tasks, `possible` slots. "target_refused": the job `names[0]`, which it needs,
 #: was refused; "target_withdrawn": was withdrawn. "circle": the jobs `names` wait for each other. "unknown_queue",
 #: "unknown_tenant": `names[0]`.
 #: A job that waits. "signal": the jobs `names` have not ended. "near": the jobs `names` are nowhere yet. "no_offer":
-#: nobody offers the ephemeral resource `names[0]` now. "turn": the job `names[0]` is before it in the queue. "slots":
+#: the ephemeral resource `names[0]` is not offered now. "turn": the job `names[0]` is before it in the queue. "slots":
 #: all `possible` slots of the queue are taken. "full": on the boxes that it may use `possible` of `wanted` tasks fit.
 #: "away": boxes that it could use are silent, lost or drained: `names`. "kept_free": boxes are kept for the job
-#: `names[0]`, which waited longer. "fencing": tasks of it may still run on the boxes `names`. "head": nobody decides.
+#: `names[0]`, which waited longer. "fencing": tasks of it may still run on the boxes `names`. "head": no box decides.
 FleetReasonCode = Literal[
     "no_such_resource",
     "no_box_in_zone",
@@ -75,7 +75,7 @@ class FleetReason:
             "unknown_tenant": f"there is no tenant {first} without children",
             "signal": f"it begins after {some}",
             "near": f"it runs beside {some}, which is nowhere yet",
-            "no_offer": f"nobody offers {first} now",
+            "no_offer": f"{first} is not offered now",
             "turn": f"{first} is before it in the queue",
             "slots": f"all {possible} slots of its queue are taken",
             "full": f"{possible} of {wanted} tasks fit now",

@@ -35,7 +35,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
 #: The works that a lender does for another box.
 LentKind = Literal["retraining", "profiles", "labels"]
-#: asked: nobody has answered yet. fetching: the lender copies its input, or has other work before it. running: it
+#: asked: no box has answered yet. fetching: the lender copies its input, or has other work before it. running: it
 #: trains. done: the result is there. failed: nothing will come, `why` names the reason.
 LentPhase = Literal["asked", "fetching", "running", "done", "failed"]
 #: refused: the lender has no share left for it; withdrawn: it needs its share itself; unreachable: it does not answer;
@@ -72,7 +72,7 @@ class LendingOffer:
 
     Over its window's end a work goes on at the share `again` (0: not known, or none), after `pause_s` seconds in which
     the box prepares its next window, of `window_s`: as it was at its last windows. `teacher`: the content of its golden
-    model, a SHA-256 (empty: it labels for nobody)."""
+    model, a SHA-256 (empty: it labels for no box)."""
 
     box: str
     share: float

@@ -1,4 +1,4 @@
-"""Privacy masks: areas of a camera's picture that are blacked out before anybody sees them."""
+"""Privacy masks: areas of a camera's picture that are blacked out before they are shown, kept or sent."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ TenantState = Literal["meets", "misses", "unknown"]
 #: `utilisation` of the share `given`, and `target` is wanted, so it is taken to demand `demand`. "declared": it demands
 #: `demand`.
 #: "no_traffic": nothing was measured, it holds. "front_down": the front that takes its requests reported nothing for
-#: `down_s` of the interval, and `lost` open requests failed: nobody knows how it fared, it holds. "kept": no other
+#: `down_s` of the interval, and `lost` open requests failed: how it fared is not known, it holds. "kept": no other
 #: share is better by enough. "more": it got `moved`; its `performance` and its `goal`. "less": it gave `moved`;
 #: `performance`, `goal`, and `spare` between them (may be below 0: others gain more). "floor": raised by `raised` to
 #: `floor`, the least that its plan needs, or its part of that. "dwell": it moved `since_s` ago, and moves again after

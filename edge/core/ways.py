@@ -20,7 +20,7 @@ from edge.core.vision import Detections
 #: logarithm a second. Zeros: nothing is known, or it stands.
 Ways = NDArray[np.float32]
 
-#: An answer goes on for so many seconds at most: later nobody knows where its objects are.
+#: An answer goes on for so many seconds at most: later the places of its objects are not known.
 FURTHEST_S = 1.5
 
 

@@ -31,7 +31,7 @@ NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class TaskKept:
+class TaskCheckpoint:
     """A task keeps `state` (a JSON object): it could go on from there."""
 
     task: TaskAt
@@ -49,13 +49,13 @@ class ProgramFailed:
 
 @dataclass(frozen=True)
 class JobRefused:
-    """Nobody can ever place a job."""
+    """A job can never be placed."""
 
     job: str
     why: FleetReason
 
 
-DriverNote = TaskKept | ProgramFailed | JobRefused
+DriverNote = TaskCheckpoint | ProgramFailed | JobRefused
 
 
 def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tuple[ev.FleetEvent, ...]:
@@ -214,7 +214,7 @@ class FleetDriver:
                 self._write_task(event.at_s, "started", task)
             case port.EngineTaskCheckpoint(task=task, state=state):
                 self._kept[(task.job, task.task)] = state
-                self._noted(TaskKept(task, state))
+                self._noted(TaskCheckpoint(task, state))
             case port.EngineTaskEnded(task=task, answer=answer):
                 self._launched.pop(task, None)
                 self._answered(task, answer)

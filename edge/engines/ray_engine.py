@@ -244,7 +244,7 @@ class RayEngine:
             case msg.RayStarted():
                 running.started_s = at_s
                 return port.EngineTaskStarted(at_s, at)
-            case msg.RayKept(state=state):
+            case msg.RayCheckpoint(state=state):
                 return port.EngineTaskCheckpoint(at_s, at, state)
             case msg.RayEnded(answer=answer):
                 self._forget(key)

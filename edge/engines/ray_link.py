@@ -129,7 +129,7 @@ class RayLink:
                     run.started = True
                     self._channel.send(msg.RayStarted(key))
                 elif kind == "kept":
-                    self._channel.send(msg.RayKept(key, value))
+                    self._channel.send(msg.RayCheckpoint(key, value))
                 else:
                     ended = msg.RayEnded(key, value)
             last = ended or msg.RayTaskFailed(key, True, "its worker ended without an answer")

@@ -139,7 +139,7 @@ class RayStarted:
 
 
 @dataclass(frozen=True)
-class RayKept:
+class RayCheckpoint:
     """A task's checkpoint."""
 
     key: int

@@ -1,4 +1,4 @@
-"""The agent's part of the fleet's jobs. The head keeps the book of all jobs, on disk before it answers, and runs them
+"""The agent's part of the fleet's jobs. The head keeps the table of all jobs, on disk before it answers, and runs them
 by the engine beside it; other boxes hand what people ask on to the head."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edge.core.fleet import FleetBox
 from edge.core.fleet_job_file import SubmittedJob, submitted_job
 from edge.core.fleet_jobs import (
     EngineReport,
-    JobBook,
+    FleetJobTable,
     JobOrdered,
     JobsAsk,
     JobsReport,
@@ -41,7 +41,7 @@ from scheduler.fleet.fair import TenantTree
 log = logging.getLogger(__name__)
 M = TypeVar("M")
 
-_BOOK: Final = "jobs.json"
+_JOBS_FILE: Final = "jobs.json"
 _LOOK_S: Final = 1.0
 _ASK_S: Final = 10.0
 #: Without a quorum a head goes on with its jobs for so long, unless it hears of another head.
@@ -76,7 +76,7 @@ class AgentJobs:
     ) -> None:
         self._me, self._settings, self._folder, self._links = settings.name, settings, folder, links
         self._agreement, self._clock = agreement, clock
-        self._book, self._damaged = _kept_book(folder)
+        self._table, self._damaged = _stored_table(folder)
         self._keeper = EngineKeeper(settings, folder.path, clock, self._first, self._heard, start)
         self._view = OfficeView()
         self._decided_s = self._open_s = float("-inf")
@@ -100,14 +100,14 @@ class AgentJobs:
         await self._keeper.end()
         if self._dirty:
             with contextlib.suppress(StoreError):
-                self._keep(self._book)
+                self._keep(self._table)
 
     # -- what the agent asks
 
     @property
     def open_jobs(self) -> int:
         """How many jobs this box keeps that are not over."""
-        return len(job_book.open_jobs(self._book))
+        return len(job_book.open_jobs(self._table))
 
     @property
     def amounts(self) -> Mapping[str, float]:
@@ -168,13 +168,13 @@ class AgentJobs:
             self._send_boxes()
         else:
             self._now = msg.EngineNow((), {}, {}, ())
-            self._change(job_book.stopped(self._book, self._clock.utc()))
-        for job in (forgotten := job_book.to_forget(self._book, self._settings.jobs.keep)):
+            self._change(job_book.stopped(self._table, self._clock.utc()))
+        for job in (forgotten := job_book.to_forget(self._table, self._settings.jobs.keep)):
             self._keeper.send(msg.EngineForget(job))
         if forgotten:
-            self._change(job_book.without(self._book, forgotten))
+            self._change(job_book.without(self._table, forgotten))
         if self._dirty:
-            self._keep(self._book)
+            self._keep(self._table)
         now = (self._in_office(), self._keeper.phase, self._keeper.why)
         if self._changed or now != self._last_reported:
             self._changed, self._last_reported = False, now
@@ -217,12 +217,12 @@ class AgentJobs:
     # -- the engine
 
     def _first(self) -> Iterable[Any]:
-        """The first messages to a process of the engine: boxes and all jobs of the book, in the order of arrival."""
+        """The first messages to a process of the engine: boxes and all jobs of the table, in the order of arrival."""
         if self._keeper.part != "":
             return
         self._boxes = msg.EngineBoxes(())
         self._send_boxes()
-        for _, job in job_book.in_order(self._book):
+        for _, job in job_book.in_order(self._table):
             done = {str(n): row.box for n, row in job.done.items()}
             kept = {str(n): dict(state) for n, state in job.kept.items()}
             withdrawn = bool(job.withdrawn_by) or job.outcome in ("withdrawn", "refused")
@@ -230,33 +230,33 @@ class AgentJobs:
 
     def _heard(self, message: Any) -> None:
         """From the engine's process."""
-        book, utc_s = self._book, self._clock.utc()
+        table, utc_s = self._table, self._clock.utc()
         match message:
             case msg.EngineNow():
                 self._now, self._changed = message, True
             case msg.EngineAnswered(job=job, task=task, box=box, answer=answer):
-                self._change(job_book.task_done(book, job, task, box, answer))
-            case msg.EngineKept(job=job, task=task, state=state):
-                self._change(job_book.task_kept(book, job, task, state))
+                self._change(job_book.task_done(table, job, task, box, answer))
+            case msg.EngineCheckpoint(job=job, task=task, state=state):
+                self._change(job_book.task_kept(table, job, task, state))
             case msg.EngineRaised(job=job, task=task, failures=failures, why=why):
-                self._change(job_book.task_raised(book, job, task, failures, why))
+                self._change(job_book.task_raised(table, job, task, failures, why))
             case msg.EngineRefused(job=job, why=why):
-                self._change(job_book.refused(book, job, reason_of(why), utc_s))
-            case msg.EngineJobOver(job=job) if job in book.jobs:
-                tasks = submitted_job(book.jobs[job].given).job.tasks
-                self._change(job_book.over(book, job, tasks, utc_s))
+                self._change(job_book.refused(table, job, reason_of(why), utc_s))
+            case msg.EngineJobOver(job=job) if job in table.jobs:
+                tasks = submitted_job(table.jobs[job].given).job.tasks
+                self._change(job_book.over(table, job, tasks, utc_s))
             case msg.EngineCost():
                 with contextlib.suppress(StoreError):
                     self._folder.write_engine_cost(message)
 
-    def _change(self, book: JobBook) -> None:
-        if book is not self._book:
-            self._book, self._dirty, self._changed = book, True, True
+    def _change(self, table: FleetJobTable) -> None:
+        if table is not self._table:
+            self._table, self._dirty, self._changed = table, True, True
 
-    def _keep(self, book: JobBook) -> None:
-        """The book is on disk, then it is in force. Raises StoreError."""
-        self._folder.write(_BOOK, book)
-        self._change(book)
+    def _keep(self, table: FleetJobTable) -> None:
+        """The table is on disk, then it is in force. Raises StoreError."""
+        self._folder.write(_JOBS_FILE, table)
+        self._change(table)
         self._dirty = False
 
     # -- what people ask, by any box (JobsDesk)
@@ -273,7 +273,7 @@ class AgentJobs:
             return await self._ask_head("/jobs/submit", asked, JobOrdered)
         job = submitted_job(asked.job)
         self._check(job)
-        self._keep(job_book.added(self._book, job, asked.job, asked.by, self._clock.utc()))
+        self._keep(job_book.added(self._table, job, asked.job, asked.by, self._clock.utc()))
         self._keeper.send(msg.EngineJob(asked.job, {}, {}, False))
         self._wake.set()
         log.info("%s submitted the job %s on %s", asked.by, job.job.id, sender)
@@ -283,7 +283,7 @@ class AgentJobs:
         """Nobody wants a job any more. Raises NotFound, Conflict, Unavailable."""
         if self._hands_on(sender):
             return await self._ask_head("/jobs/withdraw", asked, JobOrdered)
-        self._keep(job_book.withdrawn(self._book, asked.job, asked.by))
+        self._keep(job_book.withdrawn(self._table, asked.job, asked.by))
         self._keeper.send(msg.EngineWithdraw(asked.job))
         self._wake.set()
         log.info("%s withdrew the job %s on %s", asked.by, asked.job, sender)
@@ -327,7 +327,7 @@ class AgentJobs:
         """The jobs of this box, with what its engine reports of them."""
         now = self._now
         rows = []
-        for name, job in job_book.in_order(self._book):
+        for name, job in job_book.in_order(self._table):
             running = {int(task): box for task, box in now.running.get(name, {}).items()}
             waits = now.waiting.get(name)
             rows.append(job_book.report(job, running, None if waits is None else reason_of(waits)))
@@ -344,16 +344,16 @@ class AgentJobs:
         return {name: count for name, count in sorted(open_jobs.items()) if count > 0}
 
 
-def _kept_book(folder: FleetFolder) -> tuple[JobBook, bool]:
-    """The book on disk, and whether it was damaged: then it is put aside, and another one begins."""
+def _stored_table(folder: FleetFolder) -> tuple[FleetJobTable, bool]:
+    """The table on disk, and whether it was damaged: then it is put aside, and another one begins."""
     try:
-        book = folder.read(_BOOK, JobBook) or JobBook()
-        return job_book.usable(book), False
+        table = folder.read(_JOBS_FILE, FleetJobTable) or FleetJobTable()
+        return job_book.usable(table), False
     except StoreError as error:
-        log.error("the jobs of the fleet are put aside as %s.damaged: %s", _BOOK, error)
+        log.error("the jobs of the fleet are put aside as %s.damaged: %s", _JOBS_FILE, error)
         with contextlib.suppress(OSError):
-            os.replace(folder.path / _BOOK, folder.path / f"{_BOOK}.damaged")
-        return JobBook(), True
+            os.replace(folder.path / _JOBS_FILE, folder.path / f"{_JOBS_FILE}.damaged")
+        return FleetJobTable(), True
 
 
 def _box_of(beat: FleetBeat) -> FleetBox:

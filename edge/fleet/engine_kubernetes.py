@@ -41,7 +41,7 @@ _LEASE_PATIENCE: Final = ApiPatience(tries=1, timeout_s=3.0)
 _SLOW_S: Final = 10.0
 
 
-class KeptLease:
+class RenewedLease:
     """The fleet's lease, asked for and renewed by a thread of its own while it is entered; given back at the end. The
     engine's requests may take longer than the lease."""
 
@@ -50,7 +50,7 @@ class KeptLease:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
-    def __enter__(self) -> KeptLease:
+    def __enter__(self) -> RenewedLease:
         self._thread.start()
         return self
 
@@ -104,7 +104,7 @@ def open_on_kubernetes(settings: FleetSettings, channel: ChildChannel, parts: Ex
     # Another name for each process: this one must not take the lease of its predecessor for its own.
     me = f"{settings.name}-{secrets.token_hex(4)}"
     asking = KubernetesApi(client_for(place.account), place.namespace, _LEASE_PATIENCE)
-    lease = parts.enter_context(KeptLease(LeasedHead(asking, LeaseRules(me)), me))
+    lease = parts.enter_context(RenewedLease(LeasedHead(asking, LeaseRules(me)), me))
     early = _until_held(lease, channel)
     if early is None:
         return None
@@ -130,7 +130,7 @@ def box_nodes(rows: Sequence[Mapping[str, Any]]) -> list[BoxNode]:
     return [BoxNode(row["name"], row["node"], row["resources"]) for row in rows if row["node"]]
 
 
-def _until_held(lease: KeptLease, channel: ChildChannel) -> list[Any] | None:
+def _until_held(lease: RenewedLease, channel: ChildChannel) -> list[Any] | None:
     """The agent's messages until the lease is held; None: it shall end."""
     early: list[Any] = []
     reported = ""

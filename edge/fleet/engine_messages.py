@@ -90,7 +90,7 @@ class EngineAnswered:
 
 
 @dataclass(frozen=True)
-class EngineKept:
+class EngineCheckpoint:
     """A task could go on from `state`."""
 
     job: str

@@ -11,7 +11,7 @@ from edge.core.engine import Engine
 from edge.core.errors import MagpieError
 from edge.core.fleet import FleetBox, TaskAt
 from edge.core.fleet_job_file import submitted_job
-from edge.engines.driver import DriverNote, FleetDriver, JobRefused, ProgramFailed, TaskKept
+from edge.engines.driver import DriverNote, FleetDriver, JobRefused, ProgramFailed, TaskCheckpoint
 from edge.fleet import engine_messages as msg
 from edge.fleet.engine_cost import IdleCost
 from edge.settings import FleetJobsSettings
@@ -69,7 +69,7 @@ class EngineRun:
         return self._driver.engine_died
 
     def take(self, message: Any) -> None:
-        """A message of the agent. One that is none of a run's is no error."""
+        """Act on a message of the agent; a message that is not for a run is passed over."""
         self._changed = True
         match message:
             case msg.EngineBoxes(boxes=rows):
@@ -127,8 +127,8 @@ class EngineRun:
 
     def _noted(self, note: DriverNote) -> None:
         match note:
-            case TaskKept(task=task, state=state):
-                self._send(msg.EngineKept(task.job, task.task, state))
+            case TaskCheckpoint(task=task, state=state):
+                self._send(msg.EngineCheckpoint(task.job, task.task, state))
             case ProgramFailed(task=task, failures=failures, why=why):
                 self._send(msg.EngineRaised(task.job, task.task, failures, why))
             case JobRefused(job=job, why=why) if job in self._open:

@@ -10,7 +10,7 @@ from edge.fleet.codes import JoinCode, new_code
 from edge.fleet.folder import FleetFolder
 from edge.fleet.identity import authority_of, fingerprint, joining_context, new_authority, new_key, request_for
 from edge.fleet.links import PREFIX, answer_of, session
-from edge.fleet.memory import KeptElection
+from edge.fleet.memory import StoredElection
 from edge.fleet.wire import decoded
 from edge.settings import FleetSettings
 
@@ -55,7 +55,7 @@ async def join_fleet(folder: FleetFolder, head: str, code: JoinCode, settings: F
     if fingerprint(answer.authority) != fingerprint(authority):
         raise MagpieError(f"{head} answered with another authority than it has")
     folder.write("agreement.json", answer.agreement)
-    folder.write("election.json", KeptElection(answer.term, None, answer.head))
+    folder.write("election.json", StoredElection(answer.term, None, answer.head))
     folder.take_identity(answer.authority, answer.authority_key, answer.certificate, key)
     return answer.head
 

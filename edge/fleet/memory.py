@@ -10,7 +10,7 @@ from scheduler.fleet.election import ElectionState, Electorate, restarted
 
 
 @dataclass(frozen=True)
-class KeptElection:
+class StoredElection:
     """A box's promise: `voted` in `term`; the `head` that it knew."""
 
     term: int = 0
@@ -25,7 +25,7 @@ class AgentMemory:
         self.folder, self.me = folder, me
         folder.clean()
         self.agreement = folder.read("agreement.json", FleetAgreement) or FleetAgreement()
-        kept = folder.read("election.json", KeptElection) or KeptElection()
+        kept = folder.read("election.json", StoredElection) or StoredElection()
         self._kept = kept
         self.election: ElectionState = restarted(me, kept.term, kept.voted, kept.head, now_s)
 
@@ -45,7 +45,7 @@ class AgentMemory:
 
     def elect(self, state: ElectionState) -> None:
         """Take over a state of the election; promises are on disk when this returns."""
-        kept = KeptElection(state.term, state.voted, state.head)
+        kept = StoredElection(state.term, state.voted, state.head)
         if kept != self._kept:
             self.folder.write("election.json", kept)
             self._kept = kept

@@ -66,7 +66,7 @@ class BorrowedProfiles:
         return False
 
     def take_back(self) -> list[m.Profile]:
-        """Nobody waits for the profiles of others any more: their jobs."""
+        """Wait for the profiles of others no longer: their jobs."""
         jobs = [asked.job for asked in self._asked.values()]
         for name in list(self._asked):
             self._drop(name)

@@ -80,7 +80,7 @@ class BoxGroupsFolder:
     # -- what others share
 
     def heard(self) -> HeardBoxes:
-        """Nobody where the agent has not said so lately."""
+        """The boxes that the agent heard; none where it has reported none lately."""
         return read_fresh(self.path / "heard.json", HeardBoxes, FRESH_S) or HeardBoxes()
 
     def write_heard(self, heard: HeardBoxes) -> None:

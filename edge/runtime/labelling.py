@@ -174,7 +174,7 @@ class LabelQueue:
         self._finish(labelled.frame, labelled)
 
     def take_back(self, frames: Iterable[SampledFrame]) -> None:
-        """Another box did not label these frames: they are the next ones here, where anybody waits for them still."""
+        """Another box did not label these frames: they are the next ones here, where they are still waited for."""
         back = [f for f in frames if self.lent(f)]
         for frame in reversed(back):
             del self._lent[frame.id]

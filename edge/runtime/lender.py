@@ -68,7 +68,7 @@ class _Lent:
 
 @dataclass(frozen=True)
 class _Found:
-    """The lent works on disk: those that nobody waits for any more, those that may begin, in their order, and all that
+    """The lent works on disk: those that the borrower dropped, those that may begin, in their order, and all that
     are not done, with the work of each."""
 
     cancelled: tuple[str, ...] = ()
@@ -366,7 +366,7 @@ class Lender:
             self._free()
 
     def _drop(self, name: str) -> None:
-        """Nobody waits for it any more."""
+        """Stop a work that the borrower waits for no longer."""
         if self._lent is not None and self._lent.name == name:
             self._stop()
 

@@ -7,8 +7,8 @@
 
 In a folder: `work.json`; `input.json` (asked: the box, and where the files are); `blobs/SHA` (lent: its files); `ready`
 (lent: all files are there); `state.json`, by who does the work or copies it; `candidate.safetensors`,
-the result (also of trials); `cancel`: nobody waits for it any more. Files are written whole under another name and
-renamed. Everything here blocks.
+the result (also of trials); `cancel`: the borrower waits for it no longer. Files are written whole under another
+name and renamed. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class WorkFolders:
             write_value(self._in(name, "state.json"), state)
 
     def state(self, name: str) -> LentState | None:
-        """How far it is; None: nobody has said anything yet."""
+        """How far it is; None: no state was written yet."""
         return read_value(self._in(name, "state.json"), LentState)
 
     def written_ns(self, name: str) -> int:
-        """When somebody said something last, in the file system's nanoseconds; 0: never."""
+        """When its state was written last, in the file system's nanoseconds; 0: never."""
         try:
             return self._in(name, "state.json").stat().st_mtime_ns
         except OSError:

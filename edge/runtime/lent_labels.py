@@ -82,7 +82,7 @@ def packed_labels(done: m.LentLabelDone) -> bytes:
 def read_labels(path: Path, pictures: Collection[str], classes: int) -> tuple[dict[str, TeacherAnswer], float]:
     """The labels of a file of another box, by picture, and the CPU seconds that opening its golden model took. Only
     some of `pictures`, the SHA-256s that it was asked for, may be there. Blocks. Raises OSError, and InvalidValue for
-    what is no answer to that: pictures that nobody asked for, boxes outside of the picture, scores that are none,
+    what is no answer to that: pictures that were not asked for, boxes outside of the picture, scores that are none,
     classes that are none of the camera's, of which there are `classes`."""
     size = path.stat().st_size
     checks.in_range("labels", size, 0, LARGEST_LABELS)

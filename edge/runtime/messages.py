@@ -101,8 +101,8 @@ class FedApplication:
 
 @dataclass(frozen=True)
 class FeedApplications:
-    """Hand each answer over to the serving front at the Unix socket `front` for these applications (none: to nobody);
-    `token` proves that it is this camera's worker."""
+    """Hand each answer over to the serving front at the Unix socket `front` for these applications (none: to
+    no one); `token` proves that it is this camera's worker."""
 
     front: Path
     token: str

@@ -302,7 +302,7 @@ class Retrainings:
         try:
             await self._through_gate(name, job, done)
         except Exception:
-            # Nobody else ends it, and the camera's next one would wait for ever.
+            # Nothing else ends it, and the camera's next one would wait for ever.
             self.given_up(name, job.job, "it could not be judged")
             raise
         finally:

@@ -90,7 +90,7 @@ class ModelLoader:
     async def _resolved(self, offer: Offer) -> ServedVersion | None:
         """The version as it is on disk now; None for an application, which is taken in here. Raises MagpieError."""
         name = offer.name
-        if await asyncio.to_thread(self._repository.is_pipeline, name):
+        if await asyncio.to_thread(self._repository.is_application, name):
             offer.application = await asyncio.to_thread(self._repository.application, name)
             offer.state, offer.reason = "offered", None
             return None
@@ -167,7 +167,7 @@ class ModelLoader:
                 self._models.changed()
             raise
         finally:
-            future.cancel()  # nobody waits for it any more
+            future.cancel()  # no caller waits for it any more
 
     def _still_wanted(self, offer: Offer) -> None:
         """Raises Conflict if it was unloaded while it was being loaded."""

@@ -250,7 +250,7 @@ class Supervisor:
     # -- ending
 
     def _forget(self, worker: WorkerState) -> None:
-        """Nobody waits for its processes any more. Each keeps its place, and its share, until it is gone."""
+        """Its processes are waited for no longer. Each keeps its place, and its share, until it is gone."""
         worker.state = "stopped"
         for seat in worker.seats:
             if not seat.ending:

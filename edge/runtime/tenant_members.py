@@ -48,7 +48,7 @@ def every_tenant(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
 def members_of(
     tenants: Sequence[Tenant], cameras: Mapping[str, CameraRuntime], serving: ServingRuntime | None
 ) -> Members:
-    """The owners of everything that is there now. No tenant in the settings: nobody owns anything."""
+    """The owners of everything that is there now. No tenant in the settings: nothing has an owner."""
     if not tenants:
         return Members((), {}, {})
     every = every_tenant(tenants)

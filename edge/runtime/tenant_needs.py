@@ -85,7 +85,7 @@ def fingerprint(
     """Digests of all that the curve depends on, by part. Versions of cameras' students change with every window,
     which is learned, too; those of served models, and their measured latencies, do not. "met": the conditions of
     performance: objectives of served models and applications; classes of cameras, and the teacher that judges them.
-    Empty while models are taken in after a start: until then nobody knows what is served, and for which tenant."""
+    Empty while models are taken in after a start: until then it is not known which models are served, and for whom."""
     offers = {} if serving is None or not tenant.serves else serving.models.offers
     if any(o.state == "waiting" for o in offers.values()):
         return {}

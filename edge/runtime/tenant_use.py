@@ -52,8 +52,8 @@ class TenantUse:
         self.due = False
 
     def look(self, rows: Iterable[tuple[Usage, str | None]], tenants: Collection[str]) -> None:
-        """Take the accounts up to now in: each with the tenant that its worker works for (None: nobody's, or not known
-        any more, and then it is whose it was)."""
+        """Take the accounts up to now in: each with the tenant that its worker works for (None: no tenant's, or not
+        known any more, and then it is whose it was)."""
         accounts: dict[str, _Sum] = {}
         more: dict[str, _Sum] = {}
         elapsed = 0.0

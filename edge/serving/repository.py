@@ -50,7 +50,7 @@ class Staged:
     """A load request that has been read: try `versions`, then call exactly one of `commit` and `discard`.
 
     `commit` makes it permanent and returns the versions under their final folders; `application` is given instead
-    where the name is that of a pipeline, which has no files.
+    where the name is that of an application, which has no files.
     """
 
     model: str
@@ -83,7 +83,7 @@ class Repository:
     # -- reading
 
     def names(self) -> tuple[str, ...]:
-        """Every model and pipeline, sorted. Raises NotFound if the folder is not there."""
+        """Every model and application, sorted. Raises NotFound if the folder is not there."""
         try:
             entries = sorted(self._root().iterdir())
         except OSError as error:
@@ -91,10 +91,10 @@ class Repository:
         return tuple(e.name for e in entries if re.fullmatch(MODEL_NAME, e.name) and (e / SETTINGS_FILE).is_file())
 
     def models(self) -> tuple[str, ...]:
-        """Models that have versions, sorted: no pipelines. One whose model.yaml cannot be read is named, too."""
-        return tuple(name for name in self.names() if not self.is_pipeline(name))
+        """Models that have versions, sorted: no applications. One whose model.yaml cannot be read is named, too."""
+        return tuple(name for name in self.names() if not self.is_application(name))
 
-    def is_pipeline(self, model: str) -> bool:
+    def is_application(self, model: str) -> bool:
         """True for an application (`platform: pipeline`). Raises NotFound."""
         try:
             content = self._content(model)
@@ -107,8 +107,8 @@ class Repository:
         found: list[StoredVersion] = []
         for name in self.names():
             try:
-                versions = ("1",) if self.is_pipeline(name) else self.versions(name)
-                if self.is_pipeline(name):
+                versions = ("1",) if self.is_application(name) else self.versions(name)
+                if self.is_application(name):
                     self.application(name)
             except MagpieError as error:
                 found.append(StoredVersion(name, "", str(error)))
@@ -116,7 +116,7 @@ class Repository:
             for version in versions:
                 reason = ""
                 try:
-                    if not self.is_pipeline(name):
+                    if not self.is_application(name):
                         self._checked_files(name, version, self.settings(name))
                 except MagpieError as error:
                     reason = str(error)
@@ -150,7 +150,7 @@ class Repository:
         return self._version(model, version, settings)
 
     def application(self, name: str) -> Application:
-        """A pipeline of models. Raises NotFound, InvalidValue(s)."""
+        """An application. Raises NotFound, InvalidValue(s)."""
         text = self._text(name)
         digest = hashlib.sha256(text.encode()).hexdigest()
         content = self._merged(name, parse_yaml(text, f"{name}/{SETTINGS_FILE}"))

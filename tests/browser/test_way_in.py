@@ -67,7 +67,7 @@ async def test_ones_own_password_is_changed(visits: Visits, crossroads: Crossroa
     visit = await visits.open(crossroads.box.login("newcomer", "first-of-many-words-1"))
     await visit.settled("Choose your password")
     page = visit.page
-    await page.get_by_text("chosen by somebody else").wait_for()
+    await page.get_by_text("chosen by another user").wait_for()
     for label, value in (
         ("Current password", "not the one"),
         ("New password", "short"),

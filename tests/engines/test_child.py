@@ -18,7 +18,7 @@ from edge.engines.ray_engine import RayEngine, RaySettings, new_token
 from edge.engines.ray_settings import RayCertificates, RaySecurity
 
 KINDS = kinds_of(msg)
-NO_MESSAGES = ["", "[]", "{}", '{"is": "Nobody"}', '{"is": "RayStop", "more": 1}', '{"is": "RayKept"}']
+NO_MESSAGES = ["", "[]", "{}", '{"is": "Nobody"}', '{"is": "RayStop", "more": 1}', '{"is": "RayCheckpoint"}']
 
 
 @dataclass(frozen=True)

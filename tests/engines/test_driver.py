@@ -14,7 +14,7 @@ from virtual_engine_kit import START_S, VirtualEngine
 from edge.core import engine as port
 from edge.core.errors import Conflict, InvalidValue
 from edge.core.fleet import FleetBox, FleetJob, SpatialRule, TaskAt
-from edge.engines.driver import PROGRAM_PACE, FleetDriver, JobRefused, TaskKept, fleet_events
+from edge.engines.driver import PROGRAM_PACE, FleetDriver, JobRefused, TaskCheckpoint, fleet_events
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import FleetScenario, scenario_from_json
 from scheduler.fleet.controller import FleetController
@@ -279,5 +279,5 @@ def test_a_job_goes_on_under_another_driver() -> None:
     assert [(n.job, n.why.code) for n in notes if isinstance(n, JobRefused)] == [("nowhere", "no_box_in_zone")]
     assert run.controller.waiting()["there"].code == "away", "its box is on its way"
     run.pass_time(3.0)
-    kept = next(note for note in notes if isinstance(note, TaskKept))
+    kept = next(note for note in notes if isinstance(note, TaskCheckpoint))
     assert (kept.task.task, kept.state) == (1, {"done_s": 3.5})

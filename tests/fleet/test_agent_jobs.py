@@ -196,7 +196,7 @@ async def test_jobs_survive_the_engine_and_the_agent(box: Box) -> None:
     await box.look()
     await box.heard(
         msg.EngineUp(), msg.EngineAnswered("one", 0, "b1", 1), msg.EngineJobOver("one"),
-        msg.EngineAnswered("half", 0, "b1", {"n": 1}), msg.EngineKept("half", 1, {"done_s": 2.0}),
+        msg.EngineAnswered("half", 0, "b1", {"n": 1}), msg.EngineCheckpoint("half", 1, {"done_s": 2.0}),
     )  # fmt: skip
     await box.jobs.withdraw(JobWithdrawal("gone", "bea"), "b1")
     box.processes[0].on_message(msg.EngineFailed("the link to Ray ended"))

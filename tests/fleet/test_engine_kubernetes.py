@@ -16,7 +16,7 @@ from kubernetes_kit import api_server, kubeconfig
 
 from edge.core.errors import Conflict, InvalidValue, Unavailable
 from edge.core.fleet_jobs import JobOrdered, JobsAsk, JobsReport, JobSubmission
-from edge.fleet.engine_kubernetes import KeptLease
+from edge.fleet.engine_kubernetes import RenewedLease
 from edge.fleet.own_agent import ask_own_agent
 
 WAIT_S = 100.0
@@ -39,7 +39,7 @@ class FakeHead:
 
 def test_a_lease_of_another_ends_the_engine_and_an_api_server_that_is_away_does_not() -> None:
     head: Any = FakeHead()
-    with KeptLease(head, "b1-x") as lease:
+    with RenewedLease(head, "b1-x") as lease:
         assert (lease.held, lease.waits) == (False, "the lease is not held yet")
         head.is_head, head.holder = True, "b1-x"
         assert (lease.held, lease.waits) == (True, "")

@@ -61,7 +61,7 @@ def test_jobs_are_answered_kept_refused_and_over(run: Run) -> None:
         [("b0", {"cpu": 4.0}), ("b1", {"cpu": 4.0})]
     ]
     assert [(a.job, a.task, a.answer) for a in run.of(msg.EngineAnswered)] == [("two", 0, "done"), ("two", 1, "done")]
-    assert {(k.job, k.task) for k in run.of(msg.EngineKept)} == {("two", 0), ("two", 1)}
+    assert {(k.job, k.task) for k in run.of(msg.EngineCheckpoint)} == {("two", 0), ("two", 1)}
     assert [(r.job, r.why["code"]) for r in run.of(msg.EngineRefused)] == [("huge", "too_large")]
     assert [o.job for o in run.of(msg.EngineJobOver)] == ["two"]
     run.sent.clear()
@@ -93,7 +93,7 @@ def test_jobs_are_stopped_and_forgotten_and_failures_are_reported(run: Run) -> N
     assert [a.job for a in run.of(msg.EngineAnswered)] == ["long"]
 
 
-def test_the_book_of_an_earlier_run_is_taken_up(run: Run) -> None:
+def test_the_jobs_of_an_earlier_run_is_taken_up(run: Run) -> None:
     run.job(given("first"), done={"0": "b1"})
     run.job(given("gone", duration_s=None), withdrawn=True)
     run.job(given("reads", near=["first"]))

@@ -4,6 +4,7 @@ attribute has a coined one, such as `told` for an answer or `thing` for an objec
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -13,16 +14,19 @@ from parsed_code import ROOMS, parsed, walked
 #: As a name or between underscores. An answer is shown, a report sent, a listener notified.
 PARTS = {"told", "tell", "tells", "telling", "thing", "things"}
 #: As a whole name.
-NAMES = {"_say", "let_in", "Asker", "Kept", "World"}
+NAMES = {"_say", "let_in"}
 #: At the end of a class's name.
-ENDS = ("Told", "Thing")
+ENDS = ("Told", "Thing", "Kept", "Asker", "World", "Book")
+#: Before another word of a class's name: a record is stored, a lease renewed.
+BEGINS = re.compile(r"_?(Kept|Asker|World|Book)[A-Z]")
 #: Names that are not ours to choose, with the module that has them.
 NOT_OURS = {("edge/clips/mp4.py", "tell"): "a method of Python's files"}
 
 
 def coined(name: str) -> bool:
     """Whether an identifier is a coined name, or has one in it."""
-    return name in NAMES or name.endswith(ENDS) or not PARTS.isdisjoint(name.lower().split("_"))
+    whole = name in NAMES or name.endswith(ENDS) or BEGINS.match(name) is not None
+    return whole or not PARTS.isdisjoint(name.lower().split("_"))
 
 
 def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -50,6 +54,12 @@ def test_no_name_of_the_product_is_coined() -> None:
     assert not found, "\n".join(found)
 
 
+def test_no_class_of_the_tests_has_a_coined_name() -> None:
+    classes = ((path, node) for path, _, tree in parsed("tests") for node in walked(tree))
+    found = [f"{path}:{c.lineno}: {c.name}" for path, c in classes if isinstance(c, ast.ClassDef) and coined(c.name)]
+    assert not found, "\n".join(found)
+
+
 def test_names_that_are_not_ours_are_still_there() -> None:
     there = {(path, name) for room in ROOMS for path, _, tree in parsed(room) for _, name in identifiers(tree)}
     assert NOT_OURS.keys() <= there
@@ -61,6 +71,8 @@ class _JobsTold:
     told_utc_s: float
     def _say(self, thing, *, what): self._told = f(tell=1)
     async def let_in(self): return [TOLD_S for things in self.x]
+class KeptJob: asker: FleetAsker | _BookEntry
+class World: book = RayKept
 """
 
 
@@ -68,9 +80,12 @@ def test_the_rule_finds_each_kind_of_name() -> None:
     found = coined_names("web/told_words.py", ast.parse(MADE_UP))
     names = {words.rpartition(" ")[2] for words in found}
     of_parts = {"told_words", "told_files", "told_utc_s", "_told", "TOLD_S", "tell", "thing", "things"}
-    assert names == of_parts | {"_say", "let_in", "_JobsTold"}
+    of_classes = {"_JobsTold", "KeptJob", "FleetAsker", "_BookEntry", "World", "RayKept"}
+    assert names == of_parts | of_classes | {"_say", "let_in"}
 
 
-@pytest.mark.parametrize("name", ["say", "untold", "something", "intellect", "world", "kept", "KeptJob", "thinking"])
+@pytest.mark.parametrize(
+    "name", ["say", "untold", "something", "intellect", "world", "kept", "job_book", "Kepler", "thinking"]
+)
 def test_other_words_are_no_coined_names(name: str) -> None:
     assert not coined(name)

@@ -49,7 +49,7 @@ class Workers:
             self.owned.pop(name, None)
 
 
-class World:
+class SimulatedExecutors:
     def __init__(self) -> None:
         self.written, self.workers, self.count = Written(), Workers(), 0
         self.tasks: list[asyncio.Task[None]] = []
@@ -98,7 +98,7 @@ STEPS = ["start", "start", "stop", "lost", "given up", "half loaded", "ends", "e
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), max_size=30))
 def test_the_front_lets_in_those_that_are_there(orders: list[tuple[str, int]]) -> None:
     async def play() -> None:
-        world = World()
+        world = SimulatedExecutors()
         for what, n in orders:
             await world.do(what, n)
             world.check()

@@ -73,7 +73,7 @@ class Disk:
         if not good:
             self.bad.add(digest)
 
-    def is_pipeline(self, name: str) -> bool:
+    def is_application(self, name: str) -> bool:
         return name == APPLICATION
 
     def application(self, name: str) -> Application:
@@ -174,7 +174,7 @@ class Reorganiser:
         self._decided.set()
 
 
-class World:
+class SimulatedLoading:
     def __init__(self, offered: frozenset[str]) -> None:
         self.disk, self.tables, self.reorganiser = Disk(), Tables(), Reorganiser()
         self.written, self.clock, self.threads = Written(), ManualClock(), Threads()
@@ -349,7 +349,7 @@ def test_every_load_ends_as_its_client_learns(
     offered: frozenset[str], beginning: tuple[tuple[str, int], ...], orders: list[tuple[str, int]]
 ) -> None:
     async def play() -> None:
-        world = World(offered)
+        world = SimulatedLoading(offered)
         try:
             for order in (*beginning, *orders):
                 await world.do(order)

@@ -26,7 +26,7 @@ class Tables:
     table = None
 
 
-class World:
+class CameraApplications:
     """Applications of cameras; `sent` has what workers were sent, `events` what the reorganiser was."""
 
     def __init__(self, *applications: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class World:
 
 def test_a_camera_that_comes_is_accepted_and_learns_what_it_feeds() -> None:
     limited = described(source={"camera": "gate", "max_rate": 2.0})
-    world = World(described(), limited, described(source={"camera": "yard"}))
+    world = CameraApplications(described(), limited, described(source={"camera": "yard"}))
     world.sources.look()
     assert world.taken() == []
     assert [n["reason"] for _, n in world.notes] == ["source: there is no such camera"] * 3
@@ -86,7 +86,7 @@ def test_a_camera_that_comes_is_accepted_and_learns_what_it_feeds() -> None:
 
 
 def test_the_rate_is_that_of_the_lambda_in_force() -> None:
-    world = World(described())
+    world = CameraApplications(described())
     camera = world.add(inference={"frame_rates": [8.0, 2.0]})
     world.sources.look()
     assert world.rates() == [8.0], "the most that it may get, before a lambda is chosen"
@@ -105,7 +105,7 @@ def test_the_rate_is_that_of_the_lambda_in_force() -> None:
 
 
 def test_a_camera_that_goes_is_let_in_no_more_and_one_that_is_off_feeds_nobody() -> None:
-    world = World(described())
+    world = CameraApplications(described())
     camera = world.add()
     world.sources.look()
     token = world.sources.expected["gate"].token
@@ -125,7 +125,7 @@ def test_a_camera_that_goes_is_let_in_no_more_and_one_that_is_off_feeds_nobody()
 
 
 def test_a_stream_slower_than_lambda_bounds_the_rate_and_jitter_does_not_replan() -> None:
-    world = World(described())
+    world = CameraApplications(described())
     camera = world.add(inference={"frame_rates": [8.0]})
 
     def streams(fps: float) -> None:
@@ -161,7 +161,7 @@ def test_a_source_that_is_none_is_refused_with_the_field() -> None:
 
 
 def test_clients_that_load_one_learn_of_no_other_camera() -> None:
-    world = World()
+    world = CameraApplications()
     world.add()
     world.sources.check(None)
     world.sources.check(ApplicationSource("gate", ("car",)))

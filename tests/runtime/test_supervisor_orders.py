@@ -137,7 +137,7 @@ class Places:
         return self.sick
 
 
-class World:
+class SimulatedSupervisor:
     def __init__(self) -> None:
         self.clock, self.places = ManualClock(), Places()
         self.processes: list[Process] = []
@@ -352,7 +352,7 @@ ORDERS = st.lists(
 @given(ORDERS)
 def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[tuple[str, int, float]]) -> None:
     async def play() -> None:
-        world = World()
+        world = SimulatedSupervisor()
         try:
             await world.do(("start", 0, SHARES[0]))
             await world.calm()
@@ -382,7 +382,7 @@ def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[
 
 def test_a_stop_that_waits_longer_leaves_the_next_of_that_name_alone() -> None:
     async def play() -> None:
-        world = World()
+        world = SimulatedSupervisor()
         try:
             name = "retrain-a"
             world.start(name, SHARES[0])
@@ -406,7 +406,7 @@ def test_a_stop_that_waits_longer_leaves_the_next_of_that_name_alone() -> None:
 
 def test_a_worker_that_finishes_takes_the_twin_that_warms_up_along() -> None:
     async def play() -> None:
-        world = World()
+        world = SimulatedSupervisor()
         try:
             world.start("camera-a", SHARES[0])
             await world.calm()

@@ -97,7 +97,7 @@ class Process:
 
 
 @dataclass
-class World:
+class SimulatedServing:
     """Carries the instructions out and checks, at every instant, what must never happen."""
 
     reorganiser: Reorganiser
@@ -222,7 +222,7 @@ def world(
     live: bool = True,
     known: bool = True,
     **settings: float,
-) -> World:
+) -> SimulatedServing:
     limits = ShareKindLimits(live=live, min_share=0.01)
     made = Reorganiser(
         plan,
@@ -231,4 +231,4 @@ def world(
         table() if known else None,
         limits,
     )
-    return World(made, live=live)
+    return SimulatedServing(made, live=live)

@@ -9,7 +9,7 @@ import pytest
 from examples_kit import tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reorganiser_world import World, by_load, demand, one_each, table, together, version, world
+from reorganiser_world import SimulatedServing, by_load, demand, one_each, table, together, version, world
 
 from edge.core.front_messages import Route
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
@@ -20,18 +20,18 @@ from scheduler.gpulets.fitting import Capacity, fit
 from scheduler.gpulets.reorganiser import RETRY_S
 
 
-def share_of(w: World, model: str) -> float:
+def share_of(w: SimulatedServing, model: str) -> float:
     return sum(p.share for p in w.processes.values() if model in p.versions and p.state != "stopping")
 
 
-def routes(w: World) -> tuple[Route, ...]:
+def routes(w: SimulatedServing) -> tuple[Route, ...]:
     return () if w.layout is None else w.layout.routes
 
 
 Noted = TypeVar("Noted", r.ExecutorNote, r.RefusedNote, r.CappedNote)
 
 
-def notes(w: World, kind: type[Noted]) -> list[Noted]:
+def notes(w: SimulatedServing, kind: type[Noted]) -> list[Noted]:
     return [o for o in w.said if isinstance(o, kind)]
 
 
@@ -425,7 +425,7 @@ actions = st.lists(
 )  # fmt: skip
 
 
-def act(w: World, action: tuple[object, ...]) -> None:
+def act(w: SimulatedServing, action: tuple[object, ...]) -> None:
     kind, one, two = action
     names = sorted(w.processes)
     name = names[int(one) % len(names)] if kind in ("step", "lose", "fail") and names else None  # type: ignore[call-overload]
@@ -463,7 +463,9 @@ def act(w: World, action: tuple[object, ...]) -> None:
 def test_no_order_of_events_breaks_what_must_hold(plan: object, live: bool, what: list[tuple[object, ...]]) -> None:
     w = world(plan, live=live)  # type: ignore[arg-type]
     for action in what:
-        act(w, action)  # World checks shares, reservations, routes and the only route of each model at every step
+        act(
+            w, action
+        )  # SimulatedServing checks shares, reservations, routes and the only route of each model at every step
     w.settle()
     state = w.reorganiser.state
     assert not w.reorganiser.partitions.in_flight

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reorganiser_world import World, one_each, table, version
+from reorganiser_world import SimulatedServing, one_each, table, version
 
 from edge.core.applications import Alternative, Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import InvalidValue
@@ -269,12 +269,12 @@ def test_all_choices_together_take_no_more_steps_than_are_allowed() -> None:
 # -- in the reorganiser
 
 
-def site(capacity: float = 0.9, settle: bool = True) -> World:
+def site(capacity: float = 0.9, settle: bool = True) -> SimulatedServing:
     limits = ShareKindLimits(live=True, min_share=0.01)
     made = Reorganiser(
         one_each, ReorganiserSettings(), Capacity(capacity, capacity), table(), limits, FitAlternatives(fit_evenly)
     )
-    w = World(made)
+    w = SimulatedServing(made)
     wanted = tuple(Demand(version(m, slo_ms=1000.0), 1.0, 1.0) for m in (LARGE, SMALL, "d"))
     w.tell(r.ModelsChanged, wanted, (READER,), None)
     if settle:
@@ -282,13 +282,13 @@ def site(capacity: float = 0.9, settle: bool = True) -> World:
     return w
 
 
-def answers(w: World) -> str:
+def answers(w: SimulatedServing) -> str:
     """The model that the front asks for the second stage."""
     assert w.layout is not None
     return w.layout.applications[0].choice["s1"]
 
 
-def ask(w: World, rate: int, seconds: int, direct: int = 0) -> None:
+def ask(w: SimulatedServing, rate: int, seconds: int, direct: int = 0) -> None:
     """Requests of the application for a while, answered by the models that the front asks; `direct` ones to LARGE."""
     for _ in range(seconds):
         w.at_s += 1.0

@@ -11,7 +11,7 @@ import pytest
 from examples_kit import tried
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from reorganiser_world import World, version
+from reorganiser_world import SimulatedServing, version
 from serving_problems import tables
 
 from benchmarks.bench_pipeline_box import archive, traffic
@@ -286,7 +286,7 @@ def test_a_stage_keeps_its_queue_until_the_other_has_gpulets_and_the_cause_says_
         MOSAIC, replace(rules, warm_share=0.05), Capacity(1.0, 1.0), TABLE, ShareKindLimits(min_share=0.05),
         fit_pipelines,
     )  # fmt: skip
-    world = World(reorganiser)
+    world = SimulatedServing(reorganiser)
 
     def serve(slow: float) -> list[r.Instruction]:
         wanted = Demand(version("m", slo_ms=2000.0), 5.0 + slow, slo_ms=81.0)

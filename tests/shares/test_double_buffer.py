@@ -11,7 +11,7 @@ from edge.core.errors import InvalidValue
 from edge.shares import double_buffer as db
 
 
-class World:
+class SimulatedGenerations:
     """Simulated workers. Each generation answers after a delay, or hangs, or dies, as its fate says."""
 
     def __init__(self, fates: list[str], limits: db.HandoverSettings) -> None:
@@ -108,7 +108,7 @@ ACTIONS = st.one_of(
 @example(["hangs", "dies"], [("frame",)] * 4 + [("resize", 0.1, True)])
 @given(st.lists(FATES, max_size=6), st.lists(ACTIONS, max_size=60))
 def test_every_frame_is_answered_exactly_once_and_in_order(fates: list[str], actions: list[tuple]) -> None:
-    world = World(fates, LIMITS)
+    world = SimulatedGenerations(fates, LIMITS)
     sent = 0
     for action in actions:
         if action[0] == "frame":
@@ -129,7 +129,7 @@ def test_every_frame_is_answered_exactly_once_and_in_order(fates: list[str], act
     assert set(world.alive) == {world.state.active}, "a worker was left behind"
 
 
-def drive(world: World, seconds: float, frames: bool = True) -> int:
+def drive(world: SimulatedGenerations, seconds: float, frames: bool = True) -> int:
     """Ten frames per second for a while; returns how many."""
     first = len(world.emitted) + len(world.state.frames)
     count = 0
@@ -142,7 +142,7 @@ def drive(world: World, seconds: float, frames: bool = True) -> int:
 
 
 def test_a_resize_between_healthy_workers_answers_every_frame_fresh() -> None:
-    world = World([], LIMITS)
+    world = SimulatedGenerations([], LIMITS)
     drive(world, 1.0, frames=False)
     sent = drive(world, 2.0)
     world.tell(db.ResizeWanted(world.now, 0.7))
@@ -157,7 +157,7 @@ def test_a_resize_between_healthy_workers_answers_every_frame_fresh() -> None:
 
 
 def test_without_memory_for_a_twin_the_old_worker_ends_before_the_new_one_gets_frames() -> None:
-    world = World([], LIMITS)
+    world = SimulatedGenerations([], LIMITS)
     drive(world, 1.0)
     world.tell(db.ResizeWanted(world.now, 0.3, twin_fits=False))
     drive(world, 3.0)
@@ -167,7 +167,7 @@ def test_without_memory_for_a_twin_the_old_worker_ends_before_the_new_one_gets_f
 
 
 def test_a_twin_that_never_warms_up_is_killed_and_the_old_worker_stays() -> None:
-    world = World(["good", "hangs warming"], LIMITS)
+    world = SimulatedGenerations(["good", "hangs warming"], LIMITS)
     drive(world, 1.0)
     world.tell(db.ResizeWanted(world.now, 0.9))
     drive(world, 4.0)
@@ -178,7 +178,7 @@ def test_a_twin_that_never_warms_up_is_killed_and_the_old_worker_stays() -> None
 
 
 def test_an_old_worker_that_hangs_while_it_drains_is_killed_and_its_frames_are_answered() -> None:
-    world = World(["good"], LIMITS)
+    world = SimulatedGenerations(["good"], LIMITS)
     drive(world, 1.0, frames=False)
     drive(world, 1.0)
     world.tell(db.ResizeWanted(world.now, 0.7))
@@ -208,7 +208,7 @@ def test_a_frame_that_kills_its_workers_is_given_up() -> None:
 
 
 def test_the_newest_of_several_wishes_counts() -> None:
-    world = World([], LIMITS)
+    world = SimulatedGenerations([], LIMITS)
     drive(world, 1.0)
     for share in (0.6, 0.2, 0.8):
         world.tell(db.ResizeWanted(world.now, share))

@@ -13,7 +13,7 @@ from fleet_kit import boxes, scenario
 from edge.core.errors import InvalidValue
 from edge.simulation.fleet_check import check_log, read_log
 from edge.simulation.fleet_scenario import scenario_from_json
-from edge.simulation.fleet_world import FleetWorld
+from edge.simulation.fleet_simulation import FleetSimulation
 
 Rows = list[dict[str, Any]]
 
@@ -51,7 +51,7 @@ def value() -> dict[str, Any]:
 
 def good() -> Rows:
     """Its log."""
-    return copy.deepcopy(list(FleetWorld(scenario_from_json(value())).run().log))
+    return copy.deepcopy(list(FleetSimulation(scenario_from_json(value())).run().log))
 
 
 def judged(rows: Rows, **change: Any) -> dict[str, int]:
@@ -162,8 +162,8 @@ def test_gaps_and_slow_replacements_are_named() -> None:
     jobs = [{"id": "camera", "t": 0, "demand": {"cpu": 1}, "duration_s": None, "overlap": "allowed"}]
     faults = [{"t": 20, "kind": "box_down", "box": "b0"}]
     given = scenario_from_json(scenario(boxes(2), jobs, faults=faults, expect={"max_gap_s": 5, "replace_s": 5}))
-    assert check_log(given, FleetWorld(given).run().log).counts == {"replace": 1, "gap": 1}
-    assert check_log(given, FleetWorld(given).run().log, tolerance_s=15.0).accepted
+    assert check_log(given, FleetSimulation(given).run().log).counts == {"replace": 1, "gap": 1}
+    assert check_log(given, FleetSimulation(given).run().log, tolerance_s=15.0).accepted
 
 
 def test_unfair_shares_are_named() -> None:
@@ -173,7 +173,7 @@ def test_unfair_shares_are_named() -> None:
     tenants = [{"name": "a", "weight": 1}, {"name": "b", "weight": 1}]
     expect = {"hfs": {"resource": "cpu", "from": 0, "to": 8, "max_error": 0.1}}
     given = scenario_from_json(scenario(boxes(1), jobs, tenants=tenants, expect=expect))
-    log = sorted(FleetWorld(given).run().log, key=lambda row: row["t"])
+    log = sorted(FleetSimulation(given).run().log, key=lambda row: row["t"])
     assert check_log(given, log).accepted
     one_sided = [row | {"job": row["job"].translate(str.maketrans("ab", "ba"))} if "job" in row else row for row in log]
     order = [row["job"] for row in log if row["event"] == "placed"]

@@ -68,7 +68,7 @@ ROLES: Final = {
 async def _access(request: Request) -> Access:
     access: Access | None = request.app.state.access
     if access is None:
-        raise NotFound("nobody logs in here: web.access is off")
+        raise NotFound("no user logs in here: web.access is off")
     return access
 
 

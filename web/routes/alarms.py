@@ -111,7 +111,7 @@ async def list_alarms(
     rule: Annotated[str | None, Query(pattern=IDENTIFIER_PATTERN, description="only of this rule")] = None,
     active: Active = None,
 ) -> list[AlarmAnswer]:
-    """Alarms, newest first. Page on with `before` = the last id. To somebody who may see some cameras only, alarms of
+    """Alarms, newest first. Page on with `before` = the last id. To a user who may see some cameras only, alarms of
     these are shown."""
     if camera is not None:
         seen(caller, camera)

@@ -66,7 +66,7 @@ async def list_clips(
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only those with a lower id")] = None,
     camera: OfCamera = None,
 ) -> list[ClipAnswer]:
-    """Clips, newest first. Page on with `before` = the last id. To somebody who may see some cameras only, clips of
+    """Clips, newest first. Page on with `before` = the last id. To a user who may see some cameras only, clips of
     these are shown."""
     if camera is not None:
         seen(caller, camera)

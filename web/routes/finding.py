@@ -59,7 +59,7 @@ async def search_objects(
 ) -> FoundObjects:
     """Objects by camera, class, zone, line, time, stay and attribute, the newest first. Page on with `after` = `next`;
     objects that come meanwhile change no later page. A page looks at 20,000 objects at most (with `attribute` at
-    3,000): one that has found fewer than `limit` by then ends there, and has a `next`. To somebody who may see
+    3,000): one that has found fewer than `limit` by then ends there, and has a `next`. To a user who may see
     some cameras only, objects of these are shown; another camera is as one that is not there."""
     wanted = ObjectSearch(
         tuple(seen(caller, camera) for camera in cameras or ()), tuple(classes or ()), zone, line, way, from_, to,

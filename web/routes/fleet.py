@@ -181,7 +181,7 @@ async def fleet_jobs(service: Service) -> FleetJobsAnswer:
     openapi_extra=takes("FleetJobBody", examples.JOB_GIVEN),
 )
 async def submit_job(body: Body, service: Service, by: Who, response: Response) -> FleetJobAnswer:
-    """Give the fleet a job. The head keeps it when this answers; it may be refused later, if nobody can place it."""
+    """Give the fleet a job. The head keeps it when this answers; it may be refused later, if it can never be placed."""
     job = await service.fleet_jobs.submit(body, by)
     response.headers["location"] = f"/api/v1/fleet/jobs/{job.id}"
     return job

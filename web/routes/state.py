@@ -26,7 +26,7 @@ ROLES: Final = {
 }
 ROOT_ROLES: Final = {
     "GET /livez": OPEN,
-    "GET /readyz": OPEN,  # code words only, unless somebody is logged in
+    "GET /readyz": OPEN,  # code words only, unless a user is logged in
 }
 
 

@@ -35,7 +35,7 @@ class JobTaskAnswer:
 class FleetJobAnswer:
     """A job. `tasks` of it there are, of which `done` have ended; `task_states` has a row for each that runs, ended or
     failed, the first 100 of them. `why`: why a task waits, or why the job is refused. `by` submitted it, `withdrawn_by`
-    (empty: nobody) did not want it any more."""
+    (empty: no user) cancelled it."""
 
     id: Shown[str]
     program: Shown[str]
@@ -56,7 +56,7 @@ class FleetJobAnswer:
 
 @answer
 class FleetTenantAnswer:
-    """A tenant of jobs: of `resource`, the scarcest one (empty: nobody asks for any), it wants `wanted` for its open
+    """A tenant of jobs: of `resource`, the scarcest one (empty: no job asks for any), it wants `wanted` for its open
     tasks, its fair share is `share`, and its tasks hold `used`."""
 
     tenant: Shown[str]

@@ -1,5 +1,5 @@
 """The part of an answer for a user of some cameras, chosen by the marks of its type
-(`edge.appliance.answers.marks`): a field that nobody marked is hidden. Of settings inside it the fields are shown that
+(`edge.appliance.answers.marks`): a field without a mark is hidden. Of settings inside it the fields are shown that
 `edge.appliance.answers.settings_shown` lists."""
 
 from __future__ import annotations

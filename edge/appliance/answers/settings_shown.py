@@ -1,5 +1,5 @@
 """The fields of settings inside answers that a user gets who may see some cameras only, by the settings' class. A field
-that is not in its list is shown as its default: a new one is hidden until somebody adds it here."""
+that is not in its list is shown as its default: a new one is hidden until it is added here."""
 
 from __future__ import annotations
 

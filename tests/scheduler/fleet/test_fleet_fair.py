@@ -11,7 +11,7 @@ from edge.core.errors import InvalidValue
 from edge.core.fleet import FleetTenant
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import scenario_from_json
-from edge.simulation.fleet_world import FleetWorld
+from edge.simulation.fleet_simulation import FleetSimulation
 from scheduler.fleet.fair import TenantTree
 
 TREE = [
@@ -74,6 +74,6 @@ def test_shares_are_held_over_time(late: str) -> None:
         expect={"hfs": {"resource": "cpu", "from": 3, "to": 35, "max_error": 0.02}},
     )  # fmt: skip
     given_ = scenario_from_json(value)
-    verdict = check_log(given_, FleetWorld(given_).run().log)
+    verdict = check_log(given_, FleetSimulation(given_).run().log)
     assert verdict.accepted, verdict.to_json()
     assert set(verdict.hfs_error) == {"a", "b", "c"}

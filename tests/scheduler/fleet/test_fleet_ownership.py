@@ -293,7 +293,7 @@ def test_members_that_leave_take_their_cameras_and_those_put_out_do_not() -> Non
     assert [c.id for c in later.cameras] == ["gate", "yard"], "it waits for a box still, whoever else leaves"
 
 
-class World:
+class SimulatedFleet:
     """Boxes that do as the agreement asks, sometimes late, killed (between two steps of a start, too), cut off or
     healed; one head that hears some, and sometimes a new one with an older list."""
 
@@ -378,7 +378,7 @@ class World:
 @given(st.integers(0, 10**6))
 @settings(max_examples=60)
 def test_whatever_fails_each_camera_has_one_owner_when_all_boxes_are_back(seed: int) -> None:
-    world = World(seed)
+    world = SimulatedFleet(seed)
     for _ in range(25):
         answered = {n for b in BOXES for n in world.present[b]}
         world.step()

@@ -154,7 +154,7 @@ function follow(setKnown: (change: (before: Known) => Known) => void): () => voi
   };
 }
 
-/** Everything that several pages show, kept fresh while somebody is logged in. */
+/** Everything that several pages show, kept fresh while a user is logged in. */
 export function useAppliance(): Known {
   const [known, setKnown] = useState<Known>(NOTHING);
   useEffect(() => follow(setKnown), []);

@@ -75,7 +75,7 @@ function named(draft: Json): boolean {
   return typeof draft["username"] === "string" && draft["username"].trim() !== "";
 }
 
-/** Without a user name nobody logs in, and a password is for nothing. */
+/** Without a user name there is no login, and a password is for nothing. */
 async function login(draft: Json, kept: () => Promise<Json>): Promise<Json> {
   return named(draft) ? { username: draft["username"], password_from: draft["password_from"] ?? "", ...(await kept()) } : {};
 }

@@ -8,7 +8,7 @@ import { ask, words } from "../api";
 export type Box = QuestionAnswer["others"][number];
 export type Verdict = "yes" | "no" | "student" | "teacher" | "counted" | "unsure";
 
-/** A box that somebody drew around a missed object. */
+/** A box that a user drew around a missed object. */
 export interface Mark {
   box: Box;
   class: string;

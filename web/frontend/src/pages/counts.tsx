@@ -228,7 +228,7 @@ function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
 
 function Nothing({ watched_s, camera }: { watched_s: number; camera: string }) {
   return (
-    <Empty title={watched_s > 0 ? "Nothing was counted" : "Nobody watched in this time"} level={2}>
+    <Empty title={watched_s > 0 ? "Nothing was counted" : "This time was not watched"} level={2}>
       {watched_s > 0
         ? `The camera was watched for ${duration(watched_s)}, and nothing passed a line or was in a zone.`
         : "Whether something passed is not known. A camera counts once it has a line or a zone: "}
@@ -321,7 +321,7 @@ interface BarsProps {
   now_s: number;
 }
 
-/** A bar for each hour, or each day of a week; hatched where nobody watched; a mark for the week before. */
+/** A bar for each hour, or each day of a week; hatched where it was not watched; a mark for the week before. */
 function Hours({ found, beside, only, span, now_s }: BarsProps) {
   const bars = span === "day" ? hourBars(found, beside, only, now_s) : dayBars(found, beside, only, now_s);
   const most = Math.max(1, ...bars.map((b) => Math.max(b.objects, b.before ?? 0)));
@@ -329,7 +329,7 @@ function Hours({ found, beside, only, span, now_s }: BarsProps) {
     <section class="card" aria-labelledby="counts-hours">
       <h2 id="counts-hours">{span === "day" ? "By hour" : "By day"}</h2>
       <p class="quiet small">
-        Objects over lines, {only ?? "all classes"}, as counted. Hatched: the part of the time that nobody watched. The mark across a bar is the week before, where that was watched.
+        Objects over lines, {only ?? "all classes"}, as counted. Hatched: the part of the time that was not watched. The mark across a bar is the week before, where that was watched.
       </p>
       <ol class={span === "day" ? "counts-bars of-day" : "counts-bars"}>
         {bars.map((b) => (

@@ -1,4 +1,4 @@
-/** A camera's day: objects, alarms, retrainings, times that nobody watched, clips; each point leads to what it is. */
+/** A camera's day: objects, alarms, retrainings, times that were not watched, clips; each point leads to what it is. */
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -33,7 +33,7 @@ const OUTAGES: Record<OutageAnswer["cause"], string> = {
   reconnecting: "the camera was lost",
   connecting: "the camera was being connected",
   starting: "the camera was starting",
-  not_watched: "too few answers: nobody watched",
+  not_watched: "too few answers: not watched",
 };
 const FAULTS: Record<NonNullable<OutageAnswer["fault"]>, string> = {
   unreachable: "it could not be reached",

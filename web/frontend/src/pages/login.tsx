@@ -132,7 +132,7 @@ function PasswordLogin({ entered }: Pick<Props, "entered">) {
         </button>
       </form>
       <p class="quiet small">
-        Forgotten? Whoever has the appliance's command line can set a new password: <code>magpie user --help</code>.
+        Forgotten? A user of the appliance's command line can set a new password: <code>magpie user --help</code>.
       </p>
     </Frame>
   );
@@ -259,11 +259,11 @@ interface OwnPasswordProps {
   onLogOut: () => Promise<void>;
 }
 
-/** All that one sees before one has a password that nobody else chose. */
+/** All that a user sees before they chose a password of their own. */
 export function OwnPasswordPage({ me, changed, onLogOut }: OwnPasswordProps) {
   return (
     <Frame title="Choose your password">
-      <p>This password was chosen by somebody else. Choose your own to go on.</p>
+      <p>This password was chosen by another user. Choose your own to go on.</p>
       <PasswordForm me={me} onDone={() => void changed()} instead="Log out" onInstead={() => void onLogOut()} />
     </Frame>
   );

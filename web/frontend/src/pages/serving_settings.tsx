@@ -25,7 +25,7 @@ type Draft = Record<keyof Demand, string>;
 const DEMANDS: { field: keyof Demand; label: string; unit: string; hint: string }[] = [
   { field: "slo_ms", label: "Objective", unit: "ms", hint: "Each request is answered within it. Empty: as model.yaml says." },
   { field: "rate", label: "Rate to expect", unit: "requests/s", hint: "The rate to plan for now; real traffic corrects it." },
-  { field: "min_rate", label: "Least rate", unit: "requests/s", hint: "Always planned for, also when nobody asks." },
+  { field: "min_rate", label: "Least rate", unit: "requests/s", hint: "Always planned for, also when no client asks." },
   { field: "priority", label: "Priority", unit: "", hint: "When not all fits, the lowest yields first." },
 ];
 

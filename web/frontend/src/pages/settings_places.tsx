@@ -35,7 +35,7 @@ export function ZonesForm(props: Props) {
       field="zones"
       kept={props.camera.settings.zones}
       read={(answer) => answer.settings.zones}
-      lead="Rules can look at zones: alarm when somebody stays in one."
+      lead="Rules can look at zones: alarm when a person stays in one."
       links={
         <>
           <a href={href("settings", "cameras", props.camera.id)}>Settings</a>

@@ -26,7 +26,7 @@ export function SecretsSection() {
       </div>
       <p class="quiet lead">
         Passwords of cameras and of other systems. A secret is referred to as <code>secret:NAME</code> where a password is asked for. It can be
-        replaced and deleted, and nobody can read it again.
+        replaced and deleted, and no user can read it again.
       </p>
       {error !== null && <ErrorBox what="The secrets could not be loaded" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}
@@ -54,7 +54,7 @@ export function SecretsSection() {
             again();
           }}
         >
-          <p>This cannot be undone: nobody can tell what it was.</p>
+          <p>This cannot be undone: its value is not shown anywhere.</p>
           {deleting.used_by.length > 0 && <p class="problem">It is used by {deleting.used_by.join(", ")}.</p>}
         </Confirm>
       )}

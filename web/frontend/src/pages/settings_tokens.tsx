@@ -23,7 +23,7 @@ export function TokensSection({ known, me }: SectionProps) {
     return (
       <section class="card" aria-labelledby="tokens-title">
         <h2 id="tokens-title">Tokens and sessions</h2>
-        <p class="quiet">This appliance asks nobody to log in, so there are neither tokens nor sessions.</p>
+        <p class="quiet">This appliance has no login, so there are neither tokens nor sessions.</p>
       </section>
     );
   }

@@ -90,7 +90,7 @@ function UsersTable({ users, me, cameras, tenants, onChange, onDelete }: TablePr
       caption="Users"
       rows={users}
       rowKey={(u) => u.name}
-      empty="No user: this appliance asks nobody to log in."
+      empty="No user: this appliance has no login."
       columns={[
         {
           key: "name",

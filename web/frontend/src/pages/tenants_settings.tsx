@@ -188,7 +188,7 @@ const SHARING_GROUPS: Group[] = [
     fields: [
       { path: "policy", label: "Policy", options: optionsOf(SHARING_POLICIES), hint: "Whose share moves where. “What if” above replays the last day under another one." },
       { path: "interval_s", label: "Interval", unit: "s", hint: "So often the shares of serving tenants are decided. Cameras move when a window ends." },
-      { path: "largest_step", label: "Largest step", unit: "of the device", hint: "Nobody gets or gives more in one decision, but for raises to a floor, to the need of a plan or to an entitlement" },
+      { path: "largest_step", label: "Largest step", unit: "of the device", hint: "No tenant gets or gives more in one decision, but for raises to a floor, to the need of a plan or to an entitlement" },
       { path: "explore", label: "Explore", unit: "of the entitlement", hint: "So far below its entitlement may be a tenant that misses its goal, or of which nothing is known" },
       { path: "dwell_s", label: "Rest", unit: "s", hint: "Least time between two moves of a tenant" },
       { path: "hysteresis", label: "Smallest move", unit: "of the device", hint: "Smaller ones are not made" },

@@ -140,7 +140,7 @@ export function WallPage({ known, me }: PageProps) {
   );
 }
 
-/** How many cameras are live, and how many need somebody. */
+/** How many cameras are live, and how many need an operator. */
 function LiveCount({ rows }: { rows: Row[] }) {
   const live = rows.filter((r) => r.camera.state === "live").length;
   const attention = rows.filter(needsAttention).length;

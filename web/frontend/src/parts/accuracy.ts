@@ -63,7 +63,7 @@ function mean(values: number[]): number {
 
 export interface Drift {
   text: string;
-  /** The camera's own answers are worse than they were: somebody should look. */
+  /** The camera's own answers are worse than they were: the operator should look. */
   worse: boolean;
 }
 

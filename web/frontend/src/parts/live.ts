@@ -31,7 +31,7 @@ export function parse(message: ArrayBuffer): { header: PictureHeader; jpeg: Uint
   return { header, jpeg: new Uint8Array(message, 2 + length) };
 }
 
-/** Only what is listened to is asked for, so that the appliance encodes nothing that nobody sees. */
+/** Only what is listened to is asked for, so that the appliance encodes only pictures that are shown. */
 export class Live {
   private socket: WebSocket | null = null;
   private wait = FIRST_WAIT_MS;

@@ -22,7 +22,7 @@ interface Props {
   required?: boolean;
 }
 
-/** A password that somebody sets, for themselves or for another user. */
+/** A password that a user sets, for themselves or for another user. */
 export function NewPassword({ label, path, value, onChange, problems, hint, required = true }: Props) {
   return (
     <TextField

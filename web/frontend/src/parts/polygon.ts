@@ -74,7 +74,7 @@ export function wrong(points: Point[]): string | null {
   return area(points) < MIN_AREA ? "This zone is too small to be meant." : null;
 }
 
-/** Inside the picture, and no finer than anybody can point. */
+/** Inside the picture, and no finer than a hand can point. */
 export function placed(x: number, y: number): Point {
   const one = (v: number): number => Math.round(10_000 * Math.min(1, Math.max(0, v))) / 10_000;
   return [one(x), one(y)];

@@ -151,7 +151,7 @@ interface Refusal {
   problems: Problem[];
   /** In words, where nothing is wrong with the fields. */
   failure: string;
-  /** Show what is wrong with what somebody sent. */
+  /** Show the mistakes in the values that were sent. */
   object: (error: unknown) => void;
   /** Forget all, or what was wrong at `path`. */
   forget: (path?: string) => void;

@@ -14,7 +14,7 @@ export type SharingPolicyName = SharingSettings["policy"];
 export const SHARING_POLICIES: Record<SharingPolicyName, string> = {
   ew: "The least satisfied first: the greatest least utility",
   sw: "All together: the greatest mean utility",
-  njc: "Without justified complaints: nobody below what its entitlement would bring",
+  njc: "Without justified complaints: no tenant below what its entitlement would bring",
   fair: "Entitlements, whatever comes of them",
   minerva: "Minerva: in proportion to share over utility, for comparison",
   "greedy-ew": "Step by step from the better to the worse, for comparison",

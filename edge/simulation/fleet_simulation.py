@@ -30,7 +30,7 @@ LogRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class WorldTimes:
+class SimulatedTimes:
     """Durations in s: a start on a warm worker; a box's own restart of its cameras; between checkpoints."""
 
     start_s: float = 0.01
@@ -84,14 +84,14 @@ class FleetRun:
     decisions: int
 
 
-class FleetWorld:
+class FleetSimulation:
     """One run of a scenario."""
 
     def __init__(
         self,
         scenario: FleetScenario,
         rules: FleetRules = FleetRules(),  # noqa: B008 (frozen)
-        times: WorldTimes = WorldTimes(),
+        times: SimulatedTimes = SimulatedTimes(),
     ) -> None:
         self._scenario, self._rules, self._times = scenario, rules, times
         self._controller = FleetController(rules, scenario.tenants, scenario.queues, scenario.placement)

@@ -12,7 +12,7 @@ from fleet_kit import boxes, overlapping_faults, random_scenario, scenario
 from benchmarks.scripts import load_script
 from edge.simulation.fleet_check import check_log
 from edge.simulation.fleet_scenario import read_scenario, scenario_from_json
-from edge.simulation.fleet_world import FleetRun, FleetWorld
+from edge.simulation.fleet_simulation import FleetRun, FleetSimulation
 
 SHOWN = ["affinity", "apart", "box-lost", "composed", "fair-share", "gangs", "head-lost", "order", "soft"]
 
@@ -20,7 +20,7 @@ SHOWN = ["affinity", "apart", "box-lost", "composed", "fair-share", "gangs", "he
 def play(value: dict[str, Any]) -> FleetRun:
     """Simulate a scenario whose log has to be accepted, and in which nobody waits at the end."""
     given = scenario_from_json(value)
-    run = FleetWorld(given).run()
+    run = FleetSimulation(given).run()
     verdict = check_log(given, run.log)
     assert verdict.accepted, verdict.to_json()
     assert run.waiting == {}
@@ -53,7 +53,7 @@ def test_the_shared_scenarios_are_accepted_by_both_checkers(name: str, shared_di
     path = shared_dir / "data" / "fleet-problems" / f"{name}.json"
     checker = load_script(shared_dir / "data" / "check_fleet_log.py").Checker(json.loads(path.read_text()))
     given = read_scenario(path)
-    log = FleetWorld(given).run().log
+    log = FleetSimulation(given).run().log
     for row in log:
         checker.feed(row)
     checker.expectations()
@@ -120,6 +120,6 @@ def test_without_a_head_work_ends_and_new_work_waits_for_one() -> None:
 def test_a_job_without_room_waits_with_a_reason_and_the_run_ends() -> None:
     job = {"id": "late", "t": 1, "demand": {"cpu": 4}, "duration_s": 5}
     given = scenario_from_json(scenario(boxes(1), [CAMERA, job]))
-    run = FleetWorld(given).run()
+    run = FleetSimulation(given).run()
     assert run.waiting["late"].code == "full"
     assert check_log(given, run.log).counts == {"lost": 1}
