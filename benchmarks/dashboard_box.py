@@ -24,6 +24,7 @@ import httpx
 import yaml
 
 from benchmarks.make_applications import write_applications
+from benchmarks.waiting import PATIENCE_S
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras
 from edge.settings import SiteSettings
@@ -42,7 +43,7 @@ SMALL: Mapping[str, Any] = {
 }
 
 
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
     """Wait for a condition and return its value. Raises TimeoutError that says `what` did not come."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
@@ -193,7 +194,7 @@ class Box:
 
     def setup_token(self) -> str:
         """The token of the one-time set-up link that the first start prints. Raises TimeoutError."""
-        found = until(lambda: re.search(r"#/setup\?token=([\w.~-]+)", self.output), "a set-up link is printed", 20.0)
+        found = until(lambda: re.search(r"#/setup\?token=([\w.~-]+)", self.output), "a set-up link is printed")
         return str(found[1])
 
     def client(self) -> httpx.Client:

@@ -15,6 +15,9 @@ from typing import Any, Final
 _PORTS: Final = range(15_000, 32_000)
 _given: set[int] = set()
 
+#: Longest wait for an event that must come. A long one costs nothing where the event comes, and a busy machine is slow.
+PATIENCE_S: Final = 90.0
+
 
 def free_port(host: str = "127.0.0.1") -> int:
     """A port that nobody uses on this address now, each once in a process."""
@@ -27,7 +30,7 @@ def free_port(host: str = "127.0.0.1") -> int:
     raise OSError(f"no port from {_PORTS.start} to {_PORTS.stop} is free on {host}")
 
 
-def until(condition: Callable[[], Any], what: str, timeout_s: float, pause_s: float = 0.1) -> Any:
+def until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S, pause_s: float = 0.1) -> Any:
     """Wait for a condition; its value. Raises TimeoutError with `what`."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
@@ -37,7 +40,9 @@ def until(condition: Callable[[], Any], what: str, timeout_s: float, pause_s: fl
     raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
 
 
-async def until_async(condition: Callable[[], Any], what: str, timeout_s: float = 20.0, pause_s: float = 0.02) -> Any:
+async def until_async(
+    condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S, pause_s: float = 0.02
+) -> Any:
     """As `until`; other tasks of the loop go on."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s

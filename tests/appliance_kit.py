@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.waiting import PATIENCE_S
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.appliance import Appliance
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
@@ -78,7 +79,7 @@ class Watched:
         assert found is not None, f"{worker} does not run"
         return found
 
-    async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
+    async def until(self, condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> float:
         """Seconds until the condition holds; fails with what happened meanwhile."""
         began = time.monotonic()
         while not condition():

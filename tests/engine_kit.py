@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core import engine as port
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.fleet import UNBOUNDED, TaskAt
@@ -60,7 +61,7 @@ def begin(engine: port.Engine, boxes: int, kill: Callable[[TaskAt], None], *, ch
     return OpenEngine(engine, kill, checkpoints, {box.name: box for box in joined})
 
 
-def until(engine: port.Engine, enough: Callable[[Events], bool], wait_s: float = 30.0) -> Events:
+def until(engine: port.Engine, enough: Callable[[Events], bool], wait_s: float = PATIENCE_S) -> Events:
     """Events until there are enough."""
     seen: Events = []
     while not enough(seen):

@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from benchmarks.waiting import free_port
+from benchmarks.waiting import PATIENCE_S, free_port
 from benchmarks.waiting import until_async as until
 from edge.core.clock import SystemClock
 from edge.core.errors import Unavailable
@@ -328,7 +328,7 @@ class FleetOfAgents:
         giver = by or box
         async with Links(self.folder(giver).path) as links:
             me = FleetMember(giver, self.address(giver))
-            return await links.ask(me, "/order", FleetOrder(kind, box, camera), OrderAnswer, 10.0)
+            return await links.ask(me, "/order", FleetOrder(kind, box, camera), OrderAnswer, PATIENCE_S)
 
     def owners(self, name: str) -> dict[str, str | None]:
         """By camera: its owner, as a box knows it, once it answers."""

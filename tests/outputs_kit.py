@@ -17,14 +17,14 @@ from aiohttp import web
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.own_servers import mosquitto_program
-from benchmarks.waiting import free_port
+from benchmarks.waiting import PATIENCE_S, free_port
 from edge.core.alarms import Alarm, Phase
 from edge.core.tracks import ObjectNews, ObjectPhase, TrackedObject
 
 MOSQUITTO = mosquitto_program()
 
 
-async def until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+async def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait until the condition holds; fails in words."""
     ends = time.monotonic() + timeout_s
     while not condition():
@@ -52,7 +52,7 @@ class Mosquitto:
         self._process = subprocess.Popen(
             [str(MOSQUITTO), "-v", "-c", str(self._config)], stdout=self._log, stderr=self._log
         )
-        ends = time.monotonic() + 10.0
+        ends = time.monotonic() + PATIENCE_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1.0).close()
@@ -103,7 +103,7 @@ class Listener:
 
     def publish(self, topic: str, payload: str, retain: bool = False) -> None:
         """Publish and wait for the acknowledgement."""
-        self._client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(10.0)
+        self._client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(PATIENCE_S)
 
     def bodies(self, topic: str) -> list[dict[str, Any]]:
         """Bodies of the messages of a topic."""

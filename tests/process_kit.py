@@ -9,26 +9,23 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 from appliance_kit import gone
 
+from benchmarks import waiting
+from benchmarks.waiting import PATIENCE_S
+
 REPO = Path(__file__).resolve().parents[1]
 
 
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
-    """Poll until the condition holds; its value."""
-    ends = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < ends, what
-        time.sleep(0.2)  # most conditions cost the appliance an answer
-    return value
+#: Most conditions cost the appliance an answer, so it looks less often.
+until = partial(waiting.until, pause_s=0.2)
 
 
 @dataclass
@@ -59,7 +56,7 @@ class Box:
                 self.url = found[1]
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.url}api/v1/{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}api/v1/{path}", timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
     def up(self) -> Box:
@@ -80,5 +77,5 @@ class Box:
             os.killpg(self.process.pid, signal.SIGKILL)
         else:
             self.process.kill()
-        self.process.wait(10)
-        until(lambda: not gone(pids), f"nobody outlives it: {pids}", 20.0)
+        self.process.wait(PATIENCE_S)
+        until(lambda: not gone(pids), f"nobody outlives it: {pids}")

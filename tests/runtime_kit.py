@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, Usage
 from edge.core.workers import LossCause, Worker, WorkerKind
 from edge.runtime.supervisor import Supervisor
 from edge.shares.cpu import CpuPartitioner
-
-PATIENCE_S = 90.0
 
 
 async def until(condition: Callable[[], object], what: str = "", timeout_s: float = PATIENCE_S) -> None:

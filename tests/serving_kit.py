@@ -16,6 +16,7 @@ import tritonclient.http.aio as http
 import yaml
 from tritonclient.utils import InferenceServerException
 
+from benchmarks.waiting import PATIENCE_S
 from edge.commands.front_process import front_process
 from edge.core.clock import SystemClock
 from edge.core.serving import DeviceTable
@@ -97,7 +98,7 @@ class Served:
     def executors(self) -> tuple[ExecutorStatus, ...]:
         return self.runtime.status().executors
 
-    async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
+    async def until(self, condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> float:
         began = time.monotonic()
         while not condition():
             if time.monotonic() - began > timeout_s:
@@ -128,7 +129,8 @@ class Served:
 
     async def refused(self, client: Any, model: str, words: str, shape: tuple[int, ...] = (1, 4)) -> None:
         """Clients get an error with these words, as soon as the front knows."""
-        for _ in range(300):
+        ends = time.monotonic() + PATIENCE_S
+        while time.monotonic() < ends:
             try:
                 tensor = http.InferInput("x", list(shape), "FP32")
                 tensor.set_data_from_numpy(np.zeros(shape, np.float32))

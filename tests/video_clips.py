@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.waiting import PATIENCE_S
+
 WIDTH, HEIGHT, FPS = 320, 180, 15
 
 
@@ -81,7 +83,7 @@ def make_clips(folder: Path) -> Clips:
     )
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = 15.0) -> bool:
+def wait_for(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> bool:
     """Poll until `condition` holds; False when it does not within `timeout_s`."""
     ends = time.monotonic() + timeout_s
     while not condition():

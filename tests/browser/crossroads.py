@@ -42,7 +42,7 @@ class Crossroads:
         def raised() -> bool:
             return {"somebody", "unsure"} <= {a["rule"] for a in good(self.admin.rest.get("/alarms"))}
 
-        until(raised, "every rule has raised an alarm", 60.0)
+        until(raised, "every rule has raised an alarm")
 
     def rest_after_this_window(self) -> None:
         """The window that begins next lasts an hour: after it has retrained the machine is left alone."""

@@ -10,7 +10,7 @@ from visits import Visits
 
 from benchmarks.dashboard_box import live, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_the_page_says_that_it_is_old_and_recovers(visits: Visits, crossroads: Crossroads) -> None:

@@ -19,7 +19,7 @@ from web.server import WebServer
 
 pytest.importorskip("playwright.async_api")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_a_forecast_is_asked_for_and_shown_with_what_came_of_earlier_ones(browser: Any, axe: str) -> None:

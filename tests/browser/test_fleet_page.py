@@ -11,7 +11,7 @@ from visits import Visit, Visits
 
 from web.examples import fleet as examples
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 #: The end of a route's path, and its answer.
 ANSWERS: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 from crossroads import NASTY, PLAIN, Crossroads
 from visits import Visits
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 #: Name of the element with the focus, whether one sees that, and whether it is in view.
 FOCUS = """() => {
@@ -78,7 +78,7 @@ async def test_a_dialog_keeps_the_focus_and_gives_it_back(visits: Visits, crossr
     await dialog.wait_for(state="hidden")
     await page.keyboard.press("Escape")
     # Given back when the page has drawn itself without the dialog; where it is lost this waits in vain.
-    await page.wait_for_function("() => document.activeElement !== document.body", timeout=20_000)
+    await page.wait_for_function("() => document.activeElement !== document.body")
 
 
 async def test_a_row_of_a_day_by_arrows_and_the_clip_of_an_alarm_by_enter(

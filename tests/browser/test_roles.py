@@ -6,7 +6,7 @@ import pytest
 from crossroads import HOSTILE, NASTY, PLAIN, Crossroads
 from visits import Visits
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 PAGES = (
     "#/wall", f"#/camera/{PLAIN}", "#/windows", "#/windows/2", "#/counts", "#/serving", "#/tenants", "#/fleet",

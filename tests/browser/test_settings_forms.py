@@ -11,7 +11,7 @@ from visits import Visit, Visits
 
 from benchmarks.dashboard_box import good
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 #: Two cameras of one name could not be distinguished.
 THIRD = f"Third {HOSTILE}"

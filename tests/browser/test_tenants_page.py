@@ -23,7 +23,7 @@ from web.server import WebServer
 
 playwright = pytest.importorskip("playwright.async_api")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 
 @asynccontextmanager

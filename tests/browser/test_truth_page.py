@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from appliance_double import DictAppliance
 from truth_kit import Street, street
 from visits import Visit
 
+from benchmarks.waiting import until_async
 from edge.appliance.answers.truth import QuestionAnswer
 from edge.appliance.truth import Truth
 from edge.core.clock import SystemClock
@@ -28,7 +28,7 @@ from web.server import WebServer
 
 playwright = pytest.importorskip("playwright.async_api")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,7 @@ async def test_an_answer_is_undone_before_it_is_sent_and_arrows_go_back(sitting:
     await page.keyboard.press("u")
     await page.keyboard.press("Enter")
     await page.get_by_text("Question 1 of 10", exact=True).wait_for()
-    for _ in range(100):
-        if len(sitting.store.answers.page()) == 2:
-            break
-        await asyncio.sleep(0.05)
+    await until_async(lambda: len(sitting.store.answers.page()) == 2, "both answers are kept")
     assert [r.answer.verdict for r in sitting.store.answers.page()] == ["unsure", "unsure"]
 
 
@@ -140,10 +137,7 @@ async def test_boxes_are_drawn_around_what_nobody_saw(sitting: Sitting) -> None:
     await page.get_by_text("1 marked").wait_for()
     await page.keyboard.press("y")
     await page.keyboard.press("Enter")
-    for _ in range(100):
-        if sitting.store.answers.page():
-            break
-        await asyncio.sleep(0.05)
+    await until_async(sitting.store.answers.page, "the answer is kept")
     (kept,) = sitting.store.answers.page()
     assert (kept.answer.missed, kept.to_json()["marked"][0]["class"]) == (1, "car")
     x1, y1, x2, y2 = kept.answer.marked[0].box

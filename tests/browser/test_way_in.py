@@ -8,7 +8,7 @@ from visits import Visit, Visits
 
 from benchmarks.dashboard_box import GUARD, OPERATOR, PASSWORDS, good
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 
 async def log_in(visit: Visit, name: str, password: str) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.dashboard_box import Box, Person
+from benchmarks.waiting import PATIENCE_S
 
-WAIT_MS = 20_000
+WAIT_MS = 1000 * PATIENCE_S
 #: Width in pixels and colour scheme.
 LOOKS = ((1440, "light"), (390, "dark"))
 #: Nothing is being loaded any more.

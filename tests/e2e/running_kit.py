@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
 
 import httpx
-import pytest
 
+from benchmarks.waiting import until_async
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.commands.running import RunningAppliance
 from edge.settings import SiteSettings
 
-
-async def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Wait for a condition; fails with `what` and never hangs."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + timeout_s
-    while loop.time() < end:
-        value = condition()
-        if value:
-            return value
-        await asyncio.sleep(0.25)  # most conditions read the database
-    pytest.fail(f"not within {timeout_s:.0f} s: {what}")
+#: Most conditions read the database, so it looks less often.
+until = partial(until_async, pause_s=0.25)
 
 
 async def log_in(rest: httpx.AsyncClient, up: RunningAppliance) -> None:
@@ -42,7 +32,6 @@ async def running(site: SiteSettings) -> AsyncIterator[Appliance]:
         enabled = [c.id for c in site.cameras if c.enabled]
         await until(
             lambda: all(appliance.services.cameras.one(c).state.answers > 0 for c in enabled),
-            60,
             "every camera answers",
         )
         yield appliance

@@ -21,7 +21,7 @@ from edge.settings import SiteSettings
 from edge.simulation.replay import replayed
 from edge.store.retention import RetentionLimits
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 
 def to_be_retrained(site: Callable[..., SiteSettings]) -> SiteSettings:
@@ -36,7 +36,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
     async with running(to_be_retrained(site)) as appliance:
         runtime = appliance.runtime
         both = {"overpass", "junction"}
-        await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
+        await until(lambda: both <= runtime.boundary.measured.get(2, set()), "two windows are over and measured", 110)
 
         def learned() -> list[int]:
             """Windows after the first that are over and measured, and in which something was retrained. In the second
@@ -44,14 +44,14 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
             over = [n for n, cameras in runtime.boundary.measured.items() if n >= 2 and both <= cameras]
             return [n for n in over if appliance.services.windows.one(n).jobs]
 
-        await until(learned, 110, "something was retrained")
+        await until(learned, "something was retrained", 110)
         number = learned()[0]
         appliance.services.events.buffer.flush()
 
         def written() -> bool:
             return all(c.realised for c in appliance.services.windows.one(number).window.cameras)
 
-        await until(written, 20, "what was measured is in the database, which is written behind")
+        await until(written, "what was measured is in the database, which is written behind")
         detail = appliance.services.windows.one(number)
         rows = {c.camera: c for c in detail.window.cameras}
         first = {c.camera: c for c in appliance.services.windows.one(1).window.cameras}
@@ -105,7 +105,7 @@ async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site:
             await appliance.services.retraining.change({"window_s": -1}, "test")
         with pytest.raises(InvalidValues, match="windw_s"):
             await appliance.services.retraining.change({"windw_s": 20}, "test")
-        await until(lambda: appliance.services.retraining.settings().current.window_s == 22.0, 30, "the boundary comes")
+        await until(lambda: appliance.services.retraining.settings().current.window_s == 22.0, "the boundary comes")
         promoted = {c: appliance.services.cameras.one(c).state.model_version for c in ("overpass", "junction")}
         window = appliance.services.state.overview().window.number
     async with running(settings) as appliance:
@@ -141,7 +141,7 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
                 await appliance.services.cameras.change("junction", {"url": url}, "test")
         assert len(appliance.services.cameras.all()) == 2, "a refused camera leaves nothing behind"
         await appliance.services.cameras.add(good | {"id": "third"}, "test")
-        await until(lambda: appliance.services.cameras.one("third").state.answers > 0, 30, "the new camera answers")
+        await until(lambda: appliance.services.cameras.one("third").state.answers > 0, "the new camera answers")
         patches = [{"name": "Third"}, {"enabled": False}, {"retraining": {"every_kth_window": 2}}]
         await asyncio.gather(*(appliance.services.cameras.change("third", patch, "test") for patch in patches))
         settings = appliance.services.cameras.one("third").settings
@@ -150,9 +150,7 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
         await appliance.services.cameras.remove("third", "test")
         with pytest.raises(NotFound):
             appliance.services.cameras.one("third")
-        await until(
-            lambda: appliance.services.cameras.one("junction").state.answers_per_s > 0.5, 20, "the others go on"
-        )
+        await until(lambda: appliance.services.cameras.one("junction").state.answers_per_s > 0.5, "the others go on")
 
 
 def in_force(appliance: Appliance, camera: str) -> str:
@@ -186,7 +184,6 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         came = appliance.services.live.pictures.encoded("junction")
         await until(
             lambda: appliance.services.live.pictures.encoded("junction") >= came + 4,
-            20,
             "pictures come to a slow viewer",
         )
         await anext(slow)
@@ -203,13 +200,13 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
             await put_a_copy_in_force(appliance, "junction", "broken", b"no model")
         assert in_force(appliance, "junction") == first, "one that cannot be switched to changes nothing"
         worse = await put_a_copy_in_force(appliance, "junction", "worse")
-        await until(lambda: in_force(appliance, "junction") == worse, 10, "the worse version is in force")
+        await until(lambda: in_force(appliance, "junction") == worse, "the worse version is in force")
         live, parent = Accuracy(0.1, 100, 300), Accuracy(0.9, 100, 300)
         appliance.runtime.boundary.evaluated(m.Evaluated("junction", 1, worse, None, None, live, parent))
-        await until(lambda: in_force(appliance, "junction") == first, 10, "it is rolled back by itself")
-        await until(lambda: not appliance.runtime.camera("junction").judging.locked(), 30, "the worker has switched")
+        await until(lambda: in_force(appliance, "junction") == first, "it is rolled back by itself")
+        await until(lambda: not appliance.runtime.camera("junction").judging.locked(), "the worker has switched")
         second = await put_a_copy_in_force(appliance, "junction", "second")
-        await until(lambda: in_force(appliance, "junction") == second, 10, "the second version is in force")
+        await until(lambda: in_force(appliance, "junction") == second, "the second version is in force")
         back = await appliance.services.models.roll_back("junction", None, "test", "it misses buses")
         assert back.id == in_force(appliance, "junction") == first
         states = {v.id: v.state for v in appliance.services.models.versions("junction")}
@@ -222,5 +219,5 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         with pytest.raises(Conflict, match="no earlier"):
             await appliance.services.models.roll_back("junction", None, "test", "once more")
         answers = appliance.services.cameras.one("junction").state.answers
-        await until(lambda: appliance.services.cameras.one("junction").state.answers > answers, 30, "it answers on")
+        await until(lambda: appliance.services.cameras.one("junction").state.answers > answers, "it answers on")
         assert appliance.services.state.health().ready

@@ -15,7 +15,7 @@ from benchmarks import waiting
 from benchmarks.fleet_boxes import RealBox, fleet_of
 from edge.cli import main
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 #: Each look costs a box an answer, while the machine is busy with its start.
 until = partial(waiting.until, pause_s=0.4)
 
@@ -47,20 +47,20 @@ def test_a_killed_boxs_camera_is_answered_elsewhere(
     second = RealBox(tmp_path, "b2", "127.0.0.12", described[:1], rtsp, {"task": "detection"})
     camera = described[0]["name"]
     with fleet_of([first, second]):
-        until(lambda: second.answers().get(camera), f"the camera is answered\n{second.log()[-3000:]}", 60)
-        until(lambda: first.owners() == {camera: "b2"}, "the fleet has taken it up", 20)
+        until(lambda: second.answers().get(camera), f"the camera is answered\n{second.log()[-3000:]}")
+        until(lambda: first.owners() == {camera: "b2"}, "the fleet has taken it up")
         (version,) = second.ask(f"/cameras/{camera}/models")
         copy = tmp_path / "b1" / "fleet" / "students" / f"{version['blob']}.safetensors"
-        until(copy.is_file, "its student is copied", 20)
-        (shown,) = until(lambda: wall_of(first, "answered"), "both boxes are on one wall", 20)
+        until(copy.is_file, "its student is copied")
+        (shown,) = until(lambda: wall_of(first, "answered"), "both boxes are on one wall")
         assert (shown["camera"], shown["box"], shown["state"]) == (camera, "b2", "live")
         assert main(["fleet", "undrain", second.site, "b1"]) == 0
         given = {("b1", "magpie fleet on b2", "undrained"), ("b2", "magpie fleet", "undrained")}
-        until(lambda: given <= changes_of(first), "the order is in both audits", 20)
+        until(lambda: given <= changes_of(first), "the order is in both audits")
         second.kill()
-        until(lambda: wall_of(first, "silent") is not None, "the wall shows that b2 is silent", 20)
-        until(lambda: first.answers().get(camera), f"it is answered elsewhere\n{first.log()[-3000:]}", 60)
-        until(lambda: first.owners() == {camera: "b1"}, "the fleet knows", 20)
+        until(lambda: wall_of(first, "silent") is not None, "the wall shows that b2 is silent")
+        until(lambda: first.answers().get(camera), f"it is answered elsewhere\n{first.log()[-3000:]}")
+        until(lambda: first.owners() == {camera: "b1"}, "the fleet knows")
         (there,) = first.ask(f"/cameras/{camera}/models")
         weights = load_file(copy.parents[2] / "models" / f"{there['blob']}.safetensors")
         before = load_file(tmp_path / "b2" / "models" / f"{version['blob']}.safetensors")
@@ -72,6 +72,6 @@ def test_a_killed_boxs_camera_is_answered_elsewhere(
         assert "b2                   lost" in shown
         (agent,) = agents_of(first)
         agent.kill()
-        until(lambda: agents_of(first) not in ([], [agent]), "the agent is started again", 20)
+        until(lambda: agents_of(first) not in ([], [agent]), "the agent is started again")
         written = first.log() + second.log()
         assert os.environ["FLEET_TOKEN_B1"] not in written

@@ -21,7 +21,7 @@ from edge.core.workers import GOLDEN
 from edge.runtime.labelling import label_path
 from edge.settings import SiteSettings
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 LENDING = {"lend": True, "borrow": True}
 
@@ -50,8 +50,8 @@ async def test_a_camera_is_retrained_and_labelled_by_another_box(
 async def lent_and_gated(lender: Appliance, borrower: Appliance, fleet: FleetOfAgents) -> None:
     runtime = borrower.runtime
     (camera,) = runtime.cameras.values()
-    await until(lambda: [o.box for o in fleet.lending("crowded").offers() if o.share > 0], 60, "the other box offers")
-    await until(lambda: [d for d in camera.closed.values() if d.train and d.held_out], 90, "a window is labelled")
+    await until(lambda: [o.box for o in fleet.lending("crowded").offers() if o.share > 0], "the other box offers")
+    await until(lambda: [d for d in camera.closed.values() if d.train and d.held_out], "a window is labelled")
     chosen = RetrainingConfig(2, 8, "head")
     camera.profiles = {chosen.id: RetrainingProfile(chosen, 0.4, Estimate.exact(0.6), Estimate.exact(5.0))}
     window = max(camera.closed)
@@ -66,14 +66,14 @@ async def lent_and_gated(lender: Appliance, borrower: Appliance, fleet: FleetOfA
         entries = [e for kind in kinds for e in borrower.services.events.recent(50, None, None, kind)]
         return [e for e in entries if e.data.get("trained_on") == "idle"]
 
-    await until(lambda: lender.lending.answer().here, 60, "the other box trains")
-    await until(lambda: lender.lending.answer().lent, 90, "the other box is done")
-    (entry,) = await until(gated, 90, "its candidate is gated")
+    await until(lambda: lender.lending.answer().here, "the other box trains")
+    await until(lambda: lender.lending.answer().lent, "the other box is done")
+    (entry,) = await until(gated, "its candidate is gated")
     assert "trained on the box idle" in entry.data["reason"]
     answer = borrower.lending.answer()
     assert (answer.borrowed, answer.failures, answer.there) == (1, {}, ())
     assert answer.borrowed_device_s > 0
-    await until(lambda: not fleet.lending("idle").lent.ids(), 20, "nothing of it stays on the other box")
+    await until(lambda: not fleet.lending("idle").lent.ids(), "nothing of it stays on the other box")
 
 
 async def lent_and_labelled(lender: Appliance, borrower: Appliance) -> None:
@@ -81,12 +81,12 @@ async def lent_and_labelled(lender: Appliance, borrower: Appliance) -> None:
     queue, (camera,) = runtime.golden.labels, runtime.cameras
     # Nothing is labelled here from now on.
     await runtime.supervisor.stop(GOLDEN.name)
-    unsent = await until(lambda: [*queue.unsent()[0], *queue.unsent()[1]][:3], 30, "frames wait")
+    unsent = await until(lambda: [*queue.unsent()[0], *queue.unsent()[1]][:3], "frames wait")
     before = queue.counters.labelled
     # As it is ordered where labels would be late (tests/runtime/test_borrowed_labels.py).
     choice = LentLabels(camera, "idle", 0.3, tuple(f.id for f in unsent), 20.0)
     runtime.students.borrowing.labels.ask(choice, 60.0)
-    await until(lambda: borrower.lending.answer().borrowed_labels, 60, "they are labelled by the other box")
+    await until(lambda: borrower.lending.answer().borrowed_labels, "they are labelled by the other box")
     answer = borrower.lending.answer()
     assert (answer.borrowed_labels, answer.failures) == (len(unsent), {})
     assert lender.lending.answer().lent_labels == len(unsent)

@@ -13,6 +13,10 @@ from typing import IO
 import psutil
 import pytest
 
+from benchmarks.waiting import PATIENCE_S
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
+
 
 def loading(demo: subprocess.Popen[str]) -> None:
     """Wait until the fork server loads the workers' modules."""
@@ -42,7 +46,7 @@ def test_the_demo_ends_quietly_when_the_terminal_interrupts_it(until: Callable[[
             until(demo)
             os.killpg(demo.pid, signal.SIGINT)
             lines = said(demo).readlines()
-            assert demo.wait(60) == 0, lines
+            assert demo.wait(PATIENCE_S) == 0, lines
         finally:
             demo.kill()
     assert not [s for s in lines if not s.startswith("[")], lines  # lines of the console begin with their time

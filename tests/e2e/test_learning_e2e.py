@@ -13,7 +13,7 @@ from edge.runtime.learning import history_of
 from edge.settings import SiteSettings
 from microprofiler.history import ProfilerHistory
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 
 def gaining(history: ProfilerHistory) -> ProfilerHistory:
@@ -29,7 +29,7 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
         runtime = appliance.runtime
         assert runtime.window.settings.golden_share is None
         # Profiles that are handed in before a trial has ended teach nothing: then the next window does.
-        await until(runtime.preparation.knows, 150, "a camera's configurations were tried")
+        await until(runtime.preparation.knows, "a camera's configurations were tried", 150)
         for camera in runtime.cameras.values():
             camera.history = gaining(history_of(camera.history)).to_json()
         runtime.preparation.tries = lambda camera: False  # type: ignore[method-assign]
@@ -41,8 +41,8 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
                 for e in appliance.services.events.recent(200, None, None, "retraining.started")
             )
 
-        await until(untried, 90, "a retraining without a trial began")
-        await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
+        await until(untried, "a retraining without a trial began")
+        await until(lambda: runtime.learning.facts.visit_s, "what a retraining's step costs was measured")
         learning = appliance.services.retraining.learning()
         assert learning.unprofiled_retrainings >= 1
         assert learning.budget.known, "the cost of a label was measured"

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import tritonclient.http.aio as http
 import yaml
-from runtime_kit import PATIENCE_S
 from serving_kit import Served, echo, served, table
 from tritonclient.utils import InferenceServerException
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenants import TenantShares
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 #: The box's clock runs so many times faster for the decisions: an interval is two seconds of requests.
 FASTER = 5.0
 RATE = 45.0

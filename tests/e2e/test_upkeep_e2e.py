@@ -15,12 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from running_kit import log_in, until
 from serving_kit import echo, lenet, table
 
+from benchmarks.waiting import PATIENCE_S
 from edge.cli import main
 from edge.commands.running import run_appliance
 from edge.settings import ServingSettings, SiteSettings
 from edge.store.store import Store
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
@@ -76,17 +77,14 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
     both = plain.model_copy(update={"serving": served, "web": plain.web.model_copy(update={"port": 0})})
     cameras = [c.id for c in both.cameras]
     data = Path(both.data_dir)
-    async with run_appliance(both) as up, httpx.AsyncClient(base_url=up.url, timeout=30) as rest:
+    async with run_appliance(both) as up, httpx.AsyncClient(base_url=up.url, timeout=PATIENCE_S) as rest:
         box = up.appliance
         await log_in(rest, up)
         await until(
             lambda: all(box.services.cameras.one(c).state.answers > 0 for c in cameras),
-            90,
             "every camera answers",
         )
-        await until(
-            lambda: all(m.state == "serving" for m in box.services.served.status().models), 60, "both are served"
-        )
+        await until(lambda: all(m.state == "serving" for m in box.services.served.status().models), "both are served")
         await ask_three_times(box.services.served.status().front.http.port)
         await look_at_metrics(rest, cameras)
 

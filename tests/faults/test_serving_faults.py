@@ -25,7 +25,7 @@ from edge.commands.front_process import front_process
 from edge.demo.cameras import serve_cameras
 from edge.settings import ServingSettings
 
-pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(480)]
 #: When to give up waiting: how long it takes is measured in benchmarks/bench_serving_run.py.
 BACK_S = 30.0
 

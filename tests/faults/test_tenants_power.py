@@ -18,10 +18,11 @@ import pytest
 from process_kit import Box, until
 from serving_kit import echo, table
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core.tenants import TENANTS_DOCUMENT
 from edge.settings import SiteSettings, parse
 
-pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.timeout(480)]
 BODY = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1.0, 2.0, 3.0, 4.0]}]}
 
 
@@ -66,7 +67,7 @@ def requests(box: Box) -> Iterator[None]:
                 url = f"http://127.0.0.1:{port}/v2/models/{model}/infer"
                 asked = urllib.request.Request(url, json.dumps(BODY).encode(), {"content-type": "application/json"})
                 try:
-                    urllib.request.urlopen(asked, timeout=5).close()
+                    urllib.request.urlopen(asked, timeout=PATIENCE_S).close()
                 except OSError:  # the front may end first
                     return
 
@@ -76,7 +77,7 @@ def requests(box: Box) -> Iterator[None]:
         yield
     finally:
         over.set()
-        asking.join(10)
+        asking.join(PATIENCE_S)
 
 
 def tenants(box: Box) -> dict[str, Any]:
@@ -103,13 +104,15 @@ def test_what_was_learned_of_tenants_outlives_a_killed_control_process(
     document = kept(tmp_path / "data")
     again = start()
     until(lambda: again.get("sharing")["decided_utc_s"] is not None, "shares were decided")
+    asked_s = time.time()
     after = tenants(again)
+    answered_s = time.time()
     for name in ("entrance", "office"):
         last_utc_s = document[name]["recent"][-1][0]
         learned = after[name]["learned"]
         assert learned["reports"] >= 1
         assert learned["last_utc_s"] == pytest.approx(last_utc_s)
-        assert learned["age_s"] == pytest.approx(time.time() - last_utc_s, abs=2.0), "with its age"
+        assert asked_s - 1.0 <= last_utc_s + learned["age_s"] <= answered_s + 1.0, "with its age"
         assert learned["forgotten"] is None
         assert after[name]["held"] == pytest.approx(before[name]["held"], abs=0.05)
         assert len(again.get(f"tenants/{name}")["curve"]["reports"]) == len(document[name]["recent"])

@@ -124,7 +124,7 @@ async def trainer_of(running: Watched) -> str:
         def gone(camera: str = camera) -> bool:
             return camera not in jobs
 
-        await running.until(lambda there=on_its_way, left=gone: there() or left(), "it trains", 60.0)  # type: ignore[misc]
+        await running.until(lambda there=on_its_way, left=gone: there() or left(), "it trains")  # type: ignore[misc]
         if on_its_way():
             assert jobs[camera].fraction < 0.9
             return camera

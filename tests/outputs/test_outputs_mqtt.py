@@ -362,7 +362,7 @@ async def test_a_broker_that_never_answers_holds_nobody_up(joined: Opener) -> No
     with socket.create_server(("127.0.0.1", 0)) as mute:
         one = await joined(_mqtt(mute.getsockname()[1]))
         one.outputs.deliver(alarm(1))
-        await until(lambda: one.state()["message"].endswith("it does not answer"), "said so", 20.0)
+        await until(lambda: one.state()["message"].endswith("it does not answer"), "said so")
         assert one.state()["waiting"] == 1
         threads = threading.active_count()
         await one.outputs.close()

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 import worker_mains as mains
-from runtime_kit import PATIENCE_S, Bench, runs, until
+from runtime_kit import Bench, runs, until
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core.shares import LaunchSpec
 from edge.runtime.device import ENVIRONMENT, device_environment
 from edge.runtime.process import OUT_OF_MEMORY, Beat, Stop, WorkerError, WorkerProcess, describe_exit

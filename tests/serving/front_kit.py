@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import MagpieError
 from edge.core.front_messages import ExecutorConnected, Layout, RepositoryCommand, Route, ServedVersion
@@ -204,7 +205,7 @@ async def site(
             await asyncio.to_thread(executor.join, 5.0)
 
 
-async def until(happened: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(happened: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Wait for something that is about to happen."""
     async with asyncio.timeout(seconds):
         while not happened():

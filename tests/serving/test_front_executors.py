@@ -61,7 +61,7 @@ class Processes:
             WorkerProcess, name, executor_worker, spec, LaunchSpec(), lambda m: None, lambda c: None
         )
         self.running[name] = made
-        await until(lambda: self.site.said(ExecutorConnected, name) > before, 60.0)
+        await until(lambda: self.site.said(ExecutorConnected, name) > before)
         return made
 
 

@@ -1,7 +1,7 @@
 """A running Home Assistant finds the appliance, shows it, switches it, and outlives its broker.
 
 Home Assistant has an environment of its own: `MAGPIE_HOME_ASSISTANT` names its Python (a command line), see
-docs/outputs.md. Without one this is skipped.
+CONTRIBUTING.md. Without one this is skipped.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import pytest
 from appliance_kit import cameras, site_of
 from outputs_kit import Mosquitto
 
+from benchmarks.waiting import PATIENCE_S
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.demo.cameras import serve_cameras
 from edge.settings import OutputsSettings, RuleSettings, parse
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 SCRIPT = Path(__file__).with_name("home_assistant.py")
 
@@ -42,13 +43,15 @@ class HomeAssistant:
 
     async def answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        line = await asyncio.wait_for(self._process.stdout.readline(), 60)
+        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE_S)
         assert line, "Home Assistant has ended"
         answer = json.loads(line)
         assert isinstance(answer, dict)
         return answer
 
-    async def until(self, condition: Callable[[dict[str, str]], object], what: str, timeout_s: float = 60.0) -> Any:
+    async def until(
+        self, condition: Callable[[dict[str, str]], object], what: str, timeout_s: float = PATIENCE_S
+    ) -> Any:
         """Its states as soon as the condition holds."""
         states: dict[str, str] = {}
         with contextlib.suppress(TimeoutError):
@@ -62,10 +65,7 @@ class HomeAssistant:
 
 
 @contextlib.asynccontextmanager
-async def home_assistant(port: int) -> AsyncIterator[HomeAssistant]:
-    command = shlex.split(os.environ.get("MAGPIE_HOME_ASSISTANT", ""))
-    if not command:
-        pytest.skip("no Home Assistant here (MAGPIE_HOME_ASSISTANT names the Python of its environment)")
+async def home_assistant(command: list[str], port: int) -> AsyncIterator[HomeAssistant]:
     process = await asyncio.create_subprocess_exec(
         *command, "-c", SCRIPT.read_text(encoding="utf-8"), str(port),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -80,12 +80,15 @@ async def home_assistant(port: int) -> AsyncIterator[HomeAssistant]:
 
 
 async def test_it_is_found_shown_switched_and_outlives_its_broker(tmp_path: Path) -> None:
+    command = shlex.split(os.environ.get("MAGPIE_HOME_ASSISTANT", ""))
+    if not command:
+        pytest.skip("no Home Assistant here (MAGPIE_HOME_ASSISTANT names the Python of its environment)")
     data = tmp_path / "data"
     data.mkdir()
     async with contextlib.AsyncExitStack() as stack:
         port = stack.enter_context(serve_cameras(cameras(1), data))
         broker = stack.enter_context(Mosquitto(tmp_path / "broker"))
-        home = await stack.enter_async_context(home_assistant(broker.port))
+        home = await stack.enter_async_context(home_assistant(command, broker.port))
         site = site_of(port, data, count=1, window_s=60.0).model_copy(
             update={
                 "outputs": parse(OutputsSettings, {"mqtt": {"host": "127.0.0.1", "port": broker.port}}),
@@ -100,7 +103,7 @@ async def test_it_is_found_shown_switched_and_outlives_its_broker(tmp_path: Path
 
             found = await home.until(lambda s: "on" in switches(s).values(), "the switch is found and on", 120.0)
             (switch,) = switches(found)
-            shown = await home.until(connected, "the camera is connected", 90.0)
+            shown = await home.until(connected, "the camera is connected")
             assert "unavailable" not in shown.values()
             assert any(e.startswith("binary_sensor.") and s == "on" for e, s in shown.items()), "the alarm is shown"
 

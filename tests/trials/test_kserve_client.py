@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 from oip_kit import running
 
+from benchmarks.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.timeout(240)
+
 SCRIPT = Path(__file__).with_name("kserve_client.py")
 
 
@@ -24,7 +28,7 @@ def test_both_clients_are_answered() -> None:
     with running() as server:
         done = subprocess.run(
             [*command, "-c", SCRIPT.read_text(encoding="utf-8"), server.http, server.grpc],
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     sent = [[1.5, -2.0], [3.0, 4.25]]

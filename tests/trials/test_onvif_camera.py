@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +16,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.waiting import PATIENCE_S
 from edge.core.discovery import FoundDevice, SearchOrder, StreamNeed
 from edge.discovery.addresses import interfaces
 from edge.discovery.search import SearchTimes, search
 from scheduler.substreams import judge
 
+pytestmark = pytest.mark.timeout(240)
+
 SCRIPT = Path(__file__).with_name("onvif_camera.py")
+DISCOVERY_PORT = 3702
 
 
 @contextmanager
@@ -28,6 +33,11 @@ def camera(username: str = "", password: str = "") -> Iterator[int]:
     command = shlex.split(os.environ.get("MAGPIE_IPYCAM", ""))
     if not command:
         pytest.skip("no ipycam here (MAGPIE_IPYCAM names the Python of its environment)")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probes:
+        try:
+            probes.bind(("", DISCOVERY_PORT))
+        except OSError:
+            pytest.skip(f"UDP port {DISCOVERY_PORT} is taken")
     process = subprocess.Popen(
         [*command, str(SCRIPT), username, password], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -35,7 +45,7 @@ def camera(username: str = "", password: str = "") -> Iterator[int]:
     try:
         yield int(process.stdout.readline())
     finally:
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def good(found: FoundDevice) -> None:
@@ -48,7 +58,7 @@ def good(found: FoundDevice) -> None:
 
 async def test_it_is_found_by_multicast() -> None:
     with camera() as port:
-        result = await search(SearchOrder(), SearchTimes(listen_s=1.0), interfaces("127.0.0.0/8"))
+        result = await search(SearchOrder(), SearchTimes(listen_s=5.0), interfaces("127.0.0.0/8"))
     (found,) = [d for d in result.devices if d.address == f"127.0.0.1:{port}"]
     good(found)
 

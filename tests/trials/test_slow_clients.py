@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -11,8 +13,11 @@ import psutil
 import pytest
 from appliance_double import DictAppliance
 
+from benchmarks.waiting import PATIENCE_S, until_async
 from web.app import create_app
 from web.server import WebServer
+
+pytestmark = pytest.mark.timeout(300)
 
 CLIENTS = 400
 #: Longer than headers may take.
@@ -31,25 +36,38 @@ async def test_others_are_answered_meanwhile(mode: tuple[str, ...], path: str, t
     await server.start()
     url = f"http://127.0.0.1:{server.port}"
     try:
-        attack = await asyncio.create_subprocess_exec(
-            "slowhttptest", *mode, "-u", url + path, "-c", str(CLIENTS), "-r", "200", "-i", "5", "-l", str(SECONDS),
-            "-p", "2", stdout=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        most = asked = 0
-        async with httpx.AsyncClient(base_url=url, headers={"connection": "close"}) as client:
-            while attack.returncode is None:
-                answer = await client.get("/livez", timeout=10)
+        async with (
+            attack(mode, url + path) as ended,
+            httpx.AsyncClient(base_url=url, headers={"connection": "close"}) as rest,
+        ):
+            most = asked = 0
+            while not ended.done():
+                answer = await rest.get("/livez", timeout=PATIENCE_S)
                 assert answer.status_code == 200
                 asked, most = asked + 1, max(most, held(server.port))
-                await asyncio.wait({asyncio.ensure_future(attack.wait())}, timeout=0.3)
+                await asyncio.wait({ended}, timeout=0.3)
         assert asked > 3
         if mode == ("-H",):
             assert most > CLIENTS / 2, "they were there"
-        async with asyncio.timeout(60):
-            while held(server.port):
-                await asyncio.sleep(0.1)
+        await until_async(lambda: not held(server.port), "the server has closed their connections")
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def attack(mode: tuple[str, ...], url: str) -> AsyncIterator[asyncio.Task[int]]:
+    """slowhttptest runs; the task is done when it has ended. It does not outlive the block."""
+    process = await asyncio.create_subprocess_exec(
+        "slowhttptest", *mode, "-u", url, "-c", str(CLIENTS), "-r", "200", "-i", "5", "-l", str(SECONDS), "-p", "2",
+        stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    ended = asyncio.create_task(process.wait())
+    try:
+        yield ended
+    finally:
+        if not ended.done():
+            process.kill()
+        await ended
 
 
 def held(port: int) -> int:
