@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from edge.core import checks
 
 ShareKind = Literal["mps", "mps+green", "cgroup", "cgroup+coop", "coop"]
+#: The kinds that only a CPU has, and those that only a GPU has.
+CPU_ONLY: Final[frozenset[ShareKind]] = frozenset(("cgroup", "cgroup+coop"))
+GPU_ONLY: Final[frozenset[ShareKind]] = frozenset(("mps", "mps+green"))
 #: The kinds that a site may ask for; "auto" takes the best available.
 ShareChoice = Literal["auto", ShareKind]
 Enforcement = Literal["reserve", "cap", "coop"]
@@ -43,7 +46,7 @@ class ShareCaps:
         of work by this number."""
         if self.device == "cpu":
             return self.units
-        return max(1.0, self.units / SMS_OF_A_WORKER) if self.kind in ("mps", "mps+green") else 1.0
+        return max(1.0, self.units / SMS_OF_A_WORKER) if self.kind in GPU_ONLY else 1.0
 
     def quantize(self, share: float) -> float:
         """The largest share that can be granted and is not above `share` (0 if under the minimum)."""

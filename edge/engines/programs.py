@@ -22,7 +22,7 @@ Program = Callable[[Mapping[str, Any]], Generator[Mapping[str, Any], None, Any]]
 
 PROGRAMS: Final[Mapping[str, str]] = {
     "wait": "edge.engines.programs:wait",
-    "label": "edge.runtime.label_program:label",
+    "label": "edge.engines.label_program:label",
 }
 #: By program: a function that raises InvalidValue for arguments that it cannot take, with paths below `arguments`.
 _CHECKS: Final[Mapping[str, str]] = {

@@ -21,7 +21,7 @@ import psutil
 
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
-from edge.core.shares import Partitioner, Role, ShareKind
+from edge.core.shares import CPU_ONLY, GPU_ONLY, Partitioner, Role, ShareKind
 from edge.shares.cgroup import available_cores
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import Attempt, choose_cpu
@@ -111,13 +111,13 @@ def open_partitioner(
     if device.gpu is None:
         opened = choose_cpu(cores, appliance, prefer, clock, skip_probe, cache_dir)
         return Choice(opened.partitioner, opened.attempts)
-    if prefer in ("cgroup", "cgroup+coop"):
+    if prefer in CPU_ONLY:
         raise ShareError(f"share kind {prefer} is for the CPU, not for {device.id}")
     gpu = device.gpu
     candidates: list[_Candidate] = []
     if prefer != "coop":
         candidates += _mps_candidates(gpu, prefer, clock, skip_probe, run_dir, memory_limit_bytes, environ)
-    if prefer not in ("mps", "mps+green"):
+    if prefer not in GPU_ONLY:
         candidates.append(_Candidate("coop", "", lambda: GpuCoop(gpu, BucketFolder(), clock)))
     attempts: list[Attempt] = []
     for candidate in candidates:

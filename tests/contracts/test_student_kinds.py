@@ -3,20 +3,25 @@ refused."""
 
 from __future__ import annotations
 
+import functools
+import typing
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from detectors.tiny_detectors import street, tiny_distribution, tiny_grid
 
-from edge.core.configs import StudentSpec
+from edge.core.configs import CLASSIFICATION_ARCHITECTURES, DETECTION_ARCHITECTURES, TASKS, StudentSpec
 from edge.core.detectors import OnnxSpec
 from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections
 from edge.detectors import ssdlite
 from edge.detectors.description import published_spec
+from edge.models.descriptions import shipped
+from edge.students.detector_loss import TRAINABLE
 from edge.students.published import PublishedStudent
 from edge.students.student import Student
 from edge.students.weights import AnyStudent, load_student, save_student
@@ -44,7 +49,9 @@ def anchors() -> PublishedStudent:
 #: Every kind of student; a new one is added here.
 STUDENTS: dict[str, Callable[[], AnyStudent]] = {
     "drawn": lambda: Student(StudentSpec("detection", "ssdlite_mobilenet_v3", CAMERA, (96, 160), 0.35)),
-    "classifier": lambda: Student(StudentSpec("classification", "resnet18", CAMERA, (32, 32), 0.25)),
+    "resnet": lambda: Student(StudentSpec("classification", "resnet18", CAMERA, (32, 32), 0.25)),
+    "mobilenet": lambda: Student(StudentSpec("classification", "mobilenet_v2", CAMERA, (32, 32), 0.25)),
+    "shufflenet": lambda: Student(StudentSpec("classification", "shufflenet_v2", CAMERA, (32, 32), 0.5)),
     "grid": lambda: published(*tiny_grid()),
     "distribution": lambda: published(*tiny_distribution()),
     "anchors": anchors,
@@ -57,9 +64,39 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@functools.cache
+def made(name: str) -> AnyStudent:
+    return STUDENTS[name]()
+
+
 @pytest.fixture(params=sorted(STUDENTS), scope="module")
 def student(request: pytest.FixtureRequest) -> AnyStudent:
-    return STUDENTS[request.param]()
+    return made(request.param)
+
+
+def layouts() -> set[str]:
+    """The output layouts of the published detectors among the students here."""
+    return {one.detector.output.kind for one in map(made, STUDENTS) if isinstance(one, PublishedStudent)}
+
+
+def test_every_task_architecture_and_output_layout_is_among_them() -> None:
+    students = [made(name) for name in STUDENTS]
+    assert {type(one) for one in students} == set(typing.get_args(AnyStudent))
+    assert {one.spec.task for one in students} == set(TASKS)
+    architectures = {*DETECTION_ARCHITECTURES, *CLASSIFICATION_ARCHITECTURES}
+    assert {one.spec.architecture for one in students} == architectures
+    assert layouts() == set(TRAINABLE)
+
+
+@pytest.mark.parametrize("path", [d.path for d in shipped() if d.kind == "student"], ids=lambda path: path.stem)
+def test_the_output_layout_of_every_shipped_student_is_among_them(path: Path) -> None:
+    """Read without its model file, which is not there."""
+    description = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if description["kind"] == "torchvision":  # its one model has the layout that the product makes for it
+        assert description["model"] == ssdlite.MODEL
+        assert ssdlite.output_spec().kind in layouts()
+    else:
+        assert description["output"]["kind"] in layouts()
 
 
 def answer(student: AnyStudent, resolution: float = 1.0) -> list[dict[str, object]]:

@@ -1,17 +1,14 @@
-"""Names of policies have one list each, their registry: settings, shipped files and the page go by it. So do names of
-share kinds."""
+"""Names of policies have one list each, their registry: settings, shipped files and the page go by it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import yaml
 from pydantic import ValidationError
 
-from edge.core.shares import ShareChoice
 from edge.settings import RetrainingSettings, ServingPlanning, SharingSettings
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES
 from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES
@@ -41,11 +38,6 @@ def test_a_box_shares_by_policies_that_there_are() -> None:
     assert set(offered) <= set(SHARING_POLICIES) - set(FOR_PIPELINES_ONLY)
     assert SharingSettings().policy == DEFAULT_SHARING_POLICY
     assert all(SharingSettings(policy=name).policy == name for name in offered)
-
-
-def test_the_shipped_configuration_names_every_share_kind() -> None:
-    (said,) = re.findall(r"^# share_kind: auto +# (.+)$", (REPO / "configs" / "site.yaml").read_text(), re.M)
-    assert sorted(said.split(", ")) == sorted(get_args(ShareChoice))
 
 
 def test_the_shipped_configuration_names_the_defaults() -> None:

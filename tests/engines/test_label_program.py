@@ -16,9 +16,9 @@ from edge.core.errors import Conflict, InvalidValue, LabelError
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneSpec
 from edge.detectors.pictures import jpeg_bytes
+from edge.engines import label_program
 from edge.engines.job_folders import VARIABLE, folders_text
 from edge.engines.programs import check_work, run_program
-from edge.runtime import label_program
 
 WORK = {"folder": "night", "pictures": "day", "out": "labels/day.json", "teacher": "demo"}
 
