@@ -111,6 +111,10 @@ class Served:
             lambda: all(self.state(m) == "serving" for m in models) and not self.runtime.planner.view.in_flight,
             f"{', '.join(models)} serve",
         )
+        # The front was sent the routes; a client is answered once it has put them in force.
+        async with self.client() as client, asyncio.timeout(PATIENCE_S):
+            while not all([await client.is_model_ready(model) for model in models]):
+                await asyncio.sleep(0.02)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Any]:

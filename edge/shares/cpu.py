@@ -22,7 +22,7 @@ from pathlib import Path
 from edge.core import checks
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import ShareError
-from edge.core.shares import GPU_ONLY, Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, ShareKind, Usage
+from edge.core.shares import CPU_ONLY, GPU_ONLY, Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, ShareKind, Usage
 from edge.shares.bucket import ENVIRONMENT
 from edge.shares.cgroup import CpuGroups, Files, available_cores, find_mounts
 from edge.shares.coop import BucketFolder, ProcessTime, family
@@ -327,7 +327,7 @@ def choose_cpu(
         raise ShareError(f"share kind {prefer} is for NVIDIA GPUs, not for the CPU")
     if prefer != "coop":
         groups, evidence = _open_groups(appliance, skip_probe, cache_dir, proc, files, attempts)
-    if groups is None and prefer in ("cgroup", "cgroup+coop"):
+    if groups is None and prefer in CPU_ONLY:
         raise ShareError(
             f"share kind {prefer} cannot be had: " + "; ".join(f"{a.kind}: {a.reason}" for a in attempts),
             "magpie doctor tells more",

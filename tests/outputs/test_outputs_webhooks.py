@@ -165,7 +165,7 @@ async def test_a_slow_receiver_does_not_hold_up_another(joined: Opener) -> None:
         return 200
 
     async with HttpReceiver(slow) as stuck, HttpReceiver() as quick:
-        one = await joined(_hooks(_hook(stuck.url, "stuck", timeout_s=60), _hook(quick.url, "quick")))
+        one = await joined(_hooks(_hook(stuck.url, "stuck", timeout_s=120), _hook(quick.url, "quick")))
         for n in range(100):
             one.outputs.deliver(alarm(n))
         await until(lambda: len(quick.posts) == 100, "the quick one has all")

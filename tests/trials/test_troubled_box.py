@@ -125,6 +125,11 @@ def make_read_only(data: Path, wanted: bool) -> None:
 
 
 async def test_a_database_that_is_read_only_for_a_while_is_said_and_nothing_is_lost(disk: Path) -> None:
+    trial = disk / "trial"
+    trial.touch()
+    if subprocess.run(["chattr", "+i", str(trial)], capture_output=True, check=False).returncode:
+        pytest.skip("no file can be made read-only for root here: chattr +i is refused")
+    subprocess.run(["chattr", "-i", str(trial)], check=True)
     data = disk / "data"
     async with watched(data) as running:
         state = running.appliance.services.state
@@ -155,7 +160,9 @@ async def test_a_clock_that_is_set_by_an_hour_moves_no_window(step_s: float, tmp
         clock.added_s += step_s
         await goes_on(running)
         await running.until(lambda: number(running) > window, "the window ends")
-        assert number(running) == window + 1, "no window is skipped or repeated"
+        entries = running.appliance.services.events.recent(50, None, None, "window.opened")
+        opened = sorted(e.window for e in entries if e.window is not None)
+        assert opened == list(range(opened[0], opened[0] + len(opened))), "no window is skipped or repeated"
         await running.until(
             lambda: abs(running.appliance.services.windows.recent(1, None)[0].start_utc_s - clock.utc()) < 60.0,
             "the new window is recorded with the new time",
