@@ -253,7 +253,21 @@ function useAnswerNow(video: RefObject<HTMLVideoElement | null>, boxes: ClipBoxe
   return now;
 }
 
+/** The title of a dialog that shows a clip. */
+export function clipTitle(name: string, clip: ClipAnswer): string {
+  return `${name}, ${moment(clip.at_utc_s)}`;
+}
+
 export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: string; onClose: () => void }) {
+  return (
+    <Dialog title={clipTitle(name, clip)} onClose={onClose} wide>
+      <ClipVideo clip={clip} />
+    </Dialog>
+  );
+}
+
+/** A clip that plays, with its boxes, for a dialog. */
+export function ClipVideo({ clip }: { clip: ClipAnswer }) {
   const video = useRef<HTMLVideoElement>(null);
   const boxes = useAsked<ClipBoxes>(`/clips/${clip.id}/boxes`);
   const now = useAnswerNow(video, boxes.value);
@@ -261,7 +275,7 @@ export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: st
   const [broken, setBroken] = useState(!plays(clip));
   const [codec] = CODECS[clip.codec ?? ""] ?? [""];
   return (
-    <Dialog title={`${name}, ${moment(clip.at_utc_s)}`} onClose={onClose} wide>
+    <>
       {broken && (
         <p role="alert">
           This browser does not play {codec || "this video"}. <a {...download(clip)}>Download it</a> and play it with another program.
@@ -292,7 +306,7 @@ export function ClipPlayer({ clip, name, onClose }: { clip: ClipAnswer; name: st
         <p key={line}>{line}</p>
       ))}
       <p class="quiet small hash">SHA-256 {clip.sha256}</p>
-    </Dialog>
+    </>
   );
 }
 

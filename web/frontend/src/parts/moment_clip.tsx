@@ -9,7 +9,7 @@ import { duration, moment } from "../format";
 import { may, whyNot } from "../session";
 import { CLIP_FAULTS } from "../words";
 import { useAsked } from "./asking";
-import { ClipPlayer } from "./clips";
+import { ClipVideo, clipTitle } from "./clips";
 import { Dialog } from "./dialog";
 import { ErrorBox, Loading } from "./states";
 
@@ -61,11 +61,13 @@ export function MomentClip({ camera, name, at_utc_s, me, clip: known, picture, o
     }
   };
 
-  if (clip.value?.state === "kept") return <ClipPlayer clip={clip.value} name={name} onClose={onClose} />;
+  const kept = clip.value?.state === "kept" ? clip.value : null;
+  // One dialog all along: between two, Escape would close neither.
   return (
-    <Dialog title={`${name}, ${moment(at_utc_s)}`} onClose={onClose} wide>
-      {picture && <img class="moment-picture" src={picture.url} alt={picture.alt} />}
-      {found.error !== null || clip.error !== null ? (
+    <Dialog title={kept === null ? `${name}, ${moment(at_utc_s)}` : clipTitle(name, kept)} onClose={onClose} wide>
+      {kept !== null && <ClipVideo clip={kept} />}
+      {kept === null && picture && <img class="moment-picture" src={picture.url} alt={picture.alt} />}
+      {kept !== null ? null : found.error !== null || clip.error !== null ? (
         <ErrorBox what="The clip could not be loaded" error={found.error ?? clip.error} onRetry={found.error !== null ? found.again : clip.again} />
       ) : state === "failed" ? (
         <p role="status">There is no clip: {CLIP_FAULTS[clip.value?.fault ?? ""] ?? clip.value?.fault}.</p>
