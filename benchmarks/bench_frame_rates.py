@@ -12,7 +12,6 @@ the developers' shared clips (MAGPIE_SHARED, or the folder `../shared`).
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import statistics
 import sys
@@ -21,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_stale_answers import REPO, VIDEOS, Answers, looked_at
+from benchmarks.bench_stale_answers import REPO, Answers, clips_of, looked_at
 from benchmarks.demo_windows import write_result
 from edge.core.accuracy import Counts, count
 from edge.core.vision import Detections, Observation
@@ -112,16 +111,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--teacher", type=Path, default=REPO / "configs" / "teachers" / "coco_ensemble.yaml")
     args = parser.parse_args()
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    folder = args.clips or shared / "videos"
-    if not folder.is_dir():
-        print("no clips: the developers' shared data folder is absent (give --clips, or set MAGPIE_SHARED)")
+    clips = clips_of(args.clips)
+    if clips is None:
         return 0
-    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
     student = open_teacher(read_teacher(REPO / "configs" / "teachers" / "yolox_nano.yaml"))
     teacher = open_teacher(read_teacher(args.teacher))
     rows: dict[str, dict[str, Any]] = {}
-    for clip in sorted(p for p in folder.iterdir() if p.suffix.lower() in VIDEOS):
+    for clip in clips:
         found = row(clip, student, teacher, args.seconds)
         if found is None:
             print(f"{clip.stem:36} fewer than {FEWEST_OBJECTS} labelled objects: left out")
@@ -130,7 +126,7 @@ def main() -> int:
         by_rate = "  ".join(f"{r}/s {f['estimated']:.2f} (true {f['true']:.2f})" for r, f in found["factors"].items())
         print(f"{clip.stem:36} {by_rate}", flush=True)
     if not rows:
-        print(f"no clip with objects in {folder}")
+        print("no clip with objects")
         return 1
     held_out = [r for r in rows.values() if r["held_out"]]
     sums = {"all": summary(list(rows.values()))} | ({"held_out": summary(held_out)} if held_out else {})

@@ -40,6 +40,18 @@ VIDEOS = (".mp4", ".avi", ".mkv", ".mov")
 Answers = list[tuple[float, Detections]]
 
 
+def clips_of(folder: Path | None) -> list[Path] | None:
+    """The clips of `folder`, or, without one, of the developers' shared data, whose models are used then; None: that is
+    absent, and it is said so."""
+    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
+    folder = folder or shared / "videos"
+    if not folder.is_dir():
+        print("no clips: the developers' shared data folder is absent (give --clips, or set MAGPIE_SHARED)")
+        return None
+    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in VIDEOS)
+
+
 def looked_at(clip: Path, seconds: float) -> Iterator[tuple[float, NDArray[np.uint8]]]:
     """(seconds, picture) of ten frames a second."""
     taken = 0
@@ -85,15 +97,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--teacher", type=Path, default=REPO / "configs" / "teachers" / "yolox_nano.yaml")
     args = parser.parse_args()
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    folder = args.clips or shared / "videos"
-    if not folder.is_dir():
-        print("no clips: the developers' shared data folder is absent (give --clips, or set MAGPIE_SHARED)")
+    clips = clips_of(args.clips)
+    if clips is None:
         return 0
-    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
     teacher = open_teacher(read_teacher(args.teacher))
     rows: dict[str, dict[str, Any]] = {}
-    for clip in sorted(p for p in folder.iterdir() if p.suffix.lower() in VIDEOS):
+    for clip in clips:
         answers = answered(clip, teacher, args.seconds)
         if len(answers) < 2 or sum(len(a) for _, a in answers) < len(answers):
             print(f"{clip.stem:36} less than one object a picture: left out")
@@ -102,7 +111,7 @@ def main() -> int:
         by_rate = "  ".join(f"{r}/s {x['stays']:.0f} -> {x['moves_on']:.0f}" for r, x in rows[clip.stem].items())
         print(f"{clip.stem:36} {by_rate}", flush=True)
     if not rows:
-        print(f"no clip with objects in {folder}")
+        print("no clip with objects")
         return 1
     gains = {
         f"{rate:g}": [r[f"{rate:g}"]["moves_on"] - r[f"{rate:g}"]["stays"] for r in rows.values()] for rate in RATES

@@ -20,6 +20,10 @@ from edge.core.vision import Detections
 #: logarithm a second. Zeros: nothing is known, or it stands.
 Ways = NDArray[np.float32]
 
+#: Answers that move on must agree by so much more than answers that stay: where nothing moves, which of the two is
+#: better is chance.
+CLEARLY = 0.01
+
 #: An answer goes on for so many seconds at most: later the places of its objects are not known.
 FURTHEST_S = 1.5
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.vision import Detections, Observation, Task
-from edge.core.ways import Ways, gone_on
+from edge.core.ways import CLEARLY, Ways, gone_on
 from edge.inference.agreement import agreement_counts
 
 #: Gets the detections of answers and their pictures' monotonic seconds, the oldest first; gives the ways (N, 3) of each
@@ -32,8 +32,6 @@ ENOUGH_OBJECTS = 60
 UNKNOWN_HALF_LIFE_S = 1.0
 #: Answers come a little sooner or later than their rate says.
 _JITTER = 0.85
-#: Answers that are moved on must agree by so much more than answers that stay, as in the camera's worker.
-_CLEARLY = 0.01
 _BINS = 10
 
 
@@ -74,7 +72,7 @@ def agreement_by_age(
     bases, ways = _as_lived_with(task, fresh, gap_s, follower)
     held = _pairs(task, bases, fresh, gap_s)
     moved = [] if ways is None else _pairs(task, bases, fresh, gap_s, ways)
-    pairs = moved if _agreement(moved) > _agreement(held) + _CLEARLY else held
+    pairs = moved if _agreement(moved) > _agreement(held) + CLEARLY else held
     if pairs is held and len(bases) < min(_MOST_BASES, len(fresh)):
         pairs = _pairs(task, fresh[:: max(1, len(fresh) // _MOST_BASES)], fresh, gap_s)
     if not pairs:

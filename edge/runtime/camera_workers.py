@@ -145,8 +145,7 @@ class CameraWorkers:
     def next_window(self, camera: CameraRuntime, before: int, window: int) -> bool:
         """The sample of `window` begins; `before` is the one that ends (0: none). False if the worker is not there."""
         parts = self._parts
-        settings = parts.window.settings
-        begun = m.NextWindow(before, window, settings.window_s, parts.learning.labels(settings, camera.settings))
+        begun = m.NextWindow(before, window, parts.window.settings.window_s, parts.labels(camera))
         return parts.supervisor.send(camera.worker, begun)
 
     def go_on(self, camera: CameraRuntime, window: int) -> None:
@@ -239,7 +238,7 @@ class CameraWorkers:
             # After a restart of the worker its sample goes on with what is left of time and budget.
             target_frames=max(
                 1,
-                round(parts.learning.labels(parts.window.settings, c.settings) * min(1.0, left_s / window_s)),
+                round(parts.labels(c) * min(1.0, left_s / window_s)),
             ),
             cores=parts.shares.cores,
             watch_fps=self._watching.get(camera, 0.0),

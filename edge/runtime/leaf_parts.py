@@ -65,6 +65,10 @@ class LeafParts:
         """The published detector that a camera's student began as; None: it began as one of our own."""
         return self.student(camera.frozen) if camera.published else None
 
+    def labels(self, camera: CameraRuntime) -> int:
+        """Frames of a camera's window that shall be labelled."""
+        return self.learning.labels(self.window.settings, camera.settings)
+
     def usage(self) -> list[tuple[Usage, Activity, str | None]]:
         """(shares asked, given and used; purpose; camera) of each worker since the window began."""
         return [(u, w.activity, w.camera) for w, u in self.supervisor.usage()]

@@ -54,9 +54,7 @@ class Preparation:
 
     def labels_of_all(self) -> int:
         """Frames of a window of all cameras that shall be labelled."""
-        parts = self._parts
-        asked = [c.settings for c in parts.cameras.values() if c.settings.enabled]
-        return sum(parts.learning.labels(parts.window.settings, settings) for settings in asked)
+        return sum(self._parts.labels(c) for c in self._parts.cameras.values() if c.settings.enabled)
 
     # -- the golden share
 

@@ -16,14 +16,12 @@ import numpy as np
 from edge.core.accuracy import Counts, count
 from edge.core.tracks import Seen
 from edge.core.vision import Detections
-from edge.core.ways import Ways, gone_on
+from edge.core.ways import CLEARLY, Ways, gone_on
 from edge.tracking.going import expected
 from edge.tracking.tracker import TrackerState, step
 
 #: The part of earlier comparisons that is kept with each answer, and the objects that must have been compared.
 _KEPT, _ENOUGH = 0.95, 20.0
-#: Answers that move on must agree by so much more: where nothing moves, which is better is chance.
-_CLEARLY = 0.01
 #: Ways are means over the time until the next answer, as long as the last one took to come, within these seconds.
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
 #: An answer this many seconds after the one before compares nothing: the camera was away.
@@ -64,7 +62,7 @@ class WaysState:
         """Whether answers that move on are nearer to the next ones than answers that stay."""
         if self.moved.all < _ENOUGH or self.held.all <= 0:
             return False
-        return self.moved.right / self.moved.all > self.held.right / self.held.all + _CLEARLY
+        return self.moved.right / self.moved.all > self.held.right / self.held.all + CLEARLY
 
 
 def with_answer(state: WaysState, answer: Detections, names: Sequence[str], at_s: float) -> WaysState:

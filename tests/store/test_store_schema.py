@@ -8,6 +8,8 @@ import socket
 import sqlite3
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -267,12 +269,7 @@ def test_db_check_names_the_damaged_model(lite: Store, data_dir: Path, capsys: p
 def test_old_causes_workers_and_complaints_are_read_once(empty_url: str, tmp_path: Path) -> None:
     """Schema 0007: what stood in sentences and names only gets columns of its own."""
     database = Database(empty_url)
-    with database.write() as connection:
-        config = db.migrations()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
-        old = sa.MetaData()
-        old.reflect(connection)
+    with at_schema(database, "0006") as (connection, old):
         now = {"at_utc_s": 1.0}
         window = {
             "details": {},
@@ -359,15 +356,22 @@ def test_a_database_file_that_cannot_be_closed_is_refused_with_the_reason(
     assert "chmod 600" in str(refused.value)
 
 
-def test_users_of_before_see_every_tenant(empty_url: str, tmp_path: Path) -> None:
-    """Schema 0009: a user can be limited to some tenants."""
-    database = Database(empty_url)
+@contextmanager
+def at_schema(database: Database, revision: str) -> Iterator[tuple[sa.Connection, sa.MetaData]]:
+    """A database as it was at `revision`, and its tables then."""
     with database.write() as connection:
         config = db.migrations()
         config.attributes["connection"] = connection
-        command.upgrade(config, "0008")
+        command.upgrade(config, revision)
         old = sa.MetaData()
         old.reflect(connection)
+        yield connection, old
+
+
+def test_users_of_before_see_every_tenant(empty_url: str, tmp_path: Path) -> None:
+    """Schema 0009: a user can be limited to some tenants."""
+    database = Database(empty_url)
+    with at_schema(database, "0008") as (connection, old):
         row = {
             "name": "ann", "role": "viewer", "cameras": ["north"], "password": None, "disabled": False,
             "must_change": False, "created_utc_s": 1.0, "changed_utc_s": 1.0, "last_login_utc_s": None,
@@ -382,12 +386,7 @@ def test_users_of_before_see_every_tenant(empty_url: str, tmp_path: Path) -> Non
 def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) -> None:
     """Schema 0008: what applications say of objects is kept with them."""
     database = Database(empty_url)
-    with database.write() as connection:
-        config = db.migrations()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0007")
-        old = sa.MetaData()
-        old.reflect(connection)
+    with at_schema(database, "0007") as (connection, old):
         row = {
             "id": 5, "camera": "gate", "class_name": "car", "began_utc_s": 1.0, "score": 0.8, "dwell_s": 2.0,
             "box": [0.1, 0.2, 0.3, 0.4], "zone_s": {"drive": 2.0}, "picture_bytes": 0,
@@ -404,12 +403,7 @@ def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) ->
 def test_old_answers_name_their_author_and_their_importer_apart(empty_url: str, tmp_path: Path) -> None:
     """Schema 0016: both stood in one text, "ann via bob"."""
     database = Database(empty_url)
-    with database.write() as connection:
-        config = db.migrations()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0015")
-        old = sa.MetaData()
-        old.reflect(connection)
+    with at_schema(database, "0015") as (connection, old):
         row = {
             "camera": "gate", "window": 3, "frame": 7, "kind": "box", "candidate": 0, "verdict": "yes", "marked": [],
             "width": 640, "height": 360, "at_utc_s": 1.0,

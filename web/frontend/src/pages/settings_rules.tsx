@@ -8,6 +8,7 @@ import { ask } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Confirm } from "../parts/dialog";
+import { optionsOf } from "../parts/options";
 import type { Group, Json, Option } from "../parts/schema_form";
 import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { SEVERITIES } from "../parts/severity";
@@ -65,7 +66,7 @@ function groups(draft: Json, cameras: CameraRecord[], isNew: boolean): Group[] {
   return [
     {
       fields: [
-        { path: "kind", label: "When", hint: "", options: Object.entries(KINDS).map(([value, label]) => ({ value, label })) },
+        { path: "kind", label: "When", hint: "", options: optionsOf(KINDS) },
         ...(isNew ? [{ path: "id", label: "Id", hint: "Small letters, digits, - and _; it does not change" }] : []),
         { path: "name", label: "Name", hint: "For people; empty: the id" },
         { path: "enabled", label: "On" },
