@@ -64,7 +64,9 @@ def make_site(
         described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", data, window_s=window_s,
         policy="relay", task="detection", teacher=None, classes=(), class_map={}, port=0, overrides={},
     )  # fmt: skip
-    return site if cores is None else site.model_copy(update={"cores": cores})
+    if cores is None:
+        return site
+    return site.model_copy(update={"machine": site.machine.model_copy(update={"cores": cores})})
 
 
 async def measured(box: Appliance, wanted: Callable[[dict[str, Any]], bool], count: int, after: int) -> Details:

@@ -16,7 +16,7 @@ from share_kit import FakeCgroup2, FakeMps
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, ShareError
 from edge.core.shares import Partitioner, ShareChoice, ShareKind
-from edge.settings import SiteSettings
+from edge.settings import MachineSettings
 from edge.shares.bucket import Bucket
 from edge.shares.cgroup import CpuGroups, Mount, find_mounts
 from edge.shares.coop import BucketFolder
@@ -75,7 +75,7 @@ MAKERS: tuple[tuple[ShareKind, Make], ...] = (
 def test_every_share_kind_has_its_maker_and_can_be_asked_for() -> None:
     assert {kind for kind, _ in MAKERS} == set(get_args(ShareKind))
     assert {"auto", *get_args(ShareKind)} == set(get_args(ShareChoice))
-    schema = SiteSettings.model_json_schema()["properties"]["share_kind"]["enum"]
+    schema = MachineSettings.model_json_schema()["properties"]["share_kind"]["enum"]
     assert set(schema) == set(get_args(ShareChoice))
 
 
