@@ -108,7 +108,7 @@ async def run_change(name: str, given: argparse.Namespace, folder: Path) -> Run:
                     box, lambda d: bool(d["window"]["length_s"] < 0.75 * given.window_seconds), count, last + 1
                 )
         if name == "share":
-            halved = make_site(described[:-1], port, data, given.window_seconds, first.cores / 2)
+            halved = make_site(described[:-1], port, data, given.window_seconds, first.machine.cores / 2)
             async with Appliance(halved, front_process) as box:
                 # Windows that the restart cut short are not counted.
                 after = await measured(box, lambda d: True, after_count, last + 2)
