@@ -64,7 +64,9 @@ def make_site(
         described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", data, window_s=window_s,
         policy="relay", task="detection", teacher=None, classes=(), class_map={}, port=0, overrides={},
     )  # fmt: skip
-    return site if cores is None else site.model_copy(update={"cores": cores})
+    if cores is None:
+        return site
+    return site.model_copy(update={"machine": site.machine.model_copy(update={"cores": cores})})
 
 
 async def measured(box: Appliance, wanted: Callable[[dict[str, Any]], bool], count: int, after: int) -> Details:
@@ -106,7 +108,7 @@ async def run_change(name: str, given: argparse.Namespace, folder: Path) -> Run:
                     box, lambda d: bool(d["window"]["length_s"] < 0.75 * given.window_seconds), count, last + 1
                 )
         if name == "share":
-            halved = make_site(described[:-1], port, data, given.window_seconds, first.cores / 2)
+            halved = make_site(described[:-1], port, data, given.window_seconds, first.machine.cores / 2)
             async with Appliance(halved, front_process) as box:
                 # Windows that the restart cut short are not counted.
                 after = await measured(box, lambda d: True, after_count, last + 2)

@@ -104,7 +104,8 @@ async def appliance(
             window_s=120.0, policy="relay", task="mixed", teacher=None, classes=(), class_map={}, port=0,
             overrides={"a_min": 0.1},
         )  # fmt: skip
-        site = site.model_copy(update={"serving": serving(models, table, share), "cores": cores})
+        machine = site.machine.model_copy(update={"cores": cores})
+        site = site.model_copy(update={"serving": serving(models, table, share), "machine": machine})
         async with Appliance(site, front_process) as box:
             await all_serve(box)
             yield box, models

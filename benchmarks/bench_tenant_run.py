@@ -61,7 +61,7 @@ from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime.running_job import RunningJob
 from edge.runtime.serving_tables import keep_table, read_table
-from edge.settings import ServingSettings, SharingSettings, TenantSettings, parse
+from edge.settings import MachineSettings, ServingSettings, SharingSettings, TenantSettings, parse
 from scheduler.gpulets.fitting import Capacity, fit
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.rates import RateSettings, planned_rate
@@ -133,7 +133,7 @@ async def appliance(folder: Path, table: Path, seed: int, day_s: float) -> Async
                 "planning": {"max_share": 0.6, "shrink_dwell_s": 10.0, "models": asked},
             }
         )  # fmt: skip
-        change: dict[str, Any] = {"serving": serving, "cores": box_cores()}
+        change: dict[str, Any] = {"serving": serving, "machine": MachineSettings(cores=box_cores())}
         given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
         change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
         change["sharing"] = SharingSettings(largest_step=0.1)

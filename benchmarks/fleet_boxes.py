@@ -73,7 +73,7 @@ class RealBox:
             "token": f"env:{token}", "lending": dict(lending or {}),
         }  # fmt: skip
         if cores is not None:
-            site["cores"] = cores
+            site["machine"] = {"cores": cores}
         self._file.write_text(yaml.safe_dump(site), encoding="utf-8")
         os.environ["FLEET_ADMIN_PASSWORD"] = secrets.token_urlsafe(16)
         output_of("user", "add", "agent", "--role", "admin", "--config", str(self._file), "--password-from",

@@ -177,10 +177,10 @@ class Appliance:
         return recovery, cameras, await opened(self._parts, self._open_partitioner)
 
     def _open_partitioner(self) -> Partitioner:
-        site = self.site
         if self._partitioner is not None:
             return self._partitioner
-        return open_partitioner(site.device, site.share_kind, site.cores, site.site, clock=self.clock)
+        machine = self.site.machine
+        return open_partitioner(machine.device, machine.share_kind, machine.cores, self.site.site, clock=self.clock)
 
     async def _build(self, teacher: GoldenWorkerSpec, offer: TeacherOffer, partitioner: Partitioner) -> None:
         """Make every part; none runs yet but the journal's thread."""
@@ -302,7 +302,7 @@ class Appliance:
             live,
             TeacherLabels(data, store.windows, runtime),
             BoxRetraining(store, runtime, note),
-            Windows(store, runtime, site.control_share, capacity),
+            Windows(store, runtime, site.machine.control_share, capacity),
             Models(store, runtime),
             served,
             journal,
@@ -365,7 +365,7 @@ class Appliance:
 
     def _memory_limit(self) -> int:
         """Bytes of memory that one worker may have, and a process that checks a model's file, too."""
-        return worker_limit_bytes(self.site.worker_memory_mb, usable_bytes())
+        return worker_limit_bytes(self.site.machine.worker_memory_mb, usable_bytes())
 
     # -- starting
 

@@ -145,7 +145,7 @@ class Cameras:
         self._note("camera.stopped", camera=camera, data={"fault": None, "message": words})
 
     def _memory_limit(self) -> int:
-        return worker_limit_bytes(self._site.worker_memory_mb, usable_bytes())
+        return worker_limit_bytes(self._site.machine.worker_memory_mb, usable_bytes())
 
     async def _first_model(self, settings: CameraSettings) -> ModelVersion:
         path = self._data / "jobs" / f"first-{settings.id}.safetensors"

@@ -94,7 +94,7 @@ def _cores(cores: float | None) -> Check:
 
     have = available_cores()
     if cores is not None and cores > have:
-        return Check("cores", "warning", f"{cores:g} are configured, {have:g} may be used", "lower `cores`")
+        return Check("cores", "warning", f"{cores:g} are configured, {have:g} may be used", "lower `machine.cores`")
     few = have < 2
     return Check(
         "cores",

@@ -165,7 +165,7 @@ class State:
             "golden_share": runtime.shares.golden,
             "profiling_share": sum(w["share"] for w in workers if w["role"] == "profiling"),
             "lent_share": runtime.shares.lent,
-            "control_share": self._site.control_share,
+            "control_share": self._site.machine.control_share,
             "serving": self._served.overview(),
             "usage": [
                 u.to_json() | {"activity": activity, "camera": camera} for u, activity, camera in runtime.usage()
@@ -219,7 +219,7 @@ class State:
             self._found = await asyncio.to_thread(discover)
         used = await asyncio.to_thread(system.memory, [w["pid"] for w in overview["workers"]])
         kept = {
-            "control": self._site.control_share,
+            "control": self._site.machine.control_share,
             "golden": self._runtime.shares.golden,
             "evaluation": self._runtime.shares.evaluation,
             "front": self._runtime.shares.front,
@@ -281,5 +281,6 @@ class State:
     def doctor(self) -> Doctor:
         """The limits that this machine can enforce, and the reasons for no more."""
         site = self._site
+        cores = site.machine.cores
         # Port 0: ours is taken by ourselves, which is as it should be.
-        return read(Doctor, examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores, site.fleet))
+        return read(Doctor, examine(Path(site.data_dir), site.database(), site.web.host, 0, cores, site.fleet))

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     url = args.database or (site.database_url if site else "") or ""
     host = args.host or (site.web.host if site else "127.0.0.1")
     port = args.port if args.port is not None else (site.web.port if site else 8080)
-    cores = args.cores or (site.cores if site else None)
+    cores = args.cores or (site.machine.cores if site else None)
     report = examine(data_dir, url, host, port, cores, site.fleet if site else None)
     if args.json:
         sys.stdout.write(json.dumps(report, indent=2) + "\n")

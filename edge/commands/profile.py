@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="time for all models together (default 170)")
     parser.add_argument("--pairs", type=int, metavar="N", help="pairs to run side by side (default 18; 0: none)")
     parser.add_argument("--device", help="\"cpu\" or a GPU's UUID (default: the site's, else the CPU)")
-    parser.add_argument("--share-kind", help="as share_kind in a site (default: the site's, else the best there is)")
+    parser.add_argument("--share-kind", help="as machine.share_kind (default: the site's, else the best there is)")
     parser.add_argument("--cores", type=float, help="CPU cores that stand for the whole device (default: all)")
 
 
@@ -109,10 +109,10 @@ def _where(args: argparse.Namespace) -> _Where:
         raise InvalidValue(f"{args.site}: serving", None, "a serving section that names the models' folder")
     return _Where(
         Path(site.serving.folder),
-        args.device or site.device,
-        args.share_kind or site.share_kind,
-        args.cores or site.cores,
-        site.worker_memory_mb,
+        args.device or site.machine.device,
+        args.share_kind or site.machine.share_kind,
+        args.cores or site.machine.cores,
+        site.machine.worker_memory_mb,
     )
 
 

@@ -196,7 +196,7 @@ class MemoryLimitExceeded(WorkerFailed):
 
     code = "memory_limit"
 
-    def __init__(self, about: str, limit_bytes: int, setting: str = "worker_memory_mb") -> None:
+    def __init__(self, about: str, limit_bytes: int, setting: str = "machine.worker_memory_mb") -> None:
         super().__init__(
             f"{about}: to open and try it takes more memory than one process may have "
             f"({setting}: {limit_bytes / 2**20:.0f} MiB)",

@@ -135,7 +135,7 @@ def demo_site(
         {
             "site": "demo",
             "data_dir": str(data),
-            "cores": round(cores, 2),
+            "machine": {"cores": round(cores, 2)},
             "teacher": str(teacher or ""),
             "demo": scene == len(cameras),
             "web": {"port": port, "access": {"secret_references": ["secret:", password_from]}},

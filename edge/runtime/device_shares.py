@@ -47,7 +47,7 @@ class DeviceShares:
         """The part that cameras, their retraining and served models have together: all, less the control process, the
         front, and with cameras the golden model and evaluation."""
         labels = self._labels() if self._labelling() else 0.0
-        return round(max(0.0, 1.0 - self._site.control_share - self.front - labels), 6)
+        return round(max(0.0, 1.0 - self._site.machine.control_share - self.front - labels), 6)
 
     def camera_capacity(self) -> float:
         """The share left to cameras and their retraining: `shared_capacity` less the served models' shares and what is

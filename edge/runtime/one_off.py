@@ -1,7 +1,7 @@
 """A process that does one job, such as checking a model's file, and reports the result with its first message.
 
-It may have as much memory as any worker (`worker_memory_mb`), whatever the file asks for: it is looked at while it
-works and when it answers, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
+It may have as much memory as any worker (`machine.worker_memory_mb`), whatever the file asks for: it is looked at while
+it works and when it answers, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def _of_a_crash(code: int | None, limit: int) -> str:
     """Native code that is refused memory rarely says so: it crashes, as it does on a damaged file."""
     if code is None or -code not in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
         return ""
-    return f"it may have needed more memory than one process may have (worker_memory_mb: {limit / 2**20:.0f} MiB)"
+    return (
+        f"it may have needed more memory than one process may have (machine.worker_memory_mb: {limit / 2**20:.0f} MiB)"
+    )
 
 
 @dataclass(frozen=True)

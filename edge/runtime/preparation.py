@@ -39,7 +39,7 @@ class Preparation:
         """The facts that decide the learning budget."""
         parts = self._parts
         enabled = [c for c in parts.cameras.values() if c.settings.enabled]
-        capacity = max(0.05, 1.0 - parts.site.control_share - parts.shares.front - parts.shares.serving)
+        capacity = max(0.05, 1.0 - parts.site.machine.control_share - parts.shares.front - parts.shares.serving)
         need = sum(c.profile.max_gpu for c in enabled)
         unknown = any(not history_of(c.history).known for c in enabled)
         published = 2 * sum(c.published for c in enabled) > len(enabled)

@@ -133,7 +133,7 @@ class Runtime:
         supervisor = Supervisor(
             partitioner, clock, partial(self._worker_event, note), patience,
             on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
-            memory_limit_bytes=worker_limit_bytes(site.worker_memory_mb, usable_bytes()),
+            memory_limit_bytes=worker_limit_bytes(site.machine.worker_memory_mb, usable_bytes()),
         )  # fmt: skip
         golden = GoldenModel(
             supervisor, teacher, lambda: self.preparation.usable_golden_share(),

@@ -408,7 +408,9 @@ class Supervisor:
             return
         used = own_bytes(seat.process.pid)
         if used > limit:
-            words = f"it had {used / 2**20:.0f} MiB of memory, and may have {limit / 2**20:.0f} (worker_memory_mb)"
+            words = (
+                f"it had {used / 2**20:.0f} MiB of memory, and may have {limit / 2**20:.0f} (machine.worker_memory_mb)"
+            )
             log.warning("worker %s: %s: killed", worker.spec.name, words)
             self._kill(worker, seat, words, "memory")
 

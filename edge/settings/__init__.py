@@ -25,6 +25,7 @@ from edge.settings.fleet_jobs import (
     KubernetesEngineSettings,
     RayEngineSettings,
 )
+from edge.settings.machine import MachineSettings
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
 from edge.settings.parsing import merge, parse
 from edge.settings.retraining import ConfigurationSpace, RetrainingSettings
@@ -64,6 +65,7 @@ __all__ = [
     "KubernetesEngineSettings",
     "LendingSettings",
     "LineSettings",
+    "MachineSettings",
     "MaskSettings",
     "ModelCandidate",
     "ModelDemand",

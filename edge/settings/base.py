@@ -31,6 +31,11 @@ class Settings(BaseModel):
     any_text: ClassVar[frozenset[str]] = frozenset()
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, allow_inf_nan=False)
 
+    @classmethod
+    def place_written(cls, value: Any, place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        """Where `value`, as it was written, has the field at `place`."""
+        return place
+
     @field_validator("*")
     @classmethod
     def _plain(cls, value: Any, info: ValidationInfo) -> Any:

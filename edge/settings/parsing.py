@@ -17,11 +17,11 @@ from edge.settings.serving import MODEL_NAME_PATTERN
 M = TypeVar("M", bound=Settings)
 
 
-def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> list[InvalidValue]:
+def _problems(error: ValidationError, prefix: str, model: type[Settings], value: Any) -> list[InvalidValue]:
     out = []
     for e in error.errors():
         path = prefix
-        for part in e["loc"]:
+        for part in model.place_written(value, e["loc"]):
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
         given = e.get("input")
         problem = e.get("ctx", {}).get("error")
@@ -98,7 +98,7 @@ def parse(model: type[M], value: Any, path: str = "") -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise InvalidValues(_problems(error, path, model)) from None
+        raise InvalidValues(_problems(error, path, model, value)) from None
 
 
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

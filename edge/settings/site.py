@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from edge.core.errors import InvalidValue
-from edge.core.shares import ShareChoice
 from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.cameras import CameraSettings
 from edge.settings.clips import ClipSettings
 from edge.settings.fleet import FleetSettings
+from edge.settings.machine import MachineSettings, in_section, place_written
 from edge.settings.outputs import OutputsSettings
 from edge.settings.retraining import RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
@@ -36,17 +36,7 @@ class SiteSettings(Settings):
         description="the first model of cameras: a shipped name (yolox_nano) or a YAML file; empty: the demo's own",
     )
     demo: bool = Field(False, description="the demo's drawn streets: there the demo's own models are right")
-    device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
-    cores: float | None = Field(None, gt=0, le=1024, description="CPU cores Magpie may use; empty: all")
-    worker_memory_mb: float | None = Field(
-        None,
-        ge=512,
-        le=16_777_216,
-        description="memory of one worker process: one that has more is ended and started again; empty: a quarter of "
-        "the machine's, at least 2048",
-    )
-    share_kind: ShareChoice = "auto"
-    control_share: float = Field(0.08, ge=0, le=0.5, description="kept for the control process itself")
+    machine: MachineSettings = MachineSettings()
     web: WebSettings = WebSettings()
     retraining: RetrainingSettings = RetrainingSettings()
     recording: RecordingSettings = RecordingSettings()
@@ -62,6 +52,15 @@ class SiteSettings(Settings):
     )
     sharing: SharingSettings = SharingSettings()
     fleet: FleetSettings | None = Field(None, description="this box as one of several that know each other")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_keys(cls, value: Any) -> Any:
+        return in_section(value)
+
+    @classmethod
+    def place_written(cls, value: Any, place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        return place_written(value, place)
 
     @model_validator(mode="after")
     def _distinct_cameras(self) -> SiteSettings:
@@ -118,4 +117,8 @@ class SiteSettings(Settings):
 def site_schema() -> dict[str, Any]:
     """JSON schema (draft 2020-12) of the site configuration. Rules about several fields are checked on reading."""
     schema = SiteSettings.model_json_schema()
+    # Old keys are still taken; an editor marks them.
+    for name in MachineSettings.model_fields:
+        where = {"$ref": f"#/$defs/MachineSettings/properties/{name}"}
+        schema["properties"][name] = where | {"deprecated": True, "description": f"write it as machine.{name}"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Magpie site configuration"}

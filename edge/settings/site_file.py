@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
 import yaml
 
 from edge.core.errors import InvalidValue, MagpieError
+from edge.settings.machine import old_keys
 from edge.settings.outputs import OutputsSettings
 from edge.settings.parsing import parse
 from edge.settings.site import SiteSettings
 from edge.settings.web import TlsSettings
+
+log = logging.getLogger(__name__)
 
 
 def read_site(path: Path) -> SiteSettings:
@@ -49,6 +53,8 @@ def read_site(path: Path) -> SiteSettings:
         if isinstance(student, dict) and isinstance(student.get("model"), str):
             student["model"] = file_or_name(student["model"])
     site = parse(SiteSettings, value)
+    if old := old_keys(value):
+        log.warning("%s: old keys, still taken; write them in the section `machine`: %s", path, ", ".join(old))
     if site.web.tls is not None:
         tls = TlsSettings(certificate=absolute(site.web.tls.certificate), key=absolute(site.web.tls.key))
         site = site.model_copy(update={"web": site.web.model_copy(update={"tls": tls})})

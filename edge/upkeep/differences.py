@@ -20,10 +20,7 @@ _HIDDEN = "(not shown)"
 _SECRET_FIELD = re.compile(r"password|secret|token", re.I)
 _SECRET_PARAMETER = re.compile(r"((?:password|passwd|pwd|pass|token|secret|key|auth)=)[^&\s'\"]*", re.I)
 #: Sections that are read when the appliance starts, and only then.
-_AT_START = (
-    "site", "data_dir", "database_url", "teacher", "device", "cores", "share_kind", "control_share", "web", "recording",
-    "retention",
-)  # fmt: skip
+_AT_START = ("site", "data_dir", "database_url", "teacher", "machine", "web", "recording", "retention")
 _MISSING = object()
 
 

@@ -36,7 +36,7 @@ async def test_outputs_stop_before_the_runtime_where_alarms_cannot_open(
     monkeypatch.setattr(Outputs, "stop", stopped)
     monkeypatch.setattr(Runtime, "close", closed)
     monkeypatch.setattr(Alarms, "open", fails)
-    site = SiteSettings.model_validate({"data_dir": str(tmp_path), "share_kind": "coop"})
+    site = SiteSettings.model_validate({"data_dir": str(tmp_path), "machine": {"share_kind": "coop"}})
     with pytest.raises(StoreError, match="alarms cannot be read"):
         await Appliance(site, front_process).open()
     assert ends.index("outputs") < ends.index("runtime")

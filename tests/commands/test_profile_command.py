@@ -142,7 +142,7 @@ def test_profile_and_run_take_the_same_device_of_a_box_with_a_gpu(
     for device, kind in (("auto", "auto"), ("cpu", "cgroup")):
         site = tmp_path / f"{device}.yaml"
         site.write_text(
-            f"data_dir: {tmp_path / device}\ndevice: {device}\nshare_kind: {kind}\nweb: {{port: 0}}\n"
+            f"data_dir: {tmp_path / device}\nmachine: {{device: {device}, share_kind: {kind}}}\nweb: {{port: 0}}\n"
             f"serving: {{folder: {models}}}\n"
         )
         assert main(["profile", str(site)]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,8 @@ from share_kit import FakeCgroup2, FakeMps
 
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, ShareError
-from edge.core.shares import Partitioner, ShareChoice, ShareKind
-from edge.settings import SiteSettings
+from edge.core.shares import CPU_ONLY, GPU_ONLY, Partitioner, ShareChoice, ShareKind
+from edge.settings import MachineSettings
 from edge.shares.bucket import Bucket
 from edge.shares.cgroup import CpuGroups, Mount, find_mounts
 from edge.shares.coop import BucketFolder
@@ -75,8 +76,18 @@ MAKERS: tuple[tuple[ShareKind, Make], ...] = (
 def test_every_share_kind_has_its_maker_and_can_be_asked_for() -> None:
     assert {kind for kind, _ in MAKERS} == set(get_args(ShareKind))
     assert {"auto", *get_args(ShareKind)} == set(get_args(ShareChoice))
-    schema = SiteSettings.model_json_schema()["properties"]["share_kind"]["enum"]
+    schema = MachineSettings.model_json_schema()["properties"]["share_kind"]["enum"]
     assert set(schema) == set(get_args(ShareChoice))
+
+
+def test_the_table_of_the_documentation_has_every_share_kind_with_its_devices() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "shares.md").read_text(encoding="utf-8")
+    table = page.split("\n| kind | device |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, re.M)
+    devices = {
+        kind: "CPU" if kind in CPU_ONLY else "GPU" if kind in GPU_ONLY else "CPU, GPU" for kind in get_args(ShareKind)
+    }
+    assert sorted(rows) == sorted(devices.items())
 
 
 @pytest.fixture(params=MAKERS, ids=lambda one: one[1].__name__.strip("_"))

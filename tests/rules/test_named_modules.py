@@ -54,9 +54,19 @@ def broken(module: str, other: str) -> list[str]:
                 low, high = ([n for n, rooms in enumerate(layers) if within(one, rooms)] for one in (module, other))
                 if low and high and high[0] < low[0]:
                     found.append(contract["name"])
+        elif contract["type"] == "independence":
+            one, another = ([room for room in contract["modules"] if within(name, [room])] for name in (module, other))
+            if one and another and one != another:
+                found.append(contract["name"])
         elif contract["type"] == "forbidden" and within(module, contract["source_modules"]):
             found += [contract["name"]] * within(other, contract["forbidden_modules"])
     return found
+
+
+def test_every_kind_of_contract_is_read() -> None:
+    # A contract on circles of imports says nothing about one import.
+    kinds = {contract["type"] for contract in LINTER["contracts"]} - {"acyclic_siblings"}
+    assert kinds == {"layers", "independence", "forbidden"}
 
 
 def test_a_module_that_a_string_names_may_be_imported() -> None:
@@ -82,6 +92,10 @@ def test_a_module_that_a_string_names_may_be_imported() -> None:
         ("edge.core.fields", "web.app", True),
         ("golden.teacher", "edge.runtime", True),
         ("scheduler.fleet.gang", "scheduler.fleet.controller", True),
+        ("edge.ingest.reader", "edge.store.store", True),
+        ("edge.ingest.reader", "edge.ingest.streams", False),
+        ("edge.store.store", "edge.core.events", False),
+        ("microprofiler.curve", "scheduler.relay", True),
     ],
 )
 def test_the_contracts_are_read(module: str, other: str, breaks: bool) -> None:

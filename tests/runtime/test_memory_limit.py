@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from edge.core.workers import FRONT, GOLDEN, Worker
 from edge.runtime.memory_limit import own_bytes, usable_bytes, worker_limit_bytes
 from edge.runtime.process import OUT_OF_MEMORY, cause_of
-from edge.settings import SiteSettings
+from edge.settings import MachineSettings
 
 GIB = 2**30
 
@@ -54,7 +54,7 @@ def test_the_front_is_bounded_by_what_it_takes() -> None:
 
 def test_a_limit_that_no_worker_could_start_under_is_refused() -> None:
     with pytest.raises(ValidationError, match="worker_memory_mb"):
-        SiteSettings(worker_memory_mb=100)
+        MachineSettings(worker_memory_mb=100)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_one_that_takes_more_than_it_may_is_ended() -> None:
         first_message("check", mains.takes_and_waits, 900, FILE, 800 * MIB)
     said = str(caught.value)
     assert FILE in said
-    assert "worker_memory_mb: 800 MiB" in said
+    assert "machine.worker_memory_mb: 800 MiB" in said
     assert isinstance(caught.value, WorkerFailed)
     assert str(pickle.loads(pickle.dumps(caught.value))) == said
 
@@ -61,7 +61,7 @@ def test_everything_else_stays_what_it_was() -> None:
 
 
 def test_a_crash_names_the_limit_that_may_have_caused_it() -> None:
-    with pytest.raises(WorkerFailed, match=r"its process ended by SIGSEGV .*worker_memory_mb: 2048 MiB"):
+    with pytest.raises(WorkerFailed, match=r"its process ended by SIGSEGV .*machine\.worker_memory_mb: 2048 MiB"):
         run_once("check", mains.crashes, None, FILE, 2048 * MIB)
 
 
@@ -96,7 +96,7 @@ def test_a_served_model_that_swells_is_refused_with_file_and_setting(tmp_path: P
         check_version(version, 1024 * MIB)
     assert "swollen/1" in str(caught.value)
     assert "model.onnx" in str(caught.value)
-    assert "worker_memory_mb: 1024 MiB" in str(caught.value)
+    assert "machine.worker_memory_mb: 1024 MiB" in str(caught.value)
 
 
 def test_a_served_model_that_fits_is_taken(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ async def test_a_repository_is_checked_under_the_site_s_limit(tmp_path: Path) ->
     partitioner.close()
     (words,) = [words for code, words in box.complaints if code == "model_failed"]
     assert "model.onnx" in words
-    assert "worker_memory_mb: 1024 MiB" in words
+    assert "machine.worker_memory_mb: 1024 MiB" in words
 
 
 def test_a_teacher_s_check_is_limited_too() -> None:
     # Native code that is refused memory may crash: that names the limit, too.
-    with pytest.raises(WorkerFailed, match="worker_memory_mb: 64 MiB"):
+    with pytest.raises(WorkerFailed, match=r"machine\.worker_memory_mb: 64 MiB"):
         check_golden(GoldenWorkerSpec(DEMO_TEACHER), 64 * MIB)

@@ -93,7 +93,7 @@ def test_a_camera_takes_the_sites_student_unless_it_names_its_own(described: Pat
 
 
 def test_a_first_student_has_no_more_memory_than_a_worker(described: Path, tmp_path: Path) -> None:
-    with pytest.raises(MemoryLimitExceeded, match=r"\.onnx: .*worker_memory_mb: 64 MiB"):
+    with pytest.raises(MemoryLimitExceeded, match=r"\.onnx: .*machine\.worker_memory_mb: 64 MiB"):
         first_student(settings(described), "", tmp_path / "out.onnx", 64 * 2**20)
 
 

@@ -27,7 +27,7 @@ class _Partitioner:
 
 
 def _shares(labelling: bool, golden: float = 0.2, device: str = "cpu", units: float = 4.0) -> DeviceShares:
-    site = parse(SiteSettings, {"site": "junction", "control_share": 0.1})
+    site = parse(SiteSettings, {"site": "junction", "machine": {"control_share": 0.1}})
     return DeviceShares(site, cast(Any, _Partitioner(device, units)), lambda: labelling, lambda: golden, lambda: 0.05)
 
 

@@ -187,7 +187,7 @@ async def test_a_worker_over_its_memory_is_ended_and_started_again_and_its_neigh
     assert b.causes == ["memory"]
     (lost,) = [data for kind, data in b.events if kind == "worker.worker_lost"]
     assert (lost["worker"], lost["cause"], lost["exit_code"]) == ("w", "memory", -9)
-    assert lost["reason"].endswith("and may have 1024 (worker_memory_mb)")
+    assert lost["reason"].endswith("and may have 1024 (machine.worker_memory_mb)")
     assert b.supervisor.pid("neighbour") == neighbour
     assert runs(neighbour)
     assert [w["restarts"] for w in b.supervisor.workers()] == [0, 1]

@@ -65,7 +65,7 @@ def test_each_has_its_own_site_data_and_page(compose: dict[str, Any]) -> None:
         (port,) = service["ports"]
         host, outside, inside = port.split(":")
         assert (host, int(inside), site.web.host) == ("127.0.0.1", site.web.port, "0.0.0.0")
-        assert service["cpus"] == site.cores
+        assert service["cpus"] == site.machine.cores
         pages.add(outside)
     assert len(pages) == 3
     assert set(compose["volumes"]) == set(BOXES)
