@@ -73,7 +73,8 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         {"folder": str(tmp_path / "models"), "http": {"port": 0}, "grpc": {"port": 0}, "measure": False,
          "tables": [str(table(tmp_path, "left", "digits"))], "planning": {"max_share": 0.3}}
     )  # fmt: skip
-    plain = site(task="mixed")  # two models: of one task they would be one file
+    # Two models: of one task they would be one file. No window ends in the test: a retraining would add a third.
+    plain = site(window_s=3600.0, task="mixed")
     both = plain.model_copy(update={"serving": served, "web": plain.web.model_copy(update={"port": 0})})
     cameras = [c.id for c in both.cameras]
     data = Path(both.data_dir)
