@@ -70,14 +70,23 @@ def answered(clip: Path, teacher: Any, seconds: float) -> Answers:
     return [(at_s, teacher.label(picture)) for at_s, picture in looked_at(clip, seconds)]
 
 
+def at_rate(answers: Answers, rate: float) -> set[int]:
+    """The places of the answers that a camera of this rate has."""
+    kept, due_s = set(), 0.0
+    for place, (at_s, _) in enumerate(answers):
+        if at_s + 1e-6 >= due_s:
+            kept.add(place)
+            due_s = max(due_s, at_s - 1.0 / rate) + 1.0 / rate
+    return kept
+
+
 def compare(answers: Answers, rate: float, names: Sequence[str]) -> dict[str, Any]:
     """F1 of both ways of standing in, and CPU milliseconds of following one answer."""
-    state, kept_s, due_s = WaysState(TrackerState("clip")), 0.0, 0.0
+    kept, state, kept_s = at_rate(answers, rate), WaysState(TrackerState("clip")), 0.0
     held, moved, followed = Counts(), Counts(), []
-    for at_s, answer in answers:
-        if at_s >= due_s:
-            due_s, kept_s = max(due_s, at_s - 1.0 / rate) + 1.0 / rate, at_s
-            began = time.process_time()
+    for place, (at_s, answer) in enumerate(answers):
+        if place in kept:
+            kept_s, began = at_s, time.process_time()
             state = with_answer(state, answer, names, at_s)
             followed.append(time.process_time() - began)
         elif at_s >= answers[-1][0] / 3 and state.last is not None:
