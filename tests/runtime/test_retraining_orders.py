@@ -30,7 +30,7 @@ from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.core.models import ModelVersion
 from edge.core.profiles import Estimate, RetrainingProfile
-from edge.core.roll_backs import NOBODY, RollBackReason
+from edge.core.roll_backs import AUTOMATIC, RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
 from edge.runtime.camera_workers import CameraWorkers
@@ -341,7 +341,7 @@ class Orders(RuleBasedStateMachine):
         found, known = self.box.cameras[camera], self.store.versions.newest(camera)
         roll_back = partial(self.box.versions.roll_back, found)
         if automatic:
-            back = roll_back(None, NOBODY, UNDER, judged=found.version.id)
+            back = roll_back(None, AUTOMATIC, UNDER, judged=found.version.id)
         else:
             to = None if number is None else known[number % len(known)].id
             back = roll_back(to, "olga", RollBackReason.asked("it misses buses"))
