@@ -139,7 +139,7 @@ class Box:
         )  # fmt: skip
         gate = Gate(store, clock, self.records.ask, self.versions.put_in_force, lambda code, words, camera: None)
 
-        async def nobody_else(*_: Any) -> None: ...
+        async def no_judge(*_: Any) -> None: ...
 
         parts: Any = SimpleNamespace(
             cameras=self.cameras, clock=clock, supervisor=self.trainers, store=store, fact=ignored,
@@ -156,7 +156,7 @@ class Box:
         )  # fmt: skip
         preparation: Any = SimpleNamespace(retrained=ignored)
         siblings: Any = SimpleNamespace(starts=lambda camera: (), forget=ignored)
-        groups: Any = SimpleNamespace(members=lambda order: (), judge=nobody_else)
+        groups: Any = SimpleNamespace(members=lambda order: (), judge=no_judge)
         borrowing: Any = SimpleNamespace(has=lambda job: False, judges=lambda job: False)
         self.retrainings = Retrainings(
             parts, preparation, siblings, groups, UNASKED, borrowing, gate, self.events.append, self.note, self.spawn
