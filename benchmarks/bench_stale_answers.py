@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.demo_windows import write_result
+from benchmarks.shared_data import shared_folder
 from edge.core.accuracy import Counts, count
 from edge.core.vision import Detections
 from edge.core.ways import gone_on
@@ -43,7 +44,7 @@ Answers = list[tuple[float, Detections]]
 def clips_of(folder: Path | None) -> list[Path] | None:
     """The clips of `folder`, or, without one, of the developers' shared data, whose models are used then; None: that is
     absent, and it is said so."""
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
+    shared = shared_folder() / "data"
     folder = folder or shared / "videos"
     if not folder.is_dir():
         print("no clips: the developers' shared data folder is absent (give --clips, or set MAGPIE_SHARED)")
