@@ -14,17 +14,16 @@ import asyncio
 import json
 import multiprocessing
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import when_and_where
 from edge.core.oip import InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
 from edge.core.vision import Detections
 from edge.serving.applications import ApplicationService
@@ -130,11 +129,9 @@ def main() -> None:
             rows.append(
                 {"width": width, "height": height, "of": name, "p50_ms": round(p50, 3), "p99_ms": round(p99, 3)}
             )
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     result = {
         "benchmark": "camera_feed",
-        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "machine": machine,
+        **when_and_where(),
         "load": round(os.getloadavg()[0], 1),
         "answers": answers,
         "rows": rows,

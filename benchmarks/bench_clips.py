@@ -14,11 +14,9 @@ import argparse
 import json
 import multiprocessing
 import os
-import platform
 import statistics
 import tempfile
 import time
-from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from typing import Any
 import psutil
 
 from benchmarks.bench_ingest import FPS, HEIGHT, OUT, WIDTH, make_clip, serve
+from benchmarks.machine import when_and_where
 from edge.core.clips import ClipAsked, ClipMade
 from edge.ingest.reader import CameraReader
 from edge.ingest.source import CameraSource
@@ -207,8 +206,7 @@ def main() -> None:
         rate = 8 * clip.stat().st_size / 20 / 1e6
     found = {
         "benchmark": "clips",
-        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        **when_and_where(),
         "load_before": round(load, 1),
         "load_after": round(os.getloadavg()[0], 1),
         "cameras": args.cameras,

@@ -26,8 +26,9 @@ from typing import Any
 import av
 import numpy as np
 
-from benchmarks.bench_tracking_clips import FPS, REPO, by_teacher, counted_clips, merged, pictures, shared_data
+from benchmarks.bench_tracking_clips import FPS, REPO, by_teacher, counted_clips, merged, pictures
 from benchmarks.demo_windows import write_result
+from benchmarks.shared_data import shared_clips
 from edge.core.counts import Counted, CountLine, Place
 from edge.core.tracks import Seen, TrackedObject
 from edge.inference.looks import looks
@@ -151,7 +152,7 @@ def main() -> int:
     parser.add_argument("--detector", type=Path, default=teachers / "yolox_nano.yaml")
     parser.add_argument("--teacher", type=Path, default=teachers / "traffic_ensemble.yaml")
     args = parser.parse_args()
-    shared = shared_data()
+    shared = shared_clips()
     if shared is None:
         return 0
     clips: dict[str, Any] = {}

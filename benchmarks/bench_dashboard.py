@@ -242,10 +242,10 @@ def live_cost(box: Box, admin: Person, turns: int, seconds: float) -> dict[str, 
     cameras = [c["id"] for c in good(admin.rest.get("/cameras"))]
     time.sleep(5.0)
     rows: list[dict[str, float]] = []
-    nobody: list[float] = []
+    unwatched: list[float] = []
     for _ in range(turns):
         without = stretch(box, admin, seconds)
-        nobody.append(without[2])
+        unwatched.append(without[2])
         with Viewer(box, admin, cameras, FEW_FPS):
             time.sleep(1.0)
             watched = stretch(box, admin, seconds)
@@ -259,7 +259,7 @@ def live_cost(box: Box, admin: Person, turns: int, seconds: float) -> dict[str, 
         "of_them_in_control": spread([r["control"] for r in rows]),
         "pictures_a_second": spread([r["pictures"] for r in rows], 2),
         "cores_without_viewer": spread([r["without"] for r in rows]),
-        "pictures_encoded_without_viewer": sum(nobody),
+        "pictures_encoded_without_viewer": sum(unwatched),
         "turns_s": seconds,
     }
 

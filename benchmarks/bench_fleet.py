@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from benchmarks.fleet_workloads import fleet_of
+from benchmarks.machine import when_and_where
 from benchmarks.scripts import load_script
 from edge.core.fleet import UNBOUNDED
 from edge.simulation.fleet_check import check_log
@@ -49,8 +47,7 @@ def main() -> int:
     checker = load_script(given.checker) if given.checker else None
     report: dict[str, Any] = {
         "benchmark": "fleet",
-        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        **when_and_where(),
         "matcher_us": {name: round(run(), 2) for name, run in MATCHED.items()},
         "fleets": [played(fleet_of(n), checker) for n in (10, 30, 100, 300, *(() if given.quick else (1000,)))],
         "gangs": gangs(checker),

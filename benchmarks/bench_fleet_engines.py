@@ -18,12 +18,10 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +29,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.machine import when_and_where
 from benchmarks.ray_cluster import ADDRESS, Cluster
 from benchmarks.scripts import load_script
 from edge.commands.fleet import write_log
@@ -71,8 +70,7 @@ def main() -> int:
     report: dict[str, Any] = {"benchmark": "fleet_engines", "scenarios": {}}
     if given.only and RESULTS.exists():
         report |= json.loads(RESULTS.read_text(encoding="utf-8"))
-    report["date"] = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    report["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    report |= when_and_where()
     for file in sorted(given.problems.glob("*.json")) if given.problems else ():
         value = json.loads(file.read_text(encoding="utf-8"))
         if len(value["boxes"]) <= MOST_BOXES and (not given.only or file.stem in given.only):

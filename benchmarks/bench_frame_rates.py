@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_stale_answers import REPO, Answers, clips_of, looked_at
+from benchmarks.bench_stale_answers import REPO, Answers, at_rate, clips_of, looked_at
 from benchmarks.demo_windows import write_result
 from edge.core.accuracy import Counts, count
 from edge.core.vision import Detections, Observation
@@ -38,16 +38,6 @@ CHOSEN_ON = (
     "arterial_thailand", "hwy_calgary_720p", "tfl_cromwell_rd", "urban_arterial_china", "people_storefront_cctv",
     "street_residential", "hwy_m6_day", "intersection_crosswalk", "top_lanes_dusk", "people_vtest_480",
 )  # fmt: skip
-
-
-def at_rate(answers: Answers, rate: float) -> set[int]:
-    """The places of the answers that a camera of this rate has."""
-    kept, due_s = set(), 0.0
-    for place, (at_s, _) in enumerate(answers):
-        if at_s + 1e-6 >= due_s:
-            kept.add(place)
-            due_s = max(due_s, at_s - 1.0 / rate) + 1.0 / rate
-    return kept
 
 
 def true_factor(answers: Answers, labels: dict[int, Detections], rate: float, names: Sequence[str]) -> float:

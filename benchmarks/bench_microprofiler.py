@@ -32,6 +32,7 @@ from benchmarks.demo_windows import (
     write_result,
 )
 from benchmarks.record_trace import RecordedTrials, recorded_trial
+from benchmarks.shared_data import shared_folder
 from edge.core.configs import LAYERS, RetrainingConfig
 from edge.core.labels import LabelledWindow
 from edge.core.trials import TrialResult
@@ -277,7 +278,7 @@ def main() -> None:
     kept = (args.only or args.reprofile) and path.is_file()
     result: dict[str, Any] = json.loads(path.read_text()) if kept else {}
     result |= {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-    shared = Path(os.environ.get("MAGPIE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
+    shared = shared_folder()
     if args.only in (None, "trace") and args.trace.is_file():
         result["trace"] = from_trace(args.trace)
         print(json.dumps(result["trace"]["summary"], indent=1))

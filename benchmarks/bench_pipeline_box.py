@@ -22,19 +22,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.gpulet_device import with_six_lenets
+from benchmarks.machine import when_and_where
 from benchmarks.scripts import load_script
+from benchmarks.shared_data import shared_data
 from edge.core.applications import LENT
 from edge.core.serving import DeviceTable, ServingPlan
 from edge.simulation.pipeline_simulation import REQUESTS, replayed
@@ -132,15 +132,14 @@ def main() -> int:
     parser.add_argument("--pipelines", default=",".join(PIPELINES))
     parser.add_argument("--parts", default="shares,rates,queues,poisson")
     args = parser.parse_args()
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not shared.is_dir():
-        print(f"{shared} is absent: set MAGPIE_SHARED to the shared folder")
+    shared = shared_data()
+    if shared is None:
         return 1
     checker = load_script(shared / "check_serving_plan.py")
-    raw = _with_aliases(json.loads((shared / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text()))
+    raw = with_six_lenets(json.loads((shared / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text()))
     bench = Judged(checker, raw, DeviceTable.from_json(raw))
     result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    result |= {"benchmark": "pipeline_box"} | _where()
+    result |= {"benchmark": "pipeline_box"} | when_and_where()
     for name in args.pipelines.split(","):
         if "shares" in args.parts:
             result.setdefault("shares", {})[name] = shares(bench, name)
@@ -344,22 +343,6 @@ def targets(result: dict[str, Any]) -> dict[str, bool]:
             best = result["rates"][name]["joint"]
             out[f"{name}: {best} requests/s on four devices, at least {least}"] = best >= least
     return out
-
-
-def _with_aliases(raw: dict[str, Any]) -> dict[str, Any]:
-    """The device file with the game's six LeNets as models of their own."""
-    names = [f"lenet{n}" for n in range(1, 7)]
-    latency, used = dict(raw["latency_ms"]), dict(raw["utilisation"])
-    for name in names:
-        latency[name], used[name] = latency["lenet"], used["lenet"]
-    return raw | {"latency_ms": latency, "utilisation": used}
-
-
-def _where() -> dict[str, Any]:
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
 
 
 if __name__ == "__main__":

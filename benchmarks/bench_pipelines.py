@@ -16,17 +16,15 @@ import argparse
 import gc
 import json
 import math
-import os
-import platform
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.machine import when_and_where
 from benchmarks.pipeline_workloads import workloads
 from benchmarks.scripts import load_script
 from edge.core.pipelines import PipelinePlan, PipelineProblem, problems_of
@@ -89,8 +87,7 @@ def main() -> int:
         "benchmark": "pipelines",
         "workloads": len(problems),
         "problems": args.problems.name if args.problems else f"own, seed {SEED}",
-        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        **when_and_where(),
         "policies": rows,
         "poisson": poisson,
         "cheaper_than_whole": cheaper,

@@ -12,17 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.machine import when_and_where
 from benchmarks.scripts import load_script
+from benchmarks.shared_data import shared_data
 from edge.core.window import WindowProblem
 from scheduler.policies import WINDOW_POLICIES, window_policy
 
@@ -49,9 +49,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not shared.is_dir():
-        print(f"{shared} is absent: set MAGPIE_SHARED to the shared folder")
+    shared = shared_data()
+    if shared is None:
         return 1
     checker = load_script(shared / "check_window_plan.py")
     expected = json.loads((shared / "window-problems" / "expected.json").read_text())
@@ -74,8 +73,7 @@ def main() -> int:
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     result = {
         "benchmark": "planner",
-        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        **when_and_where(),
         "load_average": round(os.getloadavg()[0], 2),
         "repeats": repeats,
         "rows": rows,

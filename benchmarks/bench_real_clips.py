@@ -10,12 +10,12 @@ file of their own (real_clips_480s.json).
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.bench_demo import main as bench_demo
+from benchmarks.shared_data import shared_clips
 
 REPO = Path(__file__).resolve().parent.parent
 USUAL_WINDOW_S = 240.0
@@ -38,11 +38,9 @@ def main() -> int:
     parser.add_argument("--window-seconds", type=float, default=USUAL_WINDOW_S)
     args = parser.parse_args()
     sources = [*CLIPS.items(), *STILLS.items()][: args.cameras]
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not (shared / "videos").is_dir():
-        print("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+    shared = shared_clips()
+    if shared is None:
         return 0
-    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for link, source in sources:

@@ -15,36 +15,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.gpulet_device import DEVICES, WORKLOADS, with_six_lenets
+from benchmarks.gpulet_device import problem as problem_of
+from benchmarks.machine import when_and_where
 from benchmarks.scripts import load_script
+from benchmarks.shared_data import shared_data
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
 from scheduler.gpulets.policies import SERVING_POLICIES, ServingPolicy, least_percent, serving_policy
 
 REPO = Path(__file__).resolve().parent.parent
 RESULTS = REPO / "benchmarks" / "results" / "serving_planner.json"
-DEVICES = 4
 STEP = 10
 #: Policies that are planned on a table without interference, too: they take no account of it.
 BLIND = ("elastic-no-interference", "guided-self-tuning")
-#: Workload -> requests per second at u = 1 and objective by model (gpu-lets, tables 4 and 5, figures 10 and 11).
-SLO = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenetv1": 136.0, "vgg16": 130.0}
-WORKLOADS: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "equal": {m: (1.0, s) for m, s in SLO.items()},
-    "long-only": {m: (1.0, SLO[m]) for m in ("resnet50", "ssd-mobilenetv1", "vgg16")},
-    "short-skew": {m: (2.0 if m in ("lenet", "googlenet", "resnet50") else 1.0, s) for m, s in SLO.items()},
-    "game": {**{f"lenet{n}": (1.0, 95.0) for n in range(1, 7)}, "resnet50": (1.0, 95.0)},
-    "traffic": {"ssd-mobilenetv1": (1.0, 69.0), "googlenet": (1.0, 67.0), "vgg16": (1.0, 67.0)},
-}
 #: The best of the published schedulers, and the value to be reached.
 PUBLISHED = {"equal": 400, "long-only": 610, "short-skew": 290, "game": 1340, "traffic": 460}
 REACH = {"equal": 500, "long-only": 680, "short-skew": 360, "game": 1700, "traffic": 700}
@@ -60,14 +52,13 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only every n-th scenario (default: all)")
     parser.add_argument("--parts", default="scenarios,rates,times")
     args = parser.parse_args()
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not shared.is_dir():
-        print(f"{shared} is absent: set MAGPIE_SHARED to the shared folder")
+    shared = shared_data()
+    if shared is None:
         return 1
     checker = load_script(shared / "check_serving_plan.py")
     raw = json.loads((shared / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text())
     given = json.loads((shared / "serving-problems" / "scenarios.json").read_text())
-    raw = _with_aliases(raw)
+    raw = with_six_lenets(raw)
     table = DeviceTable.from_json(raw)
     names = [serving_policy(n).name for n in args.policies.split(",")]
     parts = args.parts.split(",")
@@ -141,11 +132,11 @@ def _rates(policy: ServingPolicy, checker: ModuleType, raw: dict[str, Any], tabl
     found: dict[str, Any] = {}
     for name, workload in WORKLOADS.items():
         u = STEP
-        while least_percent(_workload(workload, u + STEP), table) <= 100:
+        while least_percent(problem_of(workload, u + STEP), table) <= 100:
             u += STEP
         bound = u
         while u > 0:
-            problem = _workload(workload, u)
+            problem = problem_of(workload, u)
             plan = policy.plan(problem, table)
             if plan.schedulable:
                 _checked(checker, raw, problem, plan)
@@ -202,19 +193,6 @@ def _loaded(table: DeviceTable, names: Sequence[str], load: float) -> ServingPro
     return ServingProblem(tuple(models), DEVICES)
 
 
-def _workload(workload: Mapping[str, tuple[float, float]], u: float) -> ServingProblem:
-    return ServingProblem(tuple(ServedModel(m, r * u, s) for m, (r, s) in workload.items()), DEVICES)
-
-
-def _with_aliases(raw: dict[str, Any]) -> dict[str, Any]:
-    """The device file with the game's six LeNets as models of their own."""
-    names = [f"lenet{n}" for n in range(1, 7)]
-    latency, used = dict(raw["latency_ms"]), dict(raw["utilisation"])
-    for name in names:
-        latency[name], used[name] = latency["lenet"], used["lenet"]
-    return raw | {"latency_ms": latency, "utilisation": used}
-
-
 def _checked(
     checker: ModuleType, raw: dict[str, Any], problem: ServingProblem, plan: ServingPlan, interference: bool = True
 ) -> int:
@@ -230,11 +208,7 @@ def _quantile(values: Sequence[float], part: float) -> float:
 
 
 def _where() -> dict[str, Any]:
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "load_average": round(os.getloadavg()[0], 2),
-    }
+    return {**when_and_where(), "load_average": round(os.getloadavg()[0], 2)}
 
 
 def _print(result: dict[str, Any], given: dict[str, Any]) -> None:

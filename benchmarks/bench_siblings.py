@@ -187,7 +187,7 @@ def line(row: Row) -> str:
     """One camera for people."""
     best = max(row.siblings.values())
     mean = float(np.mean(list(row.siblings.values())))
-    row_words = f"{row.chosen or 'nobody':<8}{row.distances.get(row.chosen, float('nan')):>9.2f}"
+    row_words = f"{row.chosen or 'none':<8}{row.distances.get(row.chosen, float('nan')):>9.2f}"
     numbers = (row.usual, row.download, row.sibling, best, mean, row.own, row.gain, row.own_gain)
     return f"{row.camera:<12}{row_words}" + "".join(f"{v:>10.1f}" for v in numbers)
 

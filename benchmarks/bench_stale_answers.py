@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.demo_windows import write_result
+from benchmarks.shared_data import shared_folder
 from edge.core.accuracy import Counts, count
 from edge.core.vision import Detections
 from edge.core.ways import gone_on
@@ -43,7 +44,7 @@ Answers = list[tuple[float, Detections]]
 def clips_of(folder: Path | None) -> list[Path] | None:
     """The clips of `folder`, or, without one, of the developers' shared data, whose models are used then; None: that is
     absent, and it is said so."""
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
+    shared = shared_folder() / "data"
     folder = folder or shared / "videos"
     if not folder.is_dir():
         print("no clips: the developers' shared data folder is absent (give --clips, or set MAGPIE_SHARED)")
@@ -70,14 +71,23 @@ def answered(clip: Path, teacher: Any, seconds: float) -> Answers:
     return [(at_s, teacher.label(picture)) for at_s, picture in looked_at(clip, seconds)]
 
 
+def at_rate(answers: Answers, rate: float) -> set[int]:
+    """The places of the answers that a camera of this rate has."""
+    kept, due_s = set(), 0.0
+    for place, (at_s, _) in enumerate(answers):
+        if at_s + 1e-6 >= due_s:
+            kept.add(place)
+            due_s = max(due_s, at_s - 1.0 / rate) + 1.0 / rate
+    return kept
+
+
 def compare(answers: Answers, rate: float, names: Sequence[str]) -> dict[str, Any]:
     """F1 of both ways of standing in, and CPU milliseconds of following one answer."""
-    state, kept_s, due_s = WaysState(TrackerState("clip")), 0.0, 0.0
+    kept, state, kept_s = at_rate(answers, rate), WaysState(TrackerState("clip")), 0.0
     held, moved, followed = Counts(), Counts(), []
-    for at_s, answer in answers:
-        if at_s >= due_s:
-            due_s, kept_s = max(due_s, at_s - 1.0 / rate) + 1.0 / rate, at_s
-            began = time.process_time()
+    for place, (at_s, answer) in enumerate(answers):
+        if place in kept:
+            kept_s, began = at_s, time.process_time()
             state = with_answer(state, answer, names, at_s)
             followed.append(time.process_time() - began)
         elif at_s >= answers[-1][0] / 3 and state.last is not None:

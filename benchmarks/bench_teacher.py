@@ -19,6 +19,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from benchmarks.shared_data import ABSENT, shared_folder
 from edge.core.vision import Detections
 from edge.detectors.boxes import iou_matrix
 from edge.detectors.classes import ClassMap
@@ -176,9 +177,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=REPO / "benchmarks" / "results" / "teacher.json")
     args = parser.parse_args()
     cv2.setNumThreads(1)
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared"))
+    shared = shared_folder()
     if not (shared / "data" / "models").is_dir():
-        raise SystemExit("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+        raise SystemExit(ABSENT)
     environment = {"MAGPIE_MODELS": str(shared / "data" / "models")}
     coco, traffic = coco_set(shared)[: args.coco], traffic_set(shared, args.traffic)
     results = {}

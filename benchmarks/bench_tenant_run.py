@@ -371,7 +371,7 @@ async def blocks(
     """Each way to share twice, with the accuracies of its windows; the last one is measured `measured_s` after it."""
     windows = block_windows(minutes, arms)
     own, before = {name: in_force(box) for name in ("watched", *arms)}, "watched"
-    # Nobody's block is the one in which the first request comes.
+    # The first request comes in no arm's block.
     await arm(box, before, list(own[before]))
     await load(box, parts(rate, True), SETTLE_S, None, seed, folder)
     out: list[dict[str, Any]] = []
@@ -426,7 +426,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def as_meant(found: Sequence[dict[str, Any]]) -> bool:
-    """Each block followed the one before it after one window of warming up, and nobody's students were mixed."""
+    """Each block followed the one before it after one window of warming up, and no arm's students were mixed."""
     begins = [b["first_window"] for b in found]
     each = [b["windows"] + 1 for b in found]
     one_window = all(later - first == n for first, later, n in zip(begins, begins[1:], each, strict=False))

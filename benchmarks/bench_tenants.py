@@ -19,16 +19,15 @@ import argparse
 import itertools
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import when_and_where
 from benchmarks.own_tenants import KINDS, own_problem
 from scheduler.tenants.policies import FOR_PIPELINES, SHARING_POLICIES
 
@@ -104,7 +103,7 @@ def main() -> int:
         stored = json.loads((args.problems / "expected.json").read_text())
     medians = {name: {policy: _median(plays) for policy, plays in of.items()} for name, of in rows.items()}
     missed = list(_missed_own(medians) if numbers else _missed(medians, stored))
-    write({**_about(), "medians": medians, "missed": missed, "plays": rows})
+    write({**when_and_where(), "medians": medians, "missed": missed, "plays": rows})
     _print(medians, stored)
     for line in _above(medians, stored):
         print(f"above: {line}")
@@ -238,13 +237,6 @@ def _print(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) 
                 old = reference.get("last_half", {}).get(key) if key == "p99_ms" else reference.get(key)
                 cells.append(f"{key} {row[key]:g} ({'-' if old is None else f'{old:g}'})")
             print(f"  {policy:10} {'  '.join(cells)}  reply {row['reply_s']:g} s")
-
-
-def _about() -> dict[str, str]:
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
 
 
 if __name__ == "__main__":

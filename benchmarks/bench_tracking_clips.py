@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.demo_windows import write_result
+from benchmarks.shared_data import shared_clips
 from edge.core.tracks import Seen
 from edge.core.vision import Detections
 from edge.core.zones import Zone
@@ -52,16 +52,6 @@ MERGED_IOU, MOST = 0.6, 100
 #: Answers with a score of so much of the threshold are sent as unsure ones; a path goes on for so long at its ends; a
 #: counted object is within so many half boxes of a reported one's middle.
 UNSURE, PATH_ENDS_S, NEAR = 0.5, 0.35, 1.3
-
-
-def shared_data() -> Path | None:
-    """The developers' shared data, whose detectors are used from then on; None, which is said: they are absent."""
-    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
-    if not (shared / "videos").is_dir():
-        print("the developers' shared data folder is absent (set MAGPIE_SHARED)")
-        return None
-    os.environ.setdefault("MAGPIE_MODELS", str(shared / "models"))
-    return shared
 
 
 def counted_clips(shared: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -196,7 +186,7 @@ def main() -> int:
     parser.add_argument("--student", type=Path, help="weights of a student of this product, instead of the teacher")
     parser.add_argument("--score", type=float, default=0.35, help="answers below it are not sure")
     args = parser.parse_args()
-    shared = shared_data()
+    shared = shared_clips()
     if shared is None:
         return 0
     unsure = UNSURE * args.score

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import truth_world as world
+from benchmarks.shared_data import ABSENT
 from edge.core.accuracy import Counts, count, match
 from edge.core.truth import Agreed, AskableFrame, FrameKey, Question, candidates_of, fitting
 from scheduler.truth.choice import Population, next_questions, population
@@ -219,7 +220,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=world.REPO / "benchmarks" / "results" / "truth.json")
     args = parser.parse_args()
     if not world.STILLS.is_dir():
-        raise SystemExit("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+        raise SystemExit(ABSENT)
     rows: list[dict[str, Any]] = []
     for camera in args.cameras or world.cameras():
         rows += measure(camera, args.cache, args.seeds, args.answers)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from itertools import product
+from typing import Any
 
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem, Utilisation
 
@@ -29,12 +30,14 @@ MODELS: Mapping[str, tuple[tuple[float, float, float, float], tuple[float, float
 COEFFICIENTS = (0.11, 0.72, 0.35, 0.09, 0.90)
 #: The paper's Table 4, in milliseconds.
 SLO_MS = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenetv1": 136.0, "vgg16": 130.0}
+#: LeNet as the game has it.
+SIX_LENETS = tuple(f"lenet{n}" for n in range(1, 7))
 #: Workload -> model -> requests/s at u = 1 and objective in ms (the paper's Table 5, figures 10 and 11).
 WORKLOADS: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "equal": {m: (1.0, s) for m, s in SLO_MS.items()},
     "long-only": {m: (1.0, SLO_MS[m]) for m in ("resnet50", "ssd-mobilenetv1", "vgg16")},
     "short-skew": {m: (2.0 if m in ("lenet", "googlenet", "resnet50") else 1.0, s) for m, s in SLO_MS.items()},
-    "game": {**{f"lenet{n}": (1.0, 95.0) for n in range(1, 7)}, "resnet50": (1.0, 95.0)},
+    "game": {**dict.fromkeys(SIX_LENETS, (1.0, 95.0)), "resnet50": (1.0, 95.0)},
     "traffic": {"ssd-mobilenetv1": (1.0, 69.0), "googlenet": (1.0, 67.0), "vgg16": (1.0, 67.0)},
 }
 LEVELS = (0.0, 200.0, 400.0, 600.0)
@@ -43,7 +46,7 @@ LEVELS = (0.0, 200.0, 400.0, 600.0)
 @cache
 def device(interference: bool = True) -> DeviceTable:
     """Every batch up to 32 on shares of 10, 20, .. 100 %; LeNet also as six models, which the game has."""
-    names = {**{m: m for m in MODELS}, **{f"lenet{n}": "lenet" for n in range(1, 7)}}
+    names = {**{m: m for m in MODELS}, **dict.fromkeys(SIX_LENETS, "lenet")}
     return DeviceTable(
         "like an RTX 2080 Ti",
         {name: {p: _latencies(model, p) for p in range(10, 101, 10)} for name, model in names.items()},
@@ -55,6 +58,14 @@ def device(interference: bool = True) -> DeviceTable:
 def problem(rates: Mapping[str, tuple[float, float]], u: float = 1.0, devices: int = DEVICES) -> ServingProblem:
     """Of rates and objectives by model, the rates times `u`."""
     return ServingProblem(tuple(ServedModel(m, r * u, s) for m, (r, s) in rates.items()), devices)
+
+
+def with_six_lenets(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A device file with the game's six LeNets as models of their own."""
+    latency, used = dict(raw["latency_ms"]), dict(raw["utilisation"])
+    for name in SIX_LENETS:
+        latency[name], used[name] = latency["lenet"], used["lenet"]
+    return {**raw, "latency_ms": latency, "utilisation": used}
 
 
 def scenarios() -> list[ServingProblem]:

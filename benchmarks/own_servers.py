@@ -89,7 +89,7 @@ class DatabaseProcess:
         )  # fmt: skip
         if made.returncode:
             raise Unavailable(f"initdb failed: {made.stderr.strip()[-300:]}")
-        # Only a socket file: no port can be taken. It dies with whoever started it.
+        # Only a socket file: no port can be taken. It dies with the process that started it.
         quick = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "listen_addresses=", "-c", "max_connections=40"]
         order = [programs / "postgres", "-D", self._data, "-k", folder, "-c", "shared_buffers=16MB", *quick]
         setpriv = shutil.which("setpriv")

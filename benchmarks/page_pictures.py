@@ -15,7 +15,7 @@ EVERY_LOOK: Final[tuple[Look, ...]] = ((SCREEN, "light"), (TELEPHONE, "light"), 
 @dataclass(frozen=True)
 class PagePicture:
     """One page. `route` may name `{window}`, the last window that is measured; `dark`: it has a picture in the dark,
-    too; `fleet`: it is taken when the box is in a fleet; `login`: of somebody who is logged in."""
+    too; `fleet`: it is taken when the box is in a fleet; `login`: of a user who is logged in."""
 
     name: str
     route: str

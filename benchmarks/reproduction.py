@@ -13,8 +13,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
-import platform
 import statistics
 import sys
 from collections import Counter
@@ -23,6 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from benchmarks.machine import machine
 
 FORMAT = "magpie-reproduction/1"
 REPO = Path(__file__).resolve().parent.parent
@@ -188,7 +188,7 @@ def reproduction(name: str, seeds: Sequence[int], exhibits: Sequence[Exhibit], *
         name,
         f"python -m benchmarks.reproduce_{name} --seeds {len(seeds)}",
         began.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        machine(),
         tuple(seeds),
         tuple(exhibits),
         SOURCES[name],

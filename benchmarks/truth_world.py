@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from benchmarks.shared_data import shared_folder
 from edge.core.vision import Detections
 from edge.detectors.classes import ClassMap
 from edge.detectors.pictures import read_picture
@@ -24,7 +24,7 @@ from golden.spec import read_teacher
 from golden.teacher import open_teacher
 
 REPO = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared"))
+SHARED = shared_folder()
 STILLS = SHARED / "data" / "images" / "lta_cctv_2021"
 #: Of the people's classes car, lorry, van, bike, bus: all but bikes are vehicles.
 _VEHICLES = (0, 1, 2, 4)

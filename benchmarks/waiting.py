@@ -20,7 +20,7 @@ PATIENCE_S: Final = 90.0
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody uses on this address now, each once in a process."""
+    """A port that is free on this address now, each once in a process."""
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         with socket.socket() as found, contextlib.suppress(OSError):
             found.bind((host, port))

@@ -13,7 +13,7 @@ from typing import Final
 
 from edge.core.errors import DiskFull, StoreError
 
-#: The end of the name of a file that is being written; one that is there when nobody writes is a leftover of a crash.
+#: The end of the name of a file that is being written; one that no process writes is a leftover of a crash.
 TEMPORARY: Final = ".part"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

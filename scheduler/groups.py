@@ -253,7 +253,7 @@ def for_all(
 ) -> WindowProblem:
     """The problem that a group is planned by: its members' `gains`, times the part that an option teaches, count where
     the retraining is, at its leader. The objective of a plan, a mean over cameras, is the same while all are served
-    alike. An option without a part, of which nobody knew when the group was chosen, teaches nothing."""
+    alike. An option without a part, not known when the group was chosen, teaches nothing."""
     theirs = sum(gains.get(m, 0.0) for m in group.members or (group.leader,))
 
     def of(stream: StreamProblem) -> StreamProblem:

@@ -1,8 +1,8 @@
 """Admission where tenants share the box: inside the tenant's entitlement first, then with what the others leave.
 
 A candidate is planned beside the members of its own tenant only, as the plan that is followed does. Inside the
-entitlement it is admitted by right, whoever holds that share now; beyond it, the others keep what they need of their
-own entitlements, and may lend the rest.
+entitlement it is admitted by right, also while another holds that share; beyond it, the others keep what they need of
+their own entitlements, and may lend the rest.
 """
 
 from __future__ import annotations

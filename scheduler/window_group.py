@@ -51,7 +51,7 @@ class WindowGroup:
         owned: Sequence[frozenset[str]] = (),
     ) -> None:
         """Retrain cameras as one, where `plan` expects more from it. With the cameras of several tenants (`owned`)
-        those of one, without guests: nobody pays for another's, or teaches with its pictures."""
+        those of one, without guests: no tenant pays for another's, or teaches with its pictures."""
         sets = self.possible
         if len(owned) > 1:
             parts = {tuple(c for c in cameras if c in mine) for cameras in sets for mine in owned}

@@ -70,7 +70,7 @@ class ObedientFleet:
             self.send(*(ev.TaskStopped(self.now_s, task) for task in stopped))
 
     def check(self) -> None:
-        """Nobody is over-booked, and a gang runs whole or not."""
+        """No box is over-booked, and a gang runs whole or not."""
         used: dict[tuple[str, str], float] = {}
         for task in self.running.values():
             for name, amount in self.jobs[task.job].demand.items():

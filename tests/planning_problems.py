@@ -68,7 +68,7 @@ def table21_w2(start_a: float, start_b: float) -> WindowProblem:
 
 
 def check_rules(problem: WindowProblem, found: WindowPlan) -> None:
-    """Every rule that a plan must keep, whoever made it."""
+    """Every rule that a plan of any policy must keep."""
     assert found.segments[0].start_s == pytest.approx(problem.label_delay_s)
     starts = [s.start_s for s in found.segments]
     assert starts == sorted(starts)

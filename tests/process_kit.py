@@ -78,4 +78,4 @@ class Box:
         else:
             self.process.kill()
         self.process.wait(PATIENCE_S)
-        until(lambda: not gone(pids), f"nobody outlives it: {pids}")
+        until(lambda: not gone(pids), f"no process outlives it: {pids}")

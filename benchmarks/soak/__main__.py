@@ -65,7 +65,7 @@ async def soak(
             planned = steps(seed, place.cameras, 20, place.possible)
             doing = asyncio.create_task(_faults(acts, planned, first_s + minutes * 60.0, now, print_line))
             await asyncio.wait({doing, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():  # nobody watches any more: what was done since says nothing
+            if watching.done():  # the watch has ended: what was done since says nothing
                 doing.cancel()
                 await watching
             await doing

@@ -46,7 +46,7 @@ class TroubledCamera:
             self._server = None
 
     def password(self) -> None:
-        """Its password was changed by somebody."""
+        """Its password was changed."""
         self._serve(secrets.token_urlsafe(12))
 
     def frozen(self) -> None:

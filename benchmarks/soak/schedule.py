@@ -29,14 +29,14 @@ class FaultKind:
 _ALL: Final = frozenset[Stopped](("cameras", "models", "page"))
 _CAMERA: Final = frozenset[Stopped](("camera",))
 _MODELS: Final = frozenset[Stopped](("models",))
-_NOBODY: Final = frozenset[Stopped]()
+_NONE: Final = frozenset[Stopped]()
 #: Bounds are for two cores that others use as well. On a quiet machine the times are a third of them
 #: (benchmarks/results/faults.json).
 KINDS: Final[Mapping[FaultName, FaultKind]] = {
     "kill_camera": FaultKind((0, 0), _CAMERA, 45.0),
-    "kill_golden": FaultKind((0, 0), _NOBODY, 90.0),
-    "kill_profiler": FaultKind((0, 0), _NOBODY, 60.0),
-    "kill_retrain": FaultKind((0, 0), _NOBODY, 60.0),
+    "kill_golden": FaultKind((0, 0), _NONE, 90.0),
+    "kill_profiler": FaultKind((0, 0), _NONE, 60.0),
+    "kill_retrain": FaultKind((0, 0), _NONE, 60.0),
     "kill_executor": FaultKind((0, 0), _MODELS, 90.0),
     "kill_front": FaultKind((0, 0), _MODELS, 60.0),
     "kill_control": FaultKind((0, 0), _ALL, 150.0),
@@ -46,15 +46,15 @@ KINDS: Final[Mapping[FaultName, FaultKind]] = {
     "camera_password": FaultKind((15, 30), _CAMERA, 90.0),
     "camera_damaged": FaultKind((15, 30), _CAMERA, 45.0),
     "database_away": FaultKind((15, 30), frozenset[Stopped](("page",)), 45.0),
-    "broker_away": FaultKind((15, 30), _NOBODY, 60.0),
-    "receiver_away": FaultKind((15, 30), _NOBODY, 60.0),
-    "disk_full": FaultKind((20, 30), _NOBODY, 60.0),
-    "clock_ahead": FaultKind((0, 0), _NOBODY, 30.0),
-    "clock_back": FaultKind((0, 0), _NOBODY, 30.0),
-    "teacher_hung": FaultKind((35, 50), _NOBODY, 120.0),
+    "broker_away": FaultKind((15, 30), _NONE, 60.0),
+    "receiver_away": FaultKind((15, 30), _NONE, 60.0),
+    "disk_full": FaultKind((20, 30), _NONE, 60.0),
+    "clock_ahead": FaultKind((0, 0), _NONE, 30.0),
+    "clock_back": FaultKind((0, 0), _NONE, 30.0),
+    "teacher_hung": FaultKind((35, 50), _NONE, 120.0),
     "overloaded": FaultKind((20, 30), _ALL, 45.0),
 }
-#: Nobody goes without an answer for longer than this while no fault is the reason.
+#: No camera, model or page is without an answer for longer than this while no fault is the reason.
 CALM_S: Final = 20.0
 #: A model's results may be absent for so much longer: on two busy cores all requests of a window may be too late.
 RESULTS_LATER_S: Final = 100.0

@@ -1,7 +1,7 @@
 """Users, tokens and sessions as they are now: the copy in memory that decides every request.
 
 It is read anew every two seconds, or at once after a change made here; so a command that changes users in the database
-while the appliance runs is in force within two seconds, and a database that is away for a while locks nobody out.
+while the appliance runs is in force within two seconds, and a database that is away for a while locks no user out.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Passwords:
         self._turn = asyncio.Lock()
         self._waiting = 0
         # Checked for a name that does not exist, so that it takes as long as one that does.
-        self._nobody = _fits_nothing(cost)
+        self._of_no_user = _fits_nothing(cost)
 
     def hash(self, password: str) -> str:
         """The hash to keep. Takes a tenth of a second or so: for a thread."""
@@ -43,7 +43,7 @@ class Passwords:
     def fits(self, kept: str | None, password: str) -> bool:
         """Whether the password is that of the hash `kept` (None: of no user, which takes as long). For a thread."""
         try:
-            good = self._hasher.verify(self._nobody if kept is None else kept, password)
+            good = self._hasher.verify(self._of_no_user if kept is None else kept, password)
         except (Argon2Error, InvalidHashError):
             return False
         return bool(good) and kept is not None

@@ -22,7 +22,7 @@ from edge.ingest.secrets import Secret, resolve_secret
 from edge.settings import CameraSearch, parse
 
 _FAULTS: Final[dict[DeviceFault, str]] = {
-    "unreachable": "nobody answers there",
+    "unreachable": "no device answers there",
     "unknown_name": "this name leads nowhere",
     "tls": "its TLS cannot be used, or it has none",
     "silent": "no answer in time",

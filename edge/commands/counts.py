@@ -85,7 +85,7 @@ def _rows(bucket: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     when = "all" if start is None else datetime.fromtimestamp(start).astimezone().isoformat(timespec="minutes")
     watched = f"{100 * bucket['watched']:.0f} %"
     if not bucket["counts"]:
-        # Nothing counted is zero only where somebody watched.
+        # Without counts the number is zero only where the camera was watched.
         yield (when, watched, "", "", 0 if bucket["watched"] > 0 else "unknown", "", "", "", "", "")
     for row in bucket["counts"]:
         true = row["corrected"] or {"value": "unknown", "low": "", "high": ""}

@@ -129,7 +129,7 @@ def _alive_on(output: int) -> Callable[[], None]:
     os.set_blocking(output, False)
 
     def alive() -> None:
-        with contextlib.suppress(OSError):  # nobody reads now
+        with contextlib.suppress(OSError):  # the reader is gone
             os.write(output, b".")
 
     return alive

@@ -149,7 +149,7 @@ def _status(args: argparse.Namespace, site: SiteSettings, fleet: FleetSettings) 
     if not args.json:
         try:
             report = asyncio.run(ask_own_agent(folder, fleet, "/jobs", JobsAsk(), JobsReport))
-        except MagpieError as error:  # nobody decides, or the head is of an earlier version
+        except MagpieError as error:  # no head decides, or it is of an earlier version
             _print(f"jobs: {error}")
         else:
             _print(jobs_in_words(report, ended=False))

@@ -18,7 +18,7 @@ _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 #: Scripts in which a joiner or non-joiner between two letters is part of the spelling: Arabic to N'Ko, India's.
 _JOINED: Final = "[\u0620-\u07ff\u08a0-\u0dff]"
 _SPELLING: Final = re.compile(f"(?<={_JOINED})[\u200c\u200d](?={_JOINED})")
-PLAIN_TEXT: Final = "text of one line, without control characters and others that nobody sees"
+PLAIN_TEXT: Final = "text of one line, without control characters and other invisible ones"
 
 
 def finite(value: float) -> bool:

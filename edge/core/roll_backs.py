@@ -10,7 +10,7 @@ from typing import Final, Literal
 RollBackCode = Literal["asked", "under_parent"]
 
 #: The author recorded for an automatic roll-back.
-NOBODY: Final = "automatic roll-back"
+AUTOMATIC: Final = "automatic roll-back"
 
 
 @dataclass(frozen=True)

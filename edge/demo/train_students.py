@@ -24,6 +24,7 @@ from edge.demo.training import (
     learning_rate,
     samples,
     say,
+    say_step,
     truth_arrays,
 )
 from edge.students import (
@@ -103,11 +104,7 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int, star
         average.update()
         step += 1
         losses.append(float(loss.detach()))
-        if step % 100 == 0:
-            say(
-                f"step {step} {100 * progress.at(step):.0f}% {progress.seconds:.0f} s "
-                f"loss {np.mean(losses[-100:]):.3f} pool {len(pool)}"
-            )
+        say_step(step, progress, losses, pool)
     facts = {"seed": seed, "steps": step, "batch": 16, "seconds": round(progress.seconds), **before}
     path = out / WEIGHTS_NAME["detection"]
     save_weights(path, average.mean, DETECTION, {"made_by": "edge.demo.train_weights detection", **facts}, half=True)
@@ -161,11 +158,7 @@ def train_classifier(out: Path, steps: int, minutes: float | None, seed: int) ->
         average.update()
         step += 1
         losses.append(float(loss.detach()))
-        if step % 100 == 0:
-            say(
-                f"step {step} {100 * progress.at(step):.0f}% {progress.seconds:.0f} s "
-                f"loss {np.mean(losses[-100:]):.3f} pool {len(pool)}"
-            )
+        say_step(step, progress, losses, pool)
     facts = {"seed": seed, "steps": step, "batch": "cut-outs of 10 pictures", "seconds": round(progress.seconds)}
     path = out / WEIGHTS_NAME["classification"]
     save_weights(

@@ -11,7 +11,17 @@ import torch
 from torchvision.models.detection.image_list import ImageList
 
 from edge.demo.scene import CLASSES
-from edge.demo.training import Average, DemoProgress, Pool, evaluate, learning_rate, samples, say, write_weights
+from edge.demo.training import (
+    Average,
+    DemoProgress,
+    Pool,
+    evaluate,
+    learning_rate,
+    samples,
+    say,
+    say_step,
+    write_weights,
+)
 from golden.demo_teacher import DemoTeacher, TeacherSpec, build_network
 
 
@@ -52,11 +62,7 @@ def train_teacher(out: Path, steps: int, minutes: float | None, seed: int, pool_
         step += 1
         average.update()
         losses.append(float(loss.detach()))
-        if step % 100 == 0:
-            say(
-                f"step {step} {100 * progress.at(step):.0f}% {progress.seconds:.0f} s "
-                f"loss {np.mean(losses[-100:]):.3f} pool {len(pool)}"
-            )
+        say_step(step, progress, losses, pool)
         if step % 1500 == 0:
             scores = _store_teacher(out, average.mean, spec, {"seed": seed, "steps": step}, seeds=1, times=18)
             say(f"checkpoint at {step}: {json.dumps(scores)}")

@@ -10,7 +10,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,3 +224,12 @@ class Pool:
                 s = TrainingPicture(np.ascontiguousarray(s.picture[:, ::-1]), boxes, s.classes)
             chosen.append(s)
         return chosen
+
+
+def say_step(step: int, progress: DemoProgress, losses: Sequence[float], pool: Pool) -> None:
+    """After every hundredth step how far the training is."""
+    if step % 100 == 0:
+        say(
+            f"step {step} {100 * progress.at(step):.0f}% {progress.seconds:.0f} s "
+            f"loss {np.mean(losses[-100:]):.3f} pool {len(pool)}"
+        )

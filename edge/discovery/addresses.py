@@ -78,7 +78,7 @@ def same_host(host: str, known: Collection[str]) -> bool:
 
 async def looked_up(host: str) -> Host:
     """The host with the addresses that its name leads to. A look-up that takes too long may be left alone: its thread
-    holds nobody up."""
+    delays no other."""
     name = _plain(host)
     if _is_address(name):
         return Host(name, (name,))

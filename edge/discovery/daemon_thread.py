@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def in_daemon_thread(name: str, call: Callable[[], T]) -> Future[T]:
-    """Start `call` at once. The future gets its result or its error; nobody has to wait for it."""
+    """Start `call` at once. The future gets its result or its error; no caller has to wait for it."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Amounts of an engine's boxes, and what its tasks hold of them: nobody is over-booked.
+"""Amounts of an engine's boxes, and what its tasks hold of them: no box is over-booked.
 
 The matcher is the fleet's own; here it books on the box that a task was placed on, and decides nothing.
 """
@@ -93,6 +93,6 @@ class BoxAmounts:
             raise NotFound(f"the engine has no box {box}")
 
     def _forget_changes(self) -> None:
-        """Nobody here waits for changes."""
+        """No caller here reads the changes."""
         self._matcher.changes.clear()
         self._matcher.freed.clear()

@@ -139,7 +139,7 @@ class ChildChannel:
         os._exit(0)
 
     def send(self, message: Any) -> None:
-        """Send one message; ends the process where nobody reads."""
+        """Send one message; ends the process where the reader is gone."""
         try:
             with self._lock:
                 self._out.write(encode(message) + "\n")

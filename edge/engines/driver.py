@@ -60,8 +60,8 @@ DriverNote = TaskCheckpoint | ProgramFailed | JobRefused
 
 def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tuple[ev.FleetEvent, ...]:
     """The meaning of an engine's event to the controller. `boxes`: those whose labels are known. A program that raised
-    means nothing yet, since it would raise again. A box that the engine calls gone runs nothing: nobody need wait for
-    its lease."""
+    means nothing yet, since it would raise again. A box that the engine calls gone runs nothing: its
+    lease need not end first."""
     match event:
         case port.EngineBoxJoined(at_s=at_s, box=box):
             return (ev.BoxReported(at_s, _as_fleet_box(box, boxes.get(box.name))),)
@@ -123,8 +123,8 @@ class FleetDriver:
         self.engine_died: str | None = None
 
     def know(self, boxes: Sequence[FleetBox]) -> None:
-        """Boxes that the fleet has, there or not: a job that only one on its way could take is no job that nobody can
-        ever place. Those that the engine does not have yet count as lost."""
+        """Boxes that the fleet has, there or not: a job that fits only one on its way is not refused.
+        Those that the engine does not have yet count as lost."""
         now_s = self._clock()
         for box in boxes:
             before, self._known[box.name] = self._known.get(box.name), box
@@ -151,7 +151,7 @@ class FleetDriver:
         self._inbox.append(ev.JobSubmitted(now_s, job, done))
 
     def withdraw(self, job: str) -> None:
-        """Nobody wants a job any more: its tasks are stopped. Nothing happens where it is over or not known."""
+        """Withdraw a job: its tasks are stopped. Nothing happens where it is over or not known."""
         self._inbox.append(ev.JobWithdrawn(self._clock(), job))
 
     def forget(self, job: str) -> None:
@@ -283,7 +283,7 @@ class FleetDriver:
         try:
             self._engine.launch(tuple(port.EngineTask(at, order.demand, self._work(at)) for at in order.tasks))
         except MagpieError as error:
-            # Which of several boxes did not answer nobody knows; those that are there are heard at the next beat.
+            # It is not known which of several boxes did not answer; those that are there are heard at the next beat.
             silent = away or tuple(dict.fromkeys(task.box for task in order.tasks))
             log.warning("tasks of %s were not launched on %s: %s", order.tasks[0].job, ", ".join(silent), error)
             self._silent |= {box for box in silent if box in self._there}

@@ -1,6 +1,6 @@
 """The engine `kubernetes` as a fleet of boxes opens it: boxes have names and amounts of their own, and a box is a node.
 
-A node of which no box is known takes no task, whatever label it has: nobody set what it leaves for jobs. Below this
+A node of which no box is known takes no task, whatever label it has: its amounts for jobs are not set. Below this
 the engine knows nodes only.
 """
 

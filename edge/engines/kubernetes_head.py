@@ -40,12 +40,12 @@ class LeasedHead:
 
     @property
     def holder(self) -> str:
-        """The head by the lease as it was last read; empty where nobody is known."""
+        """The head by the lease as it was last read; empty where no head is known."""
         return self._state.seen.holder if self._state.seen is not None else ""
 
     def tick(self) -> bool:
         """Read the lease; make, renew or take it where that is due. Answers whether this candidate is the head. An API
-        server that does not answer costs nobody anything at once: the head steps down when its time is over."""
+        server that does not answer has no effect at once: the head steps down when its time is over."""
         was = self.is_head
         try:
             self._step()

@@ -131,6 +131,6 @@ def lease_body(rules: LeaseRules, namespace: str, now: datetime, version: str | 
 
 
 def release_body(rules: LeaseRules, namespace: str, now: datetime, version: str) -> dict[str, Any]:
-    """The object by which a head gives the lease back: nobody holds it."""
+    """The object by which a head gives the lease back: it has no holder."""
     body = lease_body(rules, namespace, now, version)
     return {**body, "spec": {**body["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}

@@ -48,7 +48,7 @@ class NodeResources:
                     raise of_box(refusal, node, f"resources of {node}") from None
                 log.debug("another writer was faster at %s: %s", node, refusal)
                 self._read(node)
-        raise Conflict(f"resources of box {node} are written by somebody else too")
+        raise Conflict(f"resources of box {node} are written by another program too")
 
     def forget(self, node: NodeSeen) -> None:
         """A node came: it begins without resources of the fleet. Those that an earlier life left are removed."""

@@ -37,7 +37,7 @@ class NodeSeen:
 
 @dataclass(frozen=True)
 class PodSeen:
-    """A pod: `task` None where it is of somebody else; `life` the opening of the engine that made it. `began`: its
+    """A pod: `task` None where another program made it; `life` the opening of the engine that made it. `began`: its
     program runs or ran. `message`: its last words (JSON of `kubernetes_work`); `ran_s` between its container's start
     and end; `exit_code`. `waits`: why it does not run yet, for people. `asked`: its requests."""
 

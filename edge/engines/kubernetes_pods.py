@@ -82,7 +82,7 @@ class WorkPod:
 
 @dataclass(frozen=True)
 class PodSettings:
-    """How pods are made. `ttl_s`: a pod that nobody ends is ended by the kubelet after so long. `limited`: physical
+    """How pods are made. `ttl_s`: the kubelet ends a pod that still runs after so long. `limited`: physical
     amounts are limits too (a pod cannot use more than it asked for), else requests only. `folders`: those of nodes that
     programs may use, by name (job_folders)."""
 

@@ -163,7 +163,7 @@ class RayLink:
 
     # --- boxes ---------------------------------------------------------------------------------------------------
     async def _look(self) -> None:
-        """Compare the cluster's boxes with those that are known. Nobody answers: nothing is known of changes."""
+        """Compare the cluster's boxes with those that are known. Without an answer no change is known."""
         nodes = await self._nodes()
         if nodes is None:
             return

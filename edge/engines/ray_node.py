@@ -1,7 +1,7 @@
 """A box's part of a Ray cluster, as the main of a child process: the raylet, and on the head the cluster's store (GCS).
 
-Ray's own `ray start` would add processes that nobody needs here (dashboard, autoscaler, log monitor) and end the raylet
-with the store. `ray._private.node.Node` is Ray's own code below it; the exact version of Ray is pinned.
+Ray's own `ray start` would add processes that are not needed here (dashboard, autoscaler, log monitor) and end the
+raylet with the store. `ray._private.node.Node` is Ray's own code below it; the exact version of Ray is pinned.
 """
 
 from __future__ import annotations

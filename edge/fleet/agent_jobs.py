@@ -196,7 +196,7 @@ class AgentJobs:
         if self._settings.engine.kind == "kubernetes":
             return None  # the other boxes are nodes: their part is Kubernetes' own
         if self._view.head is None or self._view.head == self._me:
-            return self._keeper.part  # nobody knows better: Ray ends a part without a head by itself
+            return self._keeper.part  # no other part is known: Ray ends a part without a head by itself
         return self._view.engine_at or None
 
     def _send_boxes(self) -> None:
@@ -280,7 +280,7 @@ class AgentJobs:
         return self._answer(job.job.id)
 
     async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
-        """Nobody wants a job any more. Raises NotFound, Conflict, Unavailable."""
+        """Withdraw a job. Raises NotFound, Conflict, Unavailable."""
         if self._hands_on(sender):
             return await self._ask_head("/jobs/withdraw", asked, JobOrdered)
         self._keep(job_book.withdrawn(self._table, asked.job, asked.by))
@@ -290,7 +290,7 @@ class AgentJobs:
         return self._answer(asked.job)
 
     def _hands_on(self, sender: str) -> bool:
-        """Whether the head is another box. Raises Unavailable where nobody decides, Conflict where another box took
+        """Whether the head is another box. Raises Unavailable where no head decides, Conflict where another box took
         this one for the head."""
         view = self._view
         if view.decides:

@@ -14,7 +14,7 @@ from edge.core.errors import InvalidValue, StoreError
 from edge.files import sync_folder
 from edge.fleet.folder import FleetFolder
 
-#: Of the fingerprint in a code: 32 hexadecimal digits are 128 bits, which nobody finds another authority for.
+#: Of the fingerprint in a code: 32 hexadecimal digits are 128 bits, for which no other authority is found.
 _MARK: Final = 32
 
 

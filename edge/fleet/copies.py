@@ -59,7 +59,7 @@ class StudentCopies:
         return next((path for path in places if path.is_file()), None)
 
     async def at_hand(self, camera: FleetCamera) -> Path | None:
-        """The camera's student in force, fetched now if there is no copy; None: nobody has it, and the camera begins
+        """The camera's student in force, fetched now if there is no copy; None: no box has it, and the camera begins
         with its first student."""
         if not camera.student:
             return None

@@ -75,7 +75,7 @@ class RenewedLease:
         return f"the lease is held by {holder}" if self._another(holder) else "the lease is not held yet"
 
     def check(self) -> None:
-        """Raises Unavailable where another one took it. An API server that is away takes nobody's lease: nothing
+        """Raises Unavailable where another one took it. An API server that is away takes no lease: nothing
         begins until it is back."""
         holder = self._head.holder
         if not self.held and self._another(holder):
@@ -88,7 +88,7 @@ class RenewedLease:
         while True:
             try:
                 self._head.tick()
-            except Exception:  # without this thread nobody would keep the lease, and nothing would begin again
+            except Exception:  # without this thread the lease would end, and nothing would begin again
                 log.exception("the lease of the fleet's head: asked again")
             if self._stopped.wait(_TICK_S):
                 return

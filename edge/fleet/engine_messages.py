@@ -110,7 +110,7 @@ class EngineRaised:
 
 @dataclass(frozen=True)
 class EngineRefused:
-    """Nobody can ever place a job; `why` is a FleetReason as JSON."""
+    """A job can never be placed; `why` is a FleetReason as JSON."""
 
     job: str
     why: Mapping[str, Any]

@@ -143,7 +143,7 @@ class FleetFolder:
         store_whole(path, content, durable=sync, mode=mode, folder_mode=0o700)
 
     def clean(self) -> None:
-        """Remove what a run that was killed left half written. Nobody else may write meanwhile."""
+        """Remove what a run that was killed left half written. No other process may write meanwhile."""
         for place in (self.path, self.path / "students", self.path / "codes"):
             for path in place.glob(f".*{TEMPORARY}"):
                 with self._errors(path.name):

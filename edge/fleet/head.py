@@ -22,7 +22,7 @@ from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipV
 
 #: An answer of a box's admission counts for so long: longer than the slowest box takes for the same camera.
 _OFFER_S: Final = 10.0
-#: A refusal to a camera that is answered meanwhile counts for longer: nobody misses it.
+#: A refusal to a camera that is answered meanwhile counts for longer: the camera misses nothing.
 _REFUSAL_S: Final = 60.0
 #: No more questions are begun after so long; the answers that are there are used first.
 _ROUND_S: Final = 3.0

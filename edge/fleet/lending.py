@@ -159,7 +159,7 @@ class AgentLending:
         try:
             await self._links.ask(box, "/lending/state", LentQuery(name, cancel=True), LentAnswer, _ASK_S)
         except (MagpieError, ValueError) as error:
-            log.debug("%s did not hear that nobody waits for %s: %s", box.name, name, error)
+            log.debug("%s did not hear that %s is called off: %s", box.name, name, error)
 
     # -- as a lender, and what others ask
 

@@ -138,7 +138,7 @@ class JobsDesk(Protocol):
         """A job comes in, by the box `sender`."""
 
     async def withdraw(self, asked: JobWithdrawal, sender: str) -> JobOrdered:
-        """Nobody wants a job any more."""
+        """A job is withdrawn."""
 
 
 class AgentServer:
@@ -248,7 +248,7 @@ class AgentServer:
         return web.Response(text=self._desk.authority)
 
     async def _join(self, request: web.Request) -> web.Response:
-        raw = await request.content.read(_LARGEST_JOIN + 1)  # of a client that nobody knows
+        raw = await request.content.read(_LARGEST_JOIN + 1)  # of an unknown client
         if len(raw) > _LARGEST_JOIN:
             raise InvalidValue("(body)", f"more than {_LARGEST_JOIN} bytes", f"at most {_LARGEST_JOIN} bytes")
         asked = decoded(JoinAsk, raw)

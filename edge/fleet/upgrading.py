@@ -123,7 +123,7 @@ class Upgrade:
             self._show_once(f"{kind}: {error}")
 
     async def _over(self, progress: UpgradeProgress, seen: UpgradeSeen, then: UpgradeNext) -> bool:
-        """The upgrade has ended, or goes on only when somebody has looked."""
+        """The upgrade has ended, or goes on only after an administrator has looked."""
         if then.do == "done":
             self._forget()
             return True

@@ -167,6 +167,6 @@ _UNKNOWN: Final = json.dumps({"start_utc_s": None, "watched": 0.0, "objects": No
 
 
 def _count(minute: CountedMinute, found: PlaceCount) -> str:
-    """In a minute that nobody watched numbers are null: nothing is known."""
+    """The numbers of a minute without any watching are null: they are not known."""
     numbers = found.to_json() if minute.watched > 0 else dict.fromkeys(found.to_json())
     return json.dumps({"start_utc_s": minute.start_s, "watched": minute.watched} | numbers)

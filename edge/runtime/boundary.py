@@ -17,7 +17,7 @@ from edge.core.baseline import Baseline
 from edge.core.errors import MagpieError, NotFound
 from edge.core.journal_kinds import JournalNote
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
-from edge.core.roll_backs import NOBODY
+from edge.core.roll_backs import AUTOMATIC
 from edge.recording.exemplars import read_exemplars
 from edge.recording.kept_out import read_kept_out
 from edge.recording.labelled_windows import manifest_path, pictured_windows, window_bytes, write_manifest
@@ -114,7 +114,7 @@ class Boundary:
                 parts.window.settings.rollback_margin,
             )
             if reason is not None:
-                back = self._versions.roll_back(camera, None, NOBODY, reason, judged=result.version)
+                back = self._versions.roll_back(camera, None, AUTOMATIC, reason, judged=result.version)
                 self._spawn(back, f"roll back {camera.id}")
         self.not_measured(result.window, camera.id)
 

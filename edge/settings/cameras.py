@@ -161,7 +161,7 @@ class LineSettings(Settings):
 
 
 class MaskSettings(Settings):
-    """A part of a camera's picture that nobody is to see."""
+    """A part of a camera's picture that must not be seen."""
 
     name: Identifier
     polygon: tuple[tuple[Fraction, Fraction], ...] = Field(

@@ -125,7 +125,7 @@ class JobTenantSettings(Settings):
 
 
 class JobQueueSettings(Settings):
-    """A queue of jobs, in which nobody overtakes."""
+    """A queue of jobs, in which no job overtakes another."""
 
     name: str
     slots: int | None = Field(None, ge=1, le=1_000_000, description="tasks that run at once; empty: any number")

@@ -1,1 +1,1 @@
-"""A camera's day at a glance: objects by bucket of time, and the times in which nobody watched."""
+"""A camera's day at a glance: objects by bucket of time, and the times without watching."""

@@ -34,7 +34,7 @@ class Bookings:
         self.kept: dict[str, str] = {}
 
     def box_began_anew(self, box: FleetBox) -> None:
-        """A box joined, or forgot its names. Nobody holds anything of it."""
+        """A box joined, or forgot its names. No task holds anything of it."""
         self._place.setdefault(box.name, len(self._place))
         self.apart.box_began_anew(box)
 
@@ -88,7 +88,7 @@ class Bookings:
         return self._alike.setdefault(shape, {})
 
     def prune(self) -> None:
-        """Forget shapes of which nobody holds anything."""
+        """Forget shapes of which no task holds anything."""
         for shape in [shape for shape, boxes in self._alike.items() if not boxes]:
             del self._alike[shape]
 

@@ -1,4 +1,4 @@
-"""The controller of a fleet: events in, instructions out. It reads no clock and calls nobody.
+"""The controller of a fleet: events in, instructions out. It reads no clock and makes no call.
 
 A real fleet and the simulator drive the same controller; they differ in who carries instructions out.
 """
@@ -50,7 +50,7 @@ class FleetController:
         )
 
     def handle(self, *events: ev.FleetEvent) -> list[ev.FleetInstruction]:
-        """Instructions that follow from these events, which happened at one time (or one after another, while nobody
+        """Instructions that follow from these events, which happened at one time (or one after another, while no head
         decided). Raises Conflict for a job whose id was used before."""
         state = self._state
         for event in events:

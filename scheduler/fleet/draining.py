@@ -42,7 +42,7 @@ def _has_room_elsewhere(state: FleetState, job: JobState, task: int, box: str) -
     own = None if job.job.duration_s is None else job.id
     asks = [state.ask(job.job, choice) for choice in range(len(job.job.rules))]
     found = any(state.bookings.fitting(ask, own) for ask in asks)
-    # Back as it was: nobody else need look.
+    # Back as it was: no other job need look.
     state.matcher.reopen(box)
     state.bookings.take(holder, booking)
     state.matcher.close(box)

@@ -81,7 +81,7 @@ def due(state: ElectionState, electorate: Electorate, now_s: float, rules: Fleet
             return None
         return _try(_follow(state, state.least_term) if state.least_term > state.term else state, now_s)
     alone = set(electorate.voters) == {state.me}
-    if state.head == state.me or alone:  # it was head, and began again: the others promised to vote for nobody else
+    if state.head == state.me or alone:  # it was head, and began again: the others promised it their vote
         return _try(state, now_s)
     rank = [c for c in electorate.candidates if c != state.head].index(state.me)
     wait_s = rules.lease_s + STAGGER_BEATS * rules.beat_s * rank

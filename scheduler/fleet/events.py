@@ -57,7 +57,7 @@ class JobSubmitted(FleetEvent):
 
 @dataclass(frozen=True)
 class JobWithdrawn(FleetEvent):
-    """Nobody wants a job any more: its tasks are stopped, and none begins."""
+    """A job is withdrawn: its tasks are stopped, and none begins."""
 
     job: str
 
@@ -128,7 +128,7 @@ class MakeResource(FleetInstruction):
 @dataclass(frozen=True)
 class PlaceTasks(FleetInstruction):
     """Start these tasks, each on its box: all of them or none. Each holds `demand`; `choice` of the job's choices.
-    `confirm`: the controller waits for `TasksTaken`, since nobody may begin before this job does."""
+    `confirm`: the controller waits for `TasksTaken`, since no other may begin before this job does."""
 
     tasks: tuple[TaskAt, ...]
     demand: Mapping[str, float]
@@ -146,7 +146,7 @@ class EvictTask(FleetInstruction):
 
 @dataclass(frozen=True)
 class RefuseJob(FleetInstruction):
-    """A job that nobody can place, ever."""
+    """A job that can never be placed."""
 
     job: str
     reason: FleetReason

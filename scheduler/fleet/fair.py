@@ -46,8 +46,8 @@ class TenantTree:
         return [name for name in self._by_name if name not in self._children]
 
     def shares(self, want: Mapping[str, float], total: float) -> dict[str, float]:
-        """The part of `total` of each leaf: weighted max-min at each level, from the top. Nobody gets more than it
-        wants, and its siblings get the rest."""
+        """The part of `total` of each leaf: weighted max-min at each level, from the top. No tenant gets more than
+        it wants, and its siblings get the rest."""
         asked: dict[str, float] = {}
 
         def ask(name: str) -> float:

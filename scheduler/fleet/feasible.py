@@ -1,7 +1,7 @@
-"""Whether anybody could ever place a job: asked once, when it comes in, on the fleet as if nothing ran.
+"""Whether a job could ever be placed: asked once, when it comes in, on the fleet as if nothing ran.
 
 Boxes that are silent, lost or drained count, since they may come back. Ephemeral resources in a demand count as
-endless, since somebody may still offer them.
+endless, since they may still be offered.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Feasibility:
             self._holding.clear()
 
     def refusal(self, job: FleetJob) -> FleetReason | None:
-        """Why nobody can ever place the job; None: somebody can."""
+        """Why the job can never be placed; None: it can."""
         unknown = self._unknown(job)
         if unknown is not None:
             return unknown

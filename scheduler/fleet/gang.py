@@ -41,7 +41,7 @@ def book_all(
         else:
             for done in holders[: len(placed)]:
                 bookings.give_back(done)
-            # All is as it was: nobody else need look.
+            # All is as it was: no other job need look.
             del freed[before:]
             return None
     return placed

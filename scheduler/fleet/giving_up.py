@@ -1,4 +1,4 @@
-"""Jobs that will never be done: nobody can place them, or nobody wants them any more; those that need them, too."""
+"""Jobs that will never be done: they fit on no box, or are withdrawn; those that need them, too."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def withdrawn(table: FleetJobTable, job: str, by: str) -> FleetJobTable:
         raise NotFound(f"there is no job {job}")
     if not is_open(known):
         raise Conflict(f"job {job} is over ({known.outcome})")
-    return table if known.withdrawn_by else _with(table, job, replace(known, withdrawn_by=by or "somebody"))
+    return table if known.withdrawn_by else _with(table, job, replace(known, withdrawn_by=by or "an unnamed user"))
 
 
 def task_done(table: FleetJobTable, job: str, task: int, box: str, answer: Any) -> FleetJobTable:

@@ -150,7 +150,7 @@ def with_lent(problem: WindowProblem, lent: Sequence[LentRetraining], late_s: fl
 
 def usable(offer: LendingOffer, borrower: Borrower) -> bool:
     """Whether a box can give a work to an offer at all."""
-    # Nobody knows how a GPU's seconds compare with a CPU's before it was tried.
+    # It is not known how a GPU's seconds compare with a CPU's before it was tried.
     return offer.share >= LEAST_SHARE and offer.room > 0 and offer.device == borrower.device
 
 

@@ -26,7 +26,7 @@ class LentWindows:
             return replace(self, lowest=min(self.lowest, share if share >= LEAST_SHARE else 0.0))
         if share < LEAST_SHARE:
             return self
-        if self.window == 0:  # nobody knows what a boundary takes here
+        if self.window == 0:  # it is not known what a boundary takes here
             return LentWindows(window, share)
         before = (*self.before, self.lowest)[-_WINDOWS:]
         return LentWindows(window, share, before, (*self.pauses, max(0.0, after_s))[-_PAUSES:])

@@ -1,4 +1,4 @@
-"""Waiting lines: the order in which jobs are tried. Each queue has one line, in which nobody overtakes; jobs of no
+"""Waiting lines: the order in which jobs are tried. Each queue has one line, in which no job overtakes; jobs of no
 queue that are alike share one."""
 
 from __future__ import annotations

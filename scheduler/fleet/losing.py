@@ -173,7 +173,7 @@ def _begin_anew(state: FleetState, box: BoxState, event: BoxReported, gone: dict
 
 
 def _take_up(state: FleetState, there: TaskAt) -> None:
-    """A box runs a task: it is in force, or it goes on since nobody else took it, or it is stopped."""
+    """A box runs a task: it is in force, or it goes on since no other box took it, or it is stopped."""
     job = state.jobs.get(there.job)
     task = None if job is None else job.tasks[there.task]
     if job is not None and task is not None:

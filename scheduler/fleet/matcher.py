@@ -1,4 +1,4 @@
-"""The matcher: holders ask for named quantities, boxes have them, nobody is over-booked.
+"""The matcher: holders ask for named quantities, boxes have them, no box is over-booked.
 
 It knows amounts and names only. Every other rule of a fleet is expressed by ephemeral resources: names that are made,
 resized and removed while holders hold them. A demand may ask for a name that does not exist yet; it fits once the name
@@ -73,10 +73,10 @@ class Matcher:
         self._note(box, freed=True)
 
     def forget_names(self, box: str, resources: Mapping[str, float]) -> None:
-        """The box began anew: its ephemeral resources are gone. Raises Conflict while somebody holds of it."""
+        """The box began anew: its ephemeral resources are gone. Raises Conflict while a holder has some of it."""
         room = self._room(box)
         if any(used > _ROUNDING for used in room.used.values()):
-            raise Conflict(f"somebody holds resources of {box}")
+            raise Conflict(f"resources of {box} are still held")
         for name in [n for n in room.capacity if n not in room.physical]:
             self._unset(name, box)
         self._rooms[box] = _Room(resources)
@@ -166,7 +166,7 @@ class Matcher:
         return True
 
     def count(self, box: str, demand: Demand, most: int, *, empty: bool = False) -> int:
-        """How many claims fit side by side, at most `most`; `empty`: if nobody held anything and the box were open."""
+        """How many claims fit side by side, at most `most`; `empty`: if nothing were held and the box were open."""
         room = self._rooms[box]
         if not (room.open or empty):
             return 0
@@ -197,7 +197,7 @@ class Matcher:
         return self.boxes if fewest is None else list(fewest)
 
     def match(self, demand: Demand) -> str | None:
-        """The least loaded box on which the demand fits now; None: it fits nowhere, or asks for a name nobody made."""
+        """The least loaded box on which the demand fits now; None: it fits nowhere, or a name is not made."""
         best, least = None, 2.0
         rooms = self._rooms
         for box in self.candidates(demand):

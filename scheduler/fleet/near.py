@@ -50,7 +50,7 @@ class Locality:
                 self._matcher.set_resource(self.name(job), 0.0, before)
 
     def forget(self, job: str) -> None:
-        """Nobody asks for the boxes of a job any more."""
+        """The boxes of a job are not asked for any more."""
         for box in set(self._where.pop(job, {}).values()):
             here = self._on[box]
             del here[job]

@@ -1,7 +1,7 @@
 """Order in time: a job that has ended makes the name `done:JOB` (signals, barriers, graphs), a queue has slots.
 
 A unit of a queue's name comes back when its task ends: the name limits how many run at once. Jobs begin in the order of
-their waiting line (`scheduler.fleet.lines`), where nobody overtakes.
+their waiting line (`scheduler.fleet.lines`), where no job overtakes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Signals:
         self._matcher.set_resource(self.name(job), UNBOUNDED, FLEET)
 
     def forget(self, job: str) -> None:
-        """Nobody asks for the end of a job any more."""
+        """The end of a job is not asked for any more."""
         self._matcher.set_resource(self.name(job), 0.0, FLEET)
 
     def missing(self, after: Sequence[str]) -> list[str]:

@@ -214,7 +214,7 @@ def _taken_up(known: FleetCamera, box: str, found: CameraOnBox, view: OwnershipV
     if found.epoch is None or found.epoch < known.epoch:
         return None
     if found.epoch > known.epoch:
-        if found.epoch.term >= view.term:  # nobody but this head gives epochs of its term, and it knows them all
+        if found.epoch.term >= view.term:  # only this head gives epochs of its term, and it knows them all
             return None
         if found.epoch.term < since and view.state(known.owner) != "lost":
             # It was away while the fleet went on without it. It stops its copy: if the owner has none yet, after that.

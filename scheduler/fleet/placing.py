@@ -37,7 +37,7 @@ def enqueue(state: FleetState, job: JobState) -> None:
 
 def try_line(state: FleetState, line: Line) -> bool:
     """Place one task (a gang: all) of the first job of a line that fits. False: none can be placed now. In a strict
-    line nobody is tried behind a job that never began."""
+    line no job is tried behind one that never began."""
     if not line.strict:
         return try_job(state, state.jobs[line.tickets[0][2]], line)
     for _, _, name in list(line.tickets):

@@ -57,11 +57,11 @@ class JobState:
     since_s: float
     tasks: list[TaskState]
     refused: FleetReason | None = None
-    #: Whether a task of it was ever placed: nobody in its queue waits for it any more.
+    #: Whether a task of it was ever placed: its queue does not wait for it any more.
     began: bool = False
     #: A task of the gang is lost: the others are given back, and all begin together again.
     broken: bool = False
-    #: Nobody wants it any more: a task that stops is withdrawn.
+    #: It is not wanted any more: a task that stops is withdrawn.
     withdrawn: bool = False
 
     @property
@@ -136,7 +136,7 @@ class FleetState:
         self.announced: dict[tuple[str, str], float] = {}
         #: Placed tasks on drained boxes, which move once there is room.
         self.to_move: dict[tuple[str, int], None] = {}
-        #: The job of each queue whose first task was ordered, and not taken yet: nobody behind it may begin.
+        #: The job of each queue whose first task was ordered, and not taken yet: no job behind it may begin.
         self.unconfirmed: dict[str, str] = {}
         #: The largest number of arrival of a job that began.
         self.latest_begun = -1

@@ -1,4 +1,4 @@
-"""Why a job waits, asked for when somebody wants to know."""
+"""Why a job waits: worked out when it is asked for."""
 
 from __future__ import annotations
 

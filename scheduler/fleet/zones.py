@@ -10,7 +10,7 @@ from scheduler.fleet.matcher import Matcher
 
 
 class Zones:
-    """The zones that somebody asked for. Invariant: each zone's name exists on exactly the boxes in it."""
+    """The zones that a job asked for. Invariant: each zone's name exists on exactly the boxes in it."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher

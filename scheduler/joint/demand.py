@@ -17,7 +17,7 @@ from edge.core.serving import MOST_RATE, DeviceTable, ServedModel, ServingProble
 from scheduler.gpulets.applications import for_groups, groups, longest_through, merge
 
 #: The rate of a model that clients do not ask themselves: its own objective bounds what pipelines may take of it.
-NOBODY = 1e-3
+UNASKED = 1e-3
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from scheduler.gpulets.pipelines import (
     fit_evenly,
 )
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
-from scheduler.joint.demand import NOBODY
+from scheduler.joint.demand import UNASKED
 from scheduler.joint.planner import JointPlan, plan_jointly
 from scheduler.joint.queues import QueuedPlan, plan_with_queues
 from scheduler.joint.reach import AskedTogether, asked_together, least_share
@@ -256,7 +256,7 @@ def _queue_demands(answer: QueuedPlan, own: Sequence[ServedModel]) -> list[Serve
     for model in own:
         queues = [QueueId(model.name, n) for n in range(2 if any(c.model == model.name for c in answer.cuts) else 1)]
         apart = sum(answer.rate(queue) for queue in queues[1:])
-        out.append(replace(model, rate=max(model.rate - apart, NOBODY)) if queues[1:] else model)
+        out.append(replace(model, rate=max(model.rate - apart, UNASKED)) if queues[1:] else model)
         out += [replace(model, name=answer.names.of(queue), rate=answer.rate(queue)) for queue in queues[1:]]
     return out
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from edge.core.serving import DeviceTable, QueueId
 from scheduler.gpulets.policies import ServingPolicy
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames, queue_names
-from scheduler.joint.demand import NOBODY, JointProblem, PipelineLoad, StageLoad
+from scheduler.joint.demand import UNASKED, JointProblem, PipelineLoad, StageLoad
 from scheduler.joint.planner import MOST_STEPS, JointPlan, plan_jointly
 
 #: Budgets that differ by less have one queue: little is gained there, and pooled requests wait less.
@@ -69,7 +69,7 @@ class QueuedPlan:
     def rate(self, queue: QueueId) -> float:
         """Rows per second that they ask."""
         name = self._name(queue)
-        asking = [p for p in self.problem.busy if not _nobody(p)]
+        asking = [p for p in self.problem.busy if not _unasked(p)]
         return sum(p.rate * s.per_request for p in asking for s in p.stages if s.model == name)
 
     def _name(self, queue: QueueId) -> str | None:
@@ -112,9 +112,9 @@ def _better(found: JointPlan, best: JointPlan) -> bool:
     return less and found.plan.devices_used <= best.plan.devices_used
 
 
-def _nobody(pipeline: PipelineLoad) -> bool:
+def _unasked(pipeline: PipelineLoad) -> bool:
     """It only bounds a model that clients do not ask themselves."""
-    return pipeline.own and pipeline.rate <= NOBODY
+    return pipeline.own and pipeline.rate <= UNASKED
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def cuts(problem: JointProblem) -> list[QueueCut]:
     users: dict[str, list[_User]] = {}
     for pipeline in problem.busy:
         for stage in pipeline.stages:
-            if not _nobody(pipeline):
+            if not _unasked(pipeline):
                 key, rate = (pipeline.name, stage.name), pipeline.rate * stage.per_request
                 users.setdefault(stage.model, []).append(_User(key, pipeline.even_ms[stage.name], rate, pipeline.own))
     found: list[tuple[float, str, float, QueueCut]] = []
@@ -167,6 +167,6 @@ def cut_apart(problem: JointProblem, chosen: tuple[QueueCut, ...], names: QueueN
         if pipeline.own and (model := pipeline.stages[0].model) in other:
             name = names.of(QueueId(model, 1))
             stages = (StageLoad(name, name),)
-            pipelines.append(replace(pipeline, name=name, rate=NOBODY, stages=stages))
+            pipelines.append(replace(pipeline, name=name, rate=UNASKED, stages=stages))
     apart = tuple(frozenset((cut.model, names.of(QueueId(cut.model, 1)))) for cut in chosen)
     return replace(problem, pipelines=tuple(pipelines), apart=apart)

@@ -11,7 +11,7 @@ from edge.core.serving import DeviceTable, ServedModel
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.pipelines import PipelineDemand, asked_rows
-from scheduler.joint.demand import NOBODY, JointProblem, PipelineLoad, direct_load, pipeline_load
+from scheduler.joint.demand import UNASKED, JointProblem, PipelineLoad, direct_load, pipeline_load
 
 #: Requests to a model beside its pipelines are planned for from this part of its rate on: less is chance.
 _DIRECT = 0.05
@@ -113,4 +113,4 @@ def _keeps(bare: JointProblem, model: ServedModel, table: DeviceTable) -> bool:
 def _direct(model: ServedModel, asked: float) -> PipelineLoad:
     """Clients' own requests, where pipelines ask for so many rows of the model's rate."""
     left = model.rate - asked
-    return direct_load(replace(model, rate=left if left > _DIRECT * model.rate else NOBODY))
+    return direct_load(replace(model, rate=left if left > _DIRECT * model.rate else UNASKED))

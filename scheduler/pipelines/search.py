@@ -55,8 +55,8 @@ class FoundPoints:
         return list(zip(self.latencies, self.costs, self.choices, strict=True))
 
 
-class ModuleSearch:
-    """One search; `found` may begin with points that are known, and has the whole front after `run`, up to what
+class FrontSearch:
+    """One search; `found` may begin with points that are known, and has the whole front after the run, up to what
     `allowed` lets the module take and cost, unless the steps ran out."""
 
     def __init__(
@@ -75,12 +75,16 @@ class ModuleSearch:
         for n in reversed(range(len(self._configs))):
             self._fill[n] = max(self._fill[n + 1], self._configs[n].throughput)
 
+    def _useful(self, latency: float, cost: float) -> bool:
+        return cost < self._allowed.at(latency) and not self._found.beats(latency, cost)
+
+
+class ModuleSearch(FrontSearch):
+    """A search with part machines and dummies; choices are tuples of `Allotted`."""
+
     def run(self) -> None:
         """Search."""
         self._from(0, self._rate, 0.0, (), 0.0, 0.0, -1)
-
-    def _useful(self, latency: float, cost: float) -> bool:
-        return cost < self._allowed.at(latency) and not self._found.beats(latency, cost)
 
     def _from(
         self,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from scheduler.pipelines.bounds import Allowance
 from scheduler.pipelines.dispatch import SLACK, Configuration
 from scheduler.pipelines.pareto import Point, pareto
-from scheduler.pipelines.search import FoundPoints
+from scheduler.pipelines.search import FoundPoints, FrontSearch
 from scheduler.pipelines.steps import CountedSteps
 
 #: The extra cost of a point by the formula, in the search only.
@@ -111,9 +111,8 @@ def least_front(configs: Sequence[Configuration], rate: float) -> list[Point]:
     )
 
 
-class WholeSearch:
-    """One search; `found` has the front after `run`, up to what `allowed` lets the module take and cost, unless the
-    steps ran out. Choices are `Fed`; `strict`: none by the formula."""
+class WholeSearch(FrontSearch):
+    """A search with whole machines only; choices are `Fed`. `strict`: none by the formula."""
 
     def __init__(
         self,
@@ -124,21 +123,16 @@ class WholeSearch:
         steps: CountedSteps,
         strict: bool = False,
     ) -> None:
-        self._rate, self._found, self._allowed, self._steps = rate, found, allowed, steps
-        self._longest, self._strict = allowed.longest, strict
-        self._configs = [c for c in configs if c.duration <= self._longest]
-        last = len(self._configs)
-        self._fill, self._price = [0.0] * (last + 1), [math.inf] * (last + 1)
-        for n in reversed(range(last)):
-            self._fill[n] = max(self._fill[n + 1], self._configs[n].throughput)
+        super().__init__(configs, rate, found, allowed, steps)
+        self._strict = strict
+        #: Least price of one machine of this or a later configuration.
+        self._price = [math.inf] * (len(self._configs) + 1)
+        for n in reversed(range(len(self._configs))):
             self._price[n] = min(self._price[n + 1], self._configs[n].price)
 
     def run(self) -> None:
         """Search."""
         self._from(0, self._rate, 0.0, (), 0.0)
-
-    def _useful(self, latency: float, cost: float) -> bool:
-        return cost < self._allowed.at(latency) and not self._found.beats(latency, cost)
 
     def _from(self, first: int, left: float, cost: float, before: tuple[Machines, ...], least: float) -> None:
         """Serve `left` with configurations from `first` on; no plan with the machines `before` is faster than

@@ -58,9 +58,9 @@ def rules_for(rules: SharingRules, live: bool) -> SharingRules:
 
 
 def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: float, rules: SharingRules) -> Budgets:
-    """The budgets of an interval. Floors and safe shares come first, at once; then nobody moves by more than
+    """The budgets of an interval. Floors and safe shares come first, at once; then no share moves by more than
     `largest_step`, those that hold, or moved less than `dwell_s` ago, do not move, and moves below `hysteresis` are
-    not made unless somebody reaches a usable share by them and nobody loses one.
+    not made unless a tenant reaches a usable share by them and none loses one.
 
     Gifts and takings are equal: gifts are cut to the wishes of others, and wishes to the gifts. Raises
     InvalidValue for a total below 0."""
@@ -110,7 +110,7 @@ def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> l
         rest = total - sum(lows[j] for j in fixed)
         mine = sum(shares[j] for j in free)
         if mine <= _EPS:
-            # Nobody else has anything: the rest goes to all by equal parts above their lows.
+            # The others have nothing: the rest goes to all by equal parts above their lows.
             spare = max(0.0, total - sum(lows)) / len(shares)
             return [low + spare for low in lows]
         out = {j: shares[j] * rest / mine for j in free}
@@ -139,7 +139,7 @@ def _just_below(limit: BudgetLimits) -> bool:
 
 
 def _completes(limits: Sequence[BudgetLimits], before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether somebody can use more `after` than `before` a move, and nobody less."""
+    """Whether a tenant can use more `after` than `before` a move, and none less."""
     rows = [
         (at_most(limit.usable, b), at_most(limit.usable, a))
         for limit, b, a in zip(limits, before, after, strict=True)
@@ -182,7 +182,7 @@ def cut(lows: Sequence[float], floors: Sequence[float], total: float) -> list[fl
 
 
 def scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -> list[float]:
-    """The shares held, as parts of what there is now; entitlements where nobody holds anything."""
+    """The shares held, as parts of what there is now; entitlements where no share is held."""
     there = sum(held)
     if there <= _EPS:
         return by_weight(entitlements, total)
@@ -196,7 +196,7 @@ def rescaled(
 ) -> list[float]:
     """The shares held, where there is a little more or less than that now: those that are `firm` keep theirs, the
     others get what is more, and give what is less as far as they hold more than their entitlements and floors. Where
-    the change is not small, or nobody can bear it, `scaled`."""
+    the change is not small, or no tenant can bear it, `scaled`."""
     change = total - sum(held)
     rows = list(zip(held, entitlements, floors, firm, strict=True))
     room = [0.0 if f else (h if change > 0 else max(0.0, h - max(e, low))) for h, e, low, f in rows]

@@ -31,7 +31,7 @@ def to_steps(units: Floats, granularity: float, steps: int) -> tuple[int, ...]:
 def no_complaints(demands: Sequence[float], weights: Sequence[float], units: float) -> Floats:
     """Units of each: a tenant that demands less than its share has its demand, and the others share what is left.
 
-    Nobody has less than its demand while another has more than its entitlement (thesis 3.4.1)."""
+    No tenant has less than its demand while another has more than its entitlement (thesis 3.4.1)."""
     out, left = np.zeros(len(demands)), float(units)
     open_ = [j for j in range(len(demands)) if weights[j] > 0]
     while open_:

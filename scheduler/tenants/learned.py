@@ -302,7 +302,7 @@ class NoComplaintsPolicy(LearnedPolicy):
     name = "njc"
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
-        """Demands through the procedure; steps that nobody demands stay free."""
+        """Demands through the procedure; steps without a demand stay free."""
         problem = standing.problem
         weights = [tenant.weight for tenant in problem.tenants]
         units = no_complaints(standing.demands(CAUTION, KEEP), weights, problem.units)

@@ -92,7 +92,7 @@ class FairPolicy(MeasuredPolicy):
 class GreedyPolicy(MeasuredPolicy):
     """One step (at least a thousandth of the resource) from each of the better half to one of the worse half.
 
-    Nobody gives its last step: a tenant without a share would do nothing, and have the least utility of all."""
+    No tenant gives its last step: one without a share would do nothing, and have the least utility of all."""
 
     name = "greedy-ew"
 

@@ -115,7 +115,7 @@ class TenantNow:
 @dataclass(frozen=True)
 class SharingQuestion:
     """How shall `total` be shared from `utc_s` on? `windows`: cameras' shares may move now. `between`: there is more or
-    less to share, or somebody came or went; no interval has ended, so a report that is missing says nothing."""
+    less to share, or a tenant came or went; no interval has ended, so a report that is missing says nothing."""
 
     utc_s: float
     total: float
@@ -245,7 +245,7 @@ def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: 
     demands = [unmeasured_demand(_problem_tenant(t, None), rights[t.tenant.id]) for t in question.tenants]
     weights = [max(t.tenant.entitlement, 1e-9) for t in question.tenants]
     got = no_complaints(demands, weights, question.total)
-    # Shares that nobody needs go to all by right.
+    # Shares that no tenant needs go to all by right.
     spare = max(0.0, question.total - float(got.sum()))
     n = next(k for k, t in enumerate(question.tenants) if t.tenant.id == tenant)
     return float(got[n]) + spare * rights[tenant] / max(question.total, 1e-9)

@@ -1,7 +1,8 @@
 """Shares that a tenant's plan can use.
 
 An executor of one model has a share that was measured. A budget between two of them does no more than the lower one, so
-the rest of it is better with somebody else, or completed to the next one. An empty tuple: the tenant can use any share.
+the rest of it is better with another tenant, or completed to the next one. An empty tuple: the tenant can use any
+share.
 """
 
 from __future__ import annotations

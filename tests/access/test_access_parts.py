@@ -131,7 +131,7 @@ async def test_a_change_is_read_at_once_and_reported(bench: AccessBench) -> None
     assert notified == ["changed"]
 
 
-async def test_a_database_that_is_away_locks_nobody_out(bench: AccessBench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_database_that_is_away_locks_no_user_out(bench: AccessBench, caplog: pytest.LogCaptureFixture) -> None:
     token = bench.token("boss")
     bench.records.away = True
     with pytest.raises(Unavailable):

@@ -102,7 +102,7 @@ def test_the_front_lets_in_whom_the_file_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "other/1", "tokens": {}}', '{"format": 1}'])
-def test_a_damaged_file_lets_nobody_in(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_lets_no_user_in(tmp_path: Path, text: str) -> None:
     clock, path = ManualClock(), tmp_path / "keys.json"
     write_keys(path, {digest("mgp_a"): FrontKey("admin")})
     keys = FrontKeys(path, clock)

@@ -30,7 +30,7 @@ def test_never_more_than_allowed_within_the_time(sequence: list[tuple[str, str, 
         if wait == 0:
             limit.tried(name, address, now)
             done.append((name, address, now))
-        else:  # and after that time it is allowed, if nobody else tries meanwhile
+        else:  # and after that time it is allowed, if no other tries meanwhile
             assert limit.wait_s(name, address, now + wait) == 0
 
 

@@ -193,7 +193,7 @@ async def test_a_silent_boxs_cameras_are_on_the_wall_as_the_list_has_them(boxes:
     assert {c.box for c in alone.cameras} == {"b1", "b3"}
 
 
-async def test_answers_that_cannot_be_read_harm_nobody(boxes: tuple[AllBoxes, Neighbour]) -> None:
+async def test_answers_that_cannot_be_read_harm_no_other(boxes: tuple[AllBoxes, Neighbour]) -> None:
     service, agent = boxes
     for bad in ("", "{", "[]", '{"page": 1}'):
         agent.outcomes["b2"] = BoxReply("b2", "answered", 0.0, bad)

@@ -44,7 +44,7 @@ USELESS = RetrainingConfig(1, 8, "head", 0.5, 0.002)
 
 
 def visible(story: dict[str, Any], *cameras: str) -> ExplainedWindow:
-    """The story as somebody gets it who may see these cameras."""
+    """The story as a user gets it who may see these cameras."""
     return limits.explained(Principal("ann", "viewer", frozenset(cameras)), read(ExplainedWindow, story))
 
 

@@ -35,7 +35,7 @@ async def following(pictures: AsyncIterator[LivePicture]) -> asyncio.Task[LivePi
     return task  # type: ignore[return-value]
 
 
-async def test_workers_encode_for_the_fastest_viewer_and_for_nobody_else() -> None:
+async def test_workers_encode_for_the_fastest_viewer_only() -> None:
     workers = Workers()
     slow, fast = workers.live.watch((), 1.0), workers.live.watch(("north",), 5.0)
     waiting = [await following(slow), await following(fast)]

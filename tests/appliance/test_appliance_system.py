@@ -101,7 +101,7 @@ def test_every_loss_is_listed_with_its_words() -> None:
 
 
 def test_every_counter_of_a_camera_has_words() -> None:
-    """A counter that is added to cameras and not listed here would be a loss that nobody sees."""
+    """A counter that is added to cameras and not listed here would be a loss that is never seen."""
     import ast
     import inspect
 

@@ -55,7 +55,7 @@ def test_the_file_needs_nothing_else_and_names_bring_no_tags() -> None:
     assert not names & {"script", "link", "img", "iframe", "a", "b"}
     assert not [a for _, a in tags.found if a.keys() & {"src", "href", "onerror", "onload"}]
     assert "Not watched in the hours that begin at" in text
-    assert ">?</text>" in text, "an hour that nobody watched has no number"
+    assert ">?</text>" in text, "an hour without watching has no number"
     assert "44 (40 to 48)" in text
     assert "not known" in text
 

@@ -109,7 +109,7 @@ def test_what_an_application_says_is_an_attribute_of_the_object_to_its_end() -> 
     assert len(box.delivered) == 2, "the same again is no news; a later answer is taken for the one that was followed"
     box.objects.described(said(1, camera="yard"))
     box.objects.described(said(0))
-    assert box.objects.on("gate")[0].attributes["colour"].answers == 3, "one of before it was seen is of nobody"
+    assert box.objects.on("gate")[0].attributes["colour"].answers == 3, "one of before it was seen is of no object"
     box.clock.advance(60.0)
     assert list(box.objects.expire()) == ["gate"]
     assert box.delivered[-1].to_json()["attributes"]["colour"]["value"] == "red"

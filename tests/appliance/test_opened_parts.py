@@ -1,4 +1,4 @@
-"""Parts that are opened in a thread are closed, also when nobody waits for them any more."""
+"""Parts that are opened in a thread are closed, also when no caller waits for them any more."""
 
 from __future__ import annotations
 

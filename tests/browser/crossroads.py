@@ -79,6 +79,6 @@ def furnish(box: Box) -> Crossroads:
         good(rest.post("/rules", json=rule))
     good(rest.post("/tokens", json={"name": HOSTILE[:60], "role": "viewer", "cameras": [NASTY]}))
     good(rest.put("/secrets/hook", json={"value": "not-shown-anywhere"}))
-    # Nobody listens there: what is sent ends among the dead letters or waits.
+    # No server listens there: what is sent ends among the dead letters or waits.
     good(rest.post("/outputs/webhooks", json={"id": "pager", "url": "http://127.0.0.1:9/hook", "kinds": ["alarm"]}))
     return Crossroads(box, admin, operator, guard)

@@ -120,7 +120,7 @@ async def test_an_answer_is_undone_before_it_is_sent_and_arrows_go_back(sitting:
     assert [r.answer.verdict for r in sitting.store.answers.page()] == ["unsure", "unsure"]
 
 
-async def test_boxes_are_drawn_around_what_nobody_saw(sitting: Sitting) -> None:
+async def test_boxes_are_drawn_around_missed_objects(sitting: Sitting) -> None:
     page = sitting.visit.page
     asked = sitting.truth.questions("north", 10, "").questions
     at = next(n for n, q in enumerate(asked) if q.kind == "missed")

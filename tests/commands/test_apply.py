@@ -72,7 +72,7 @@ async def test_applied_once_and_nothing_the_second_time(
     assert service.cameras.kept["north"].name == "North arm"
     assert service.retraining.next.window_s == 120
     entries = len(service.events.journal)
-    assert await apply(tmp_path, site, "--url", url) == 0  # nobody is asked where nothing is to be changed
+    assert await apply(tmp_path, site, "--url", url) == 0  # no question where nothing is to be changed
     assert "nothing to change" in capsys.readouterr().out
     assert len(service.events.journal) == entries
 
@@ -87,7 +87,7 @@ async def test_dry_run_changes_nothing(
     assert service.events.journal == []
 
 
-async def test_nobody_to_ask_is_no_yes(
+async def test_no_terminal_to_ask_is_no_yes(
     url: str, service: DictAppliance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await apply(tmp_path, {"cameras": [camera("east")]}, "--url", url) == 1
@@ -164,7 +164,7 @@ async def test_secrets_are_not_shown(url: str, tmp_path: Path, capsys: pytest.Ca
 async def test_the_token_goes_to_the_appliance_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is sent as a bearer token, and not along where the server sends somebody elsewhere."""
+    """It is sent as a bearer token, and not along where the server redirects."""
     seen: list[tuple[str, str | None]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

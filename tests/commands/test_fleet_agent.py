@@ -46,7 +46,7 @@ async def test_an_agent_that_hangs_is_killed_and_started_again(tmp_path: Path) -
 
 
 def of_b1(folder: Path) -> SiteSettings:
-    """A site whose box is b1; nobody answers at its appliance's port."""
+    """A site whose box is b1; no server answers at its appliance's port."""
     web = {"host": "127.0.0.1", "port": 1}
     fleet = {"name": "b1", "token": "env:HOME", "host": "127.0.0.1", "port": 1}
     return parse(SiteSettings, yaml.safe_load(yaml.safe_dump({"data_dir": str(folder), "web": web, "fleet": fleet})))

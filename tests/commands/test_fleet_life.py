@@ -83,7 +83,7 @@ def test_a_command_that_cannot_be_done_shows_why(
     assert words in capsys.readouterr().err
 
 
-def test_a_box_leaves_by_force_where_nobody_answers(
+def test_a_box_leaves_by_force_where_no_box_answers(
     site: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = site("b1")

@@ -47,7 +47,7 @@ def test_records_have_camera_window_and_cause() -> None:
     assert (found["camera"], found["window"], found["cause"], found["level"]) == ("north", 3, "silent", "WARNING")
 
 
-def test_an_error_comes_with_its_traceback_and_a_damaged_record_harms_nobody(
+def test_an_error_comes_with_its_traceback_and_a_damaged_record_harms_no_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ring = LogRing()

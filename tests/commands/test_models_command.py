@@ -64,7 +64,7 @@ def test_from_nothing_to_all(models: Run, contents: dict[str, bytes], tmp_path: 
     assert "AGPL-3.0-or-later (to be accepted)" in said
     with LyingServer(contents["free"]) as server:
         code, said, errors = models("pull", "free", address=server.url(""))
-        assert (code, errors) == (0, "")  # quiet where nobody looks on
+        assert (code, errors) == (0, "")  # quiet without a terminal
         assert said.startswith("free: 0.0 MB, MIT, from http://")
         assert models("pull", "free", address=server.url(""))[1] == "free: 0.0 MB, MIT, was here\n"
     assert [line.split()[:2] for line in models("list")[1].splitlines()[2:]] == [["free", "here"], ["bound", "-"]]

@@ -66,7 +66,7 @@ def test_detection_worked_example() -> None:
 def test_classification_worked_example() -> None:
     labels = Detections.build([A, B, [0.4, 0.0, 0.5, 0.1]], [1, 1, 1], [0, 1, 1])
     answer = Detections.build([A, B, [0.5, 0.5, 0.7, 0.9]], [0.3, 0.9, 0.9], [0, 2, 1])
-    # A right; B is named by the better overlapping answer, which says 2; nobody named the third.
+    # A right; B is named by the better overlapping answer, which says 2; no answer named the third.
     result = classification_accuracy([(answer, labels)])
     assert result.value == pytest.approx(1 / 3)
     assert (result.frames, result.objects, result.f1_iou50) == (1, 3, None)

@@ -70,7 +70,7 @@ def test_another_students_object_goes_on_as_the_one_that_it_overlaps() -> None:
     other = Detections.build([[0.41, 0.4, 0.5, 0.52], [0.0, 0.0, 0.1, 0.1]], [0.8, 0.7], [1, 0])
     moved = stood_in(other, frame(going))
     assert np.allclose(moved.boxes[0], [0.51, 0.4, 0.6, 0.52], atol=1e-6), "half a second of its way"
-    assert np.allclose(moved.boxes[1], other.boxes[1]), "nobody knows its way"
+    assert np.allclose(moved.boxes[1], other.boxes[1]), "its way is not known"
 
 
 def test_a_fresh_answer_and_one_that_stayed_are_as_they_are() -> None:

@@ -85,7 +85,7 @@ def test_refuses_a_circle_and_names_its_modules(edges: list[list[str]]) -> None:
     assert caught.value.path == "edges"
 
 
-def test_refuses_a_stage_that_nobody_feeds() -> None:
+def test_refuses_a_stage_that_is_not_fed() -> None:
     with pytest.raises(InvalidValue, match=r"modules\.colour: got 'a module that no edge names'"):
         PipelineProblem.from_json(changed("edges", [["find", "read"]]))
 

@@ -1,4 +1,4 @@
-"""Names and texts for people hold nothing that nobody sees."""
+"""Names and texts for people hold nothing invisible."""
 
 from __future__ import annotations
 

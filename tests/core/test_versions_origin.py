@@ -20,6 +20,6 @@ SPEC = StudentSpec("classification", "resnet18", ("car",), (64, 64))
     ],
 )
 def test_the_origin_of_a_version(window: int | None, config: str | None, origin: VersionOrigin) -> None:
-    # An id that says something else: nobody reads it.
+    # An id that says something else: it is not read.
     version = ModelVersion("north-first-sibling-w9-1", "north", "", SPEC, 1.0, window=window, config=config)
     assert version.origin == origin

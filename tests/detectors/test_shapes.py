@@ -98,7 +98,7 @@ def test_a_map_of_one_cell_is_flattened_too() -> None:
     ("before", "after", "now"),
     [
         ([1, 6, 8, 8], [1, 8, 6, 8], [1, 6, 4, 4]),  # sides and channels mixed
-        ([1, 64], [1, 8, 8], [1, 32]),  # into a height and a width that nobody gives
+        ([1, 64], [1, 8, 8], [1, 32]),  # into a height and a width that are not given
         ([2, 3], [7], [2, 3]),
     ],
 )
@@ -138,7 +138,7 @@ def test_settled_shapes_in_the_metadata_are_used(kind: str) -> None:
     content, _ = TINY[kind]()
     first = ResizableGraph(content, kind)
     wanted = first.at((96, 160), "images")
-    # The same shapes, written as nobody would work them out.
+    # The same shapes, written as no run would work them out.
     (settled,) = json.loads(first.settled()).values()
     marked = {name: [-1, *shape[1:]] for name, shape in settled.items()}
     model = onnx.load_from_string(content)

@@ -123,7 +123,7 @@ async def test_a_device_that_never_answers() -> None:
     assert (await only(device, times=SearchTimes(all_s=0.3))).fault == "silent", "with all others"
 
 
-async def test_nobody_is_there() -> None:
+async def test_no_device_is_there() -> None:
     device = Device()
     with served(device):
         pass
@@ -255,7 +255,7 @@ async def test_a_device_that_there_was_no_time_for() -> None:
     assert second.answered == []
 
 
-async def test_why_nobody_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_no_device_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(*_: Any, **__: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "no such name")
 
@@ -268,7 +268,7 @@ async def test_why_nobody_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_a_name_is_looked_up_once_and_another_answer_later_is_not_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = [["127.0.0.2", "127.0.0.1"], ["127.0.0.3"]]  # at the first nobody listens
+    answers = [["127.0.0.2", "127.0.0.1"], ["127.0.0.3"]]  # at the first no server listens
 
     def resolver(*_: Any, **__: Any) -> Any:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in answers.pop(0)]
@@ -282,7 +282,7 @@ async def test_a_name_is_looked_up_once_and_another_answer_later_is_not_followed
     assert all(f"cam.example:{device.port}" in body for body in device.bodies), "the header has the name"
 
 
-async def test_a_resolver_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resolver_that_does_not_answer_holds_no_search_up(monkeypatch: pytest.MonkeyPatch) -> None:
     answering = threading.Event()
 
     def resolver(*_: Any, **__: Any) -> Any:

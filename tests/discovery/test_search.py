@@ -31,7 +31,7 @@ async def test_a_camera_finds_itself(types: str) -> None:
     assert device.answered.count("GetProfiles") == 1, "each device is asked once, however often it answers"
 
 
-async def test_an_answer_that_names_another_host_is_reported_and_nobody_is_asked() -> None:
+async def test_an_answer_that_names_another_host_is_reported_and_no_host_is_asked() -> None:
     with served(Device()) as device:
         other = f"http://127.0.0.2:{device.port}/onvif/device_service"
         with answering([match(other), match("http://user:pa55@127.0.0.1/x", endpoint="urn:uuid:2")]) as port:

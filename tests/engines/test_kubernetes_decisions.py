@@ -261,7 +261,7 @@ def test_there_are_never_two_heads(turns: list[tuple[str, float, bool, float]], 
         assert len(heads) <= 1
 
 
-def test_a_released_lease_is_nobodys() -> None:
+def test_a_released_lease_has_no_holder() -> None:
     rules = lease.LeaseRules("a")
     body = lease.release_body(rules, "magpie", datetime(2026, 1, 1, tzinfo=UTC), "7")
     seen = lease.lease_seen({**body, "metadata": {**body["metadata"], "resourceVersion": "8"}})

@@ -222,7 +222,7 @@ def test_a_watch_that_is_too_old_is_followed_by_a_list(
     engine = opened()
     engine.launch((task("long", seconds=None), task("other", "b2", seconds=None)))
     until(engine, lambda seen: sum(isinstance(e, port.EngineTaskStarted) for e in seen) == 2)
-    with stand_in.lock:  # gone while nobody looked
+    with stand_in.lock:  # gone while the engine did not look
         name = next(n for n in stand_in.pods if n.startswith("long"))
         stand_in.kill(name)
         del stand_in.pods[name]

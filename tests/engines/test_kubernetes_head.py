@@ -65,7 +65,7 @@ def test_a_lost_race_and_an_api_server_that_is_away_make_it_step_down(pair: Pair
     pair.now_s = 14.0
     pair.stand_in.fail_next(503, 503)
     assert not first.tick()
-    assert first.tick()  # nobody took it meanwhile
+    assert first.tick()  # no other took it meanwhile
     first.release()
     assert not first.is_head
     assert second.tick()

@@ -173,7 +173,7 @@ def test_a_password_that_is_not_there_is_reported_and_picked_up_later(server: Rt
         assert live(reader)
 
 
-def test_nobody_there() -> None:
+def test_no_camera_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     for url in (f"rtsp://127.0.0.1:{port}/x", "rtsp://camera.invalid/x"):

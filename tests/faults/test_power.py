@@ -98,7 +98,7 @@ def test_killed_at_any_instant_it_goes_on_where_it_was(site: tuple[Path, Path, S
     pids = box.family()
     os.kill(box.process.pid, signal.SIGTERM)
     assert box.process.wait(PATIENCE_S) == 0, "\n".join(box.lines[-20:])
-    until(lambda: not gone(pids), "nobody outlives it")
+    until(lambda: not gone(pids), "no process outlives it")
     assert groups_of(box.process.pid) == [], "nothing is left behind"
     assert any("drained" in line for line in box.lines)
     again, found = facts(data)

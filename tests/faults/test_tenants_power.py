@@ -58,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[], Box]]:
 
 @contextmanager
 def requests(box: Box) -> Iterator[None]:
-    """Some a second to both models; nobody looks at the answers."""
+    """Some a second to both models; the answers are not looked at."""
     port, over = box.get("serving")["front"]["http"]["port"], threading.Event()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Workers of a running appliance that die, hang or run out of memory: seen, mended, and nobody else notices."""
+"""Workers of a running appliance that die, hang or run out of memory: seen, mended, and no other worker notices."""
 
 from __future__ import annotations
 

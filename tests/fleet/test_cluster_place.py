@@ -44,7 +44,7 @@ def test_the_site_file_counts_before_the_environment(tmp_path: Path) -> None:
         ({"kubeconfig": "/none"}, "", "kubeconfig", "a file that is there"),
     ],
 )
-def test_a_place_that_nobody_names_is_refused_by_its_field(
+def test_a_place_without_a_name_is_refused_by_its_field(
     given: dict[str, Any], without: str, field: str, words: str
 ) -> None:
     with pytest.raises(InvalidValue) as caught:

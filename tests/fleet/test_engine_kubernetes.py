@@ -44,7 +44,7 @@ def test_a_lease_of_another_ends_the_engine_and_an_api_server_that_is_away_does_
         head.is_head, head.holder = True, "b1-x"
         assert (lease.held, lease.waits) == (True, "")
         lease.check()
-        head.is_head = False  # it could not be renewed, and nobody else took it
+        head.is_head = False  # it could not be renewed, and no other box took it
         lease.check()
         head.holder = "b2-y"
         assert lease.waits == "the lease is held by b2-y"

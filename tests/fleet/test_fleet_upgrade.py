@@ -132,7 +132,7 @@ async def test_a_box_that_does_not_come_back_as_wanted_stays_drained(two: Upgrad
     assert "given up: the appliance of b2 is of version 2, not 3" in two.shown
     assert two.drained("b2")
     again = await two.upgrade(two.restarts, expect="2")
-    assert await again.carry_out(()), "somebody looked, and takes it as it is"
+    assert await again.carry_out(()), "an administrator looked, and takes it as it is"
     assert two.ran == [COMMAND]
 
 

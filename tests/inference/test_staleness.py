@@ -100,7 +100,7 @@ def test_answers_that_go_on_rightly_do_not_age() -> None:
     held, moved = staleness_factors(still, [2, 1]), staleness_factors(seen, [2, 1], follower=lambda: going(0.08))
     assert moved[2] == pytest.approx(1.0, abs=0.05)
     assert held[2] < 0.6
-    # Once around, the object jumps back: nobody can know that.
+    # Once around, the object jumps back: that cannot be known.
     assert held[1] < 0.5 < 0.85 < moved[1]
 
 

@@ -205,4 +205,4 @@ def test_a_camera_whose_masks_cover_all_that_moves_is_live() -> None:
     assert [show(90) for _ in range(4)][-1] == "stalled", "one that is frozen is still found"
     raw = reader.latest()
     assert raw is not None
-    assert reader.convert(raw).picture.max() <= 2, "what is looked at for that is given to nobody"
+    assert reader.convert(raw).picture.max() <= 2, "the picture that is looked at for that is given to no reader"

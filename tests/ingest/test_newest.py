@@ -1,4 +1,4 @@
-"""The newest picture's place: numbers only grow, and a picture that nobody took is counted as replaced."""
+"""The newest picture's place: numbers only grow, and a picture that was not taken is counted as replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_frame_is_there_for_those_who_have_seen_older_ones() -> None:
     assert newest.take(1) is None
 
 
-def test_a_frame_that_nobody_took_is_replaced() -> None:
+def test_a_frame_that_was_not_taken_is_replaced() -> None:
     newest = NewestFrame("gate")
     assert not put(newest, 0.0)
     assert put(newest, 1.0)

@@ -355,7 +355,7 @@ def test_a_server_that_is_next_to_silent(folder: ModelsFolder) -> None:
     assert folder.part("net.onnx").stat().st_size > 0
 
 
-def test_nobody_there(bench: Bench) -> None:
+def test_no_server_there(bench: Bench) -> None:
     assert refused(bench, entry_of(), "http://127.0.0.1:1/x", "http://nowhere.invalid:1/x") == [
         "unreachable", "unreachable",
     ]  # fmt: skip

@@ -103,7 +103,7 @@ def test_a_message_has_every_field_of_its_alarm_or_object() -> None:
 
 
 @pytest.mark.parametrize("body", [{"x": math.nan}, {"x": object()}, {"x": "y" * MAX_BYTES}])
-def test_what_nobody_could_take_is_refused(body: dict[str, object]) -> None:
+def test_a_message_that_no_receiver_could_take_is_refused(body: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match="body"):
         size_of(body)
 

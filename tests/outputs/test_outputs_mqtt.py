@@ -218,7 +218,7 @@ async def test_the_switch_is_obeyed_and_nothing_else_is(broker: Mosquitto, joine
         heard.publish("magpie/north/retraining/set", "ON")
         await until(lambda: heard.retained.get("magpie/north/retraining") == "ON", "the switch still works")
         assert one.site.switched == [("north", False, "mqtt"), ("north", True, "mqtt")]
-        # Noted once, not as often as somebody sends it.
+        # Noted once, not as often as it is sent.
         assert len(one.site.kinds("output.command_ignored")) == 1
 
 
@@ -242,7 +242,7 @@ async def test_topics_of_a_removed_camera_are_cleared_also_after_a_restart(tmp_p
             one.outputs.mqtt.publish_states()
             await until(lambda: not [t for t in heard.retained if "south" in t], "the camera's topics go")
             assert [t for t in heard.retained if "north" in t]
-        # Removed while nobody was connected.
+        # Removed while no client was connected.
         del site.cameras["north"]
         site.cameras["west"] = "live"
         async with Joined(_mqtt(broker.port), store, site):
@@ -357,7 +357,7 @@ async def test_tls_with_a_ca_of_ones_own(tmp_path: Path, joined: Opener) -> None
         await until(lambda: one.state()["connected"] and one.state()["sent"] == 1, "sent over TLS")
 
 
-async def test_a_broker_that_never_answers_holds_nobody_up(joined: Opener) -> None:
+async def test_a_broker_that_never_answers_holds_no_other_up(joined: Opener) -> None:
     """It takes connections and says nothing: reported, the rest of the process goes on, and ending is quick."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         one = await joined(_mqtt(mute.getsockname()[1]))

@@ -251,7 +251,7 @@ async def test_memory_is_bounded_by_bytes_too(store: Store) -> None:
     assert _numbers(await box.page("d", 1000))[-1] == 49
 
 
-async def test_a_message_that_nobody_could_take_is_counted_and_stops_nothing(store: Store) -> None:
+async def test_a_message_that_no_receiver_could_take_is_counted_and_stops_nothing(store: Store) -> None:
     box, _, _ = _outbox(store.database)
     box.queues.add("d", BIG)
     with pytest.raises(InvalidValue, match="body"):

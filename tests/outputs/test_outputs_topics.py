@@ -89,7 +89,7 @@ def test_what_is_retained() -> None:
     }  # fmt: skip
 
 
-def test_in_a_minute_that_nobody_watched_no_number_is_known() -> None:
+def test_of_a_minute_without_watching_no_number_is_known() -> None:
     unseen = replace(MINUTE, watched=0.0)
     dark = replace(SNAPSHOT, cameras=(replace(SNAPSHOT.cameras[0], minute=unseen),))
     state = json.loads(states(Topics("m"), dark, ALARMS)["m/north/count/line/gate/forward"])

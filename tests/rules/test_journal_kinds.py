@@ -33,7 +33,7 @@ def test_the_table_by_subject_has_every_kind_of_a_subject() -> None:
 
 
 def test_no_kind_is_put_together_where_it_is_written() -> None:
-    """An f-string would hide a kind from the type checker, and from whoever searches for it."""
+    """An f-string would hide a kind from the type checker, and from a search for it."""
     hidden = []
     for room in ("edge", "scheduler", "web"):
         for path, _, tree in parsed(room):

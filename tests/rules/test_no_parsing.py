@@ -17,7 +17,7 @@ SPLITS = frozenset(
 SEARCHES = frozenset({"match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"})
 #: Calls that give the same text in another form.
 SAME_TEXT = frozenset({"lower", "upper", "casefold", "strip", "lstrip", "rstrip", "decode", "encode"})
-#: Values that name somebody, or say why.
+#: Values that name a user, or say why.
 SAID = frozenset(
     {
         "by",

@@ -1,5 +1,5 @@
 """Prose names its subject: no clause of a docstring, and no sentence of a comment, the docs or the page, begins with
-"what", "who", "whoever" or "whatever" unless it asks."""
+"what", "who", "whoever" or "whatever" unless it asks. Where a noun can stand, no "nobody" and no "somebody" does."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _SUBJECT = r"(?:What|Who|Whoever|Whatever)\b"
 COMMENT = re.compile(rf"#:? {_SUBJECT}(?!.*\?)|#.*[.!] {_SUBJECT}(?!.*\?)")
 #: Of a paragraph of the docs.
 SENTENCE = re.compile(rf"(?:^|[.!?] |\*\*){_SUBJECT}[^.?!]*(?:[.!]|$)")
+#: A person that the text does not know: also in names, which are between underscores.
+PRONOUN = re.compile(r"(?<![a-z])(?:nobody|somebody|whoever)(?![a-z])", re.IGNORECASE)
+#: Folders that are not read for these words.
+EXEMPT = ("edge/simulation/", "edge/tracking/", "scheduler/counts/")
 #: Of the page: a comment, or a text that is a whole sentence (a title has no full stop).
 SHOWN = re.compile(rf"(?:// |/\*\* |^ \* |[.!] |>|[\"`]){_SUBJECT} [^?<\"`]*[.]")
 
@@ -82,6 +86,13 @@ def test_the_page_names_its_subject() -> None:
     assert not found, "\n".join(found)
 
 
+def test_a_noun_stands_where_one_can() -> None:
+    modules = [(path, text) for room in ROOMS for path, text, _ in parsed(room) if not path.startswith(EXEMPT)]
+    modules += [(_name(path), path.read_text()) for path in sorted((REPO / "web/frontend/src").rglob("*.ts*"))]
+    found = [words for path, text in modules for words in lines_without_subject(path, text, PRONOUN)]
+    assert not found, "\n".join(found)
+
+
 def _name(path: Path) -> str:
     return path.relative_to(REPO).as_posix()
 
@@ -120,3 +131,5 @@ def test_the_rule_finds_sentences_without_a_subject() -> None:
     assert paragraphs_without_subject("a.md", text) == ["a.md: . What it keeps stays.", "a.md: **Who may."]
     page = '/** What it is. */\ntitle: "What is sent",\n<p>What waits is gone.</p>\n<h3>What if?</h3>\nx="Who decides."'
     assert len(lines_without_subject("made_up.tsx", page, SHOWN)) == 3
+    names = "NOBODY = 0\nself._nobody\n# Held by somebody.\nno body, some bodies\nnobodys\n"
+    assert len(lines_without_subject("made_up.py", names, PRONOUN)) == 3

@@ -89,7 +89,7 @@ def test_pictures_are_those_of_frames_announced_lately() -> None:
 # -- the live picture
 
 
-def test_nobody_watches_at_no_pictures_a_second() -> None:
+def test_no_picture_is_due_at_a_rate_of_0() -> None:
     assert not LivePreview(0.0).due(1e9)
 
 

@@ -199,7 +199,7 @@ async def test_a_worker_that_does_not_answer_costs_its_last_frames_alone(box: Bo
     await box.ended()
     assert ("sample.not_closed", "a", 1) in box.notes
     assert len(box.camera.closed[1].all_sampled) == 10
-    box.boundary.sample_closed("a", 1, (frame(box.folder, 200),))  # late: nobody waits for it
+    box.boundary.sample_closed("a", 1, (frame(box.folder, 200),))  # late: no boundary waits for it
 
 
 async def test_a_camera_without_a_worker_is_closed_at_once(box: Box) -> None:

@@ -304,7 +304,7 @@ async def test_pictures_that_are_gone_here_are_shared_no_more(stores: list[Store
     one.labelled("south", retraining={"enabled": False})
     await one.look()
     (camera,) = one.shared.shared().cameras
-    assert camera.camera == "north", "who is not retrained teaches nobody"
+    assert camera.camera == "north", "a camera that is not retrained teaches no other"
     assert one.shared.file(camera.manifest) is not None
     one.cameras["north"].closed = {}  # as when a mask hides more from now on
     await one.look()
@@ -407,7 +407,7 @@ async def test_pictures_of_a_window_teach_until_those_of_the_next_one_are_here(
         await one.look()
         return not list(one.shared.path.glob("guests/*"))
 
-    await repeated(gone, "a camera that is gone teaches nobody, and its pictures are deleted")
+    await repeated(gone, "a camera that is gone teaches no other, and its pictures are deleted")
     assert one.groups.guests(["b2/yard"]) == ()
 
 

@@ -26,7 +26,7 @@ class FakeProcess:
 
 
 class Attaching(Respawning):
-    """Writes down what is put under its share; nobody is there to be put under one."""
+    """Writes down what is put under its share; there is no process to put under one."""
 
     def attach(self, worker: str, role: Role, pid: int, share: float) -> Grant:
         self.calls.append((f"attach {role} {pid} {share}", worker))

@@ -242,7 +242,7 @@ async def test_by_a_short_retraining_members_are_expected_to_gain_less(site: Sit
     assert site.groups.kept == pytest.approx(kept_part(FIRST_KEPT, 0.2 * 0.25**WORK_EXPONENT, 0.1, 2))
 
 
-async def test_of_an_option_that_nobody_knows_any_more_nothing_is_learned(site: Site) -> None:
+async def test_of_an_option_that_is_not_known_any_more_nothing_is_learned(site: Site) -> None:
     for name in ("a", "b"):
         site.labelled(name)
     site.cameras["a"].profiles = {}

@@ -165,7 +165,7 @@ def test_workers_that_give_are_resized_before_those_that_get() -> None:
         (False, True, False, [], []),
         (False, False, False, [("from history", "a")], []),
     ],
-    ids=["there is time", "in a hurry", "another box has time", "nobody has time"],
+    ids=["there is time", "in a hurry", "another box has time", "no box has time"],
 )
 async def test_a_camera_is_profiled_where_there_is_time(
     tries: bool, lends: bool, hurry: bool, asked: list[Any], waiting: list[str]

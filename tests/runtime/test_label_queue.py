@@ -186,7 +186,7 @@ async def test_after_a_restart_labels_on_disk_count(queue: LabelQueue, golden: G
     assert queue.counters.unreadable == 1
 
 
-async def test_a_camera_that_leaves_keeps_nobody_waiting(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+async def test_a_camera_that_leaves_keeps_no_caller_waiting(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
     for n in range(4):
         queue.add(frame(tmp_path, n))
     queue.add(frame(tmp_path, 0, "b"))

@@ -349,9 +349,7 @@ class TestLender:
         assert refused.fault == "failed"
         assert "teacher" in refused.why
 
-    async def test_nobody_waits_for_it_any_more(
-        self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile
-    ) -> None:
+    async def test_its_caller_is_gone(self, tmp_path: Path, window: LabelledWindow, student: m.StudentFile) -> None:
         box = Box(tmp_path)
         lender = box.lender()
         await lender.look("idle")

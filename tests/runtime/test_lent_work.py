@@ -104,7 +104,7 @@ async def test_a_lender_tries_configurations_as_the_borrower_would(
 async def test_trials_that_are_wanted_at_once_are_handed_in(
     bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
 ) -> None:
-    """The share is so small that the trials would take minutes: nobody could wait for them."""
+    """The share is so small that the trials would take minutes: no caller could wait for them."""
     job = profile_of(window, student)
     work, given = packed_profiling("profiles-1-a", job, LentProfiles("a", "idle", 0.01, 9.0), 0, 5.0)
     there = unpacked_profiling(work, work.id, placed(work, given, tmp_path / "lender"), 60.0)

@@ -181,7 +181,7 @@ class SimulatedLoading:
         self.tasks: list[asyncio.Task[None]] = []
         self.measuring: list[asyncio.Event] = []
         self.failures: list[ServedVersion] = []
-        #: Models that clients know as served, and that nobody has unloaded since.
+        #: Models that clients know as served, and that are not unloaded since.
         self.promised: set[str] = set()
         self.faults: list[dict[str, Any]] = []
         loop, self.loop_s = asyncio.get_running_loop(), 0.0
@@ -302,7 +302,7 @@ class SimulatedLoading:
             assert not task.done() or task.exception() is None
         known = [self.reorganiser.wanted, *({d.version.model: 0 for d in e.models} for e in self.reorganiser.events)]
         for name in self.promised:
-            assert name in known[-1], f"{name} is served, and nobody has unloaded it"
+            assert name in known[-1], f"{name} is served, and was not unloaded"
 
     async def calm(self) -> None:
         """Everything that is on its way succeeds."""
@@ -356,7 +356,7 @@ def test_every_load_ends_as_its_client_learns(
             await world.calm()
         finally:
             await world.close()
-        assert not any(task.cancelled() for task in world.tasks), "nobody waits for ever"
+        assert not any(task.cancelled() for task in world.tasks), "no caller waits for ever"
         assert world.disk.staged == world.disk.ended, "each upload is kept or thrown away"
         offers, reorganiser = world.models.offers, world.reorganiser
         wanted = {d.version.model: d.version for d in world.models.demands()[0]}

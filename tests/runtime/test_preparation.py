@@ -71,7 +71,7 @@ def test_one_that_was_handed_in_before_its_first_trial_is_answered_from_past_win
 @pytest.mark.parametrize(
     ("answer", "others_know"),
     [(done(PROFILE), True), (done(handed_in=False), True), (done(), False)],
-    ids=["it has a trial", "it found nothing to try", "nobody knows anything"],
+    ids=["it has a trial", "it found nothing to try", "nothing is known"],
 )
 def test_another_is_taken_as_it_is(answer: m.ProfileDone, others_know: bool) -> None:
     (event,) = handed_over(answer, others_know)
@@ -95,7 +95,7 @@ def profile_of(camera: str) -> m.Profile:
 
 class Preparing:
     """Cameras a-d that await their profiles: a's waits in the queue, b's profiler is at work, c's is with another box,
-    and d's is waited for by nobody. A measurement waits as well."""
+    and d's is not waited for. A measurement waits as well."""
 
     def __init__(
         self, knows: bool = True, awaiting: tuple[str, ...] = ("a", "b", "c"), late: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class Preparing:
 @pytest.mark.parametrize(
     ("last", "knows", "answered"),
     [(False, True, ["a"]), (True, True, ["a", "b", "c"]), (False, False, []), (True, False, [])],
-    ids=["first call", "last call", "nobody knows anything", "nobody knows anything at last"],
+    ids=["first call", "last call", "nothing is known", "nothing is known at last"],
 )
 async def test_who_is_answered_from_past_windows_when_profiles_are_handed_in(
     last: bool, knows: bool, answered: list[str]
@@ -165,7 +165,7 @@ async def test_who_is_answered_from_past_windows_when_profiles_are_handed_in(
     assert await box.hand_in(last) == answered
     assert box.asked_to_hand_in == 1, "those at work answer with what they have"
     left = [type(job).__name__ for job in box.queue]
-    assert left == (["Evaluate"] if knows else ["Profile", "Evaluate"]), "the measurement is nobody's profile"
+    assert left == (["Evaluate"] if knows else ["Profile", "Evaluate"]), "the measurement is no camera's profile"
 
 
 async def test_one_that_was_answered_meanwhile_is_not_answered_again() -> None:

@@ -158,7 +158,7 @@ def test_a_job_that_failed_is_reported_with_its_reason() -> None:
     box.says("profiler-0", failed("a"))
     assert box.failed == [(job, failed("a"))]
     box.says("profiler-0", failed("late"))
-    assert len(box.failed) == 1, "nobody waits for it"
+    assert len(box.failed) == 1, "no camera waits for it"
 
 
 @settings(max_examples=80, deadline=None)

@@ -30,7 +30,7 @@ from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.core.models import ModelVersion
 from edge.core.profiles import Estimate, RetrainingProfile
-from edge.core.roll_backs import NOBODY, RollBackReason
+from edge.core.roll_backs import AUTOMATIC, RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
 from edge.runtime.camera_workers import CameraWorkers
@@ -139,7 +139,7 @@ class Box:
         )  # fmt: skip
         gate = Gate(store, clock, self.records.ask, self.versions.put_in_force, lambda code, words, camera: None)
 
-        async def nobody_else(*_: Any) -> None: ...
+        async def no_judge(*_: Any) -> None: ...
 
         parts: Any = SimpleNamespace(
             cameras=self.cameras, clock=clock, supervisor=self.trainers, store=store, fact=ignored,
@@ -156,7 +156,7 @@ class Box:
         )  # fmt: skip
         preparation: Any = SimpleNamespace(retrained=ignored)
         siblings: Any = SimpleNamespace(starts=lambda camera: (), forget=ignored)
-        groups: Any = SimpleNamespace(members=lambda order: (), judge=nobody_else)
+        groups: Any = SimpleNamespace(members=lambda order: (), judge=no_judge)
         borrowing: Any = SimpleNamespace(has=lambda job: False, judges=lambda job: False)
         self.retrainings = Retrainings(
             parts, preparation, siblings, groups, UNASKED, borrowing, gate, self.events.append, self.note, self.spawn
@@ -341,7 +341,7 @@ class Orders(RuleBasedStateMachine):
         found, known = self.box.cameras[camera], self.store.versions.newest(camera)
         roll_back = partial(self.box.versions.roll_back, found)
         if automatic:
-            back = roll_back(None, NOBODY, UNDER, judged=found.version.id)
+            back = roll_back(None, AUTOMATIC, UNDER, judged=found.version.id)
         else:
             to = None if number is None else known[number % len(known)].id
             back = roll_back(to, "olga", RollBackReason.asked("it misses buses"))

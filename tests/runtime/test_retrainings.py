@@ -41,7 +41,7 @@ def over(number: int, keep: bool = True) -> ev.StopRetraining:
 
 
 class Workers:
-    """Stands where the supervisor is: a trainer lives from its start until somebody stops it."""
+    """Stands where the supervisor is: a trainer lives from its start until it is stopped."""
 
     def __init__(self) -> None:
         self.jobs: list[str] = []

@@ -70,7 +70,7 @@ def test_it_is_started_with_the_executors_that_may_come_and_again_at_the_same_po
     assert (again.http_port, again.grpc_port, again.expect) == (8123, 8124, ())
 
 
-def test_where_nobody_needs_a_token_the_front_knows_the_boxs_names() -> None:
+def test_where_no_token_is_needed_the_front_knows_the_boxs_names() -> None:
     assert Front().spec().hosts is None
     assert Front(keys=None).spec().hosts == ("models.example.org",)
 

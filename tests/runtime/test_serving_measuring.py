@@ -127,7 +127,7 @@ async def test_little_time_leaves_out_what_is_measured_side_by_side(tmp_path: Pa
 
 
 @pytest.mark.parametrize("why", ["cameras", "held", "off"])
-async def test_models_are_measured_again_only_where_nobody_is_held_up(tmp_path: Path, why: str) -> None:
+async def test_models_are_measured_again_only_where_no_work_is_held_up(tmp_path: Path, why: str) -> None:
     box = Box(tmp_path, measure=why != "off")
     await box.tables.add(table("a"))
     if why == "cameras":

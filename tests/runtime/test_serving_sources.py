@@ -104,7 +104,7 @@ def test_the_rate_is_that_of_the_lambda_in_force() -> None:
     assert (status.rate, status.fault, status.lost) == (2.0, None, 0)
 
 
-def test_a_camera_that_goes_is_let_in_no_more_and_one_that_is_off_feeds_nobody() -> None:
+def test_a_camera_that_goes_is_let_in_no_more_and_one_that_is_off_feeds_no_model() -> None:
     world = CameraApplications(described())
     camera = world.add()
     world.sources.look()

@@ -94,7 +94,7 @@ def frames(folder: Path, count: int, value: int = 120, camera: str = "new") -> t
 
 
 class Beats:
-    """The use of a worker's channel here; a real one ends its process when nobody is at the other end."""
+    """The use of a worker's channel here; a real one ends its process when the other end is gone."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -287,7 +287,7 @@ async def test_a_new_camera_begins_with_the_student_of_the_camera_that_looks_mos
     assert box.store.settings.get_settings("look/new") is not None
 
 
-async def test_nobody_alike_and_the_download_stays(box: Box) -> None:
+async def test_without_a_camera_alike_the_download_stays(box: Box) -> None:
     box.camera("far", retrained=True)
     new = box.camera("new")
     box.siblings.learned("far", FAR)
@@ -323,7 +323,7 @@ def test_only_a_new_camera_that_is_to_learn_begins_with_a_sibling(box: Box, why:
 
 
 @pytest.mark.parametrize("config", ["download", "sibling"])
-def test_who_has_not_learned_of_his_own_pictures_is_nobody_s_sibling(box: Box, config: str) -> None:
+def test_a_camera_that_has_not_learned_of_its_own_pictures_is_no_sibling(box: Box, config: str) -> None:
     box.camera("old", retrained=True, config=config)
     new = box.camera("new")
     box.siblings.learned("old", LOOK)

@@ -80,7 +80,7 @@ class Process:
 
     @property
     def works(self) -> bool:
-        """It acts as the worker: nobody else may."""
+        """It acts as the worker: no other process may."""
         return self.took_over and self.alive and not self.killed and not self.retired
 
     def starts(self) -> None:
@@ -235,7 +235,7 @@ class SimulatedSupervisor:
         process.starts()
         await self.settle()
         if process.unwanted:
-            assert set(self.places.attached) <= held, "one that nobody wants any more gets no share"
+            assert set(self.places.attached) <= held, "one that is not wanted any more gets no share"
 
     async def warm(self, process: Process) -> None:
         await self.starts(process)
@@ -295,7 +295,7 @@ class SimulatedSupervisor:
             assert known[name]["state"] in ("starting", "running"), f"{name} is expected: {known[name]}"
             assert any(p.alive for p in self.processes if p.name == name), f"{name} neither runs nor starts"
         unwanted = [p for p in self.processes if p.unwanted and p.alive]
-        assert all(p.killed for p in unwanted), "what nobody wants any more is ended"
+        assert all(p.killed for p in unwanted), "a process that is not wanted any more is ended"
         alive = sum(p.alive for p in self.processes)
         assert len(self.places.attached) <= alive, "a share is held for a process that is gone"
 

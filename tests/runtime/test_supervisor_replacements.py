@@ -223,7 +223,7 @@ async def test_a_sick_device_ends_all_its_workers_before_the_first_starts_again(
     assert b.supervisor.device.trouble is None
 
 
-async def test_a_hiccup_of_the_device_ends_nobody(bench: Make, partitioner: CpuPartitioner) -> None:
+async def test_a_hiccup_of_the_device_ends_no_worker(bench: Make, partitioner: CpuPartitioner) -> None:
     shares = Respawning(partitioner, device="GPU-1")
     b = bench(partitioner=shares, watch_s=0.3)
     b.start("w", mains.obedient)

@@ -383,4 +383,4 @@ async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_t
     assert box.shares.shares["streets"].source == "learned"
     before = looks
     await box.interval(lambda name, share: 0.5, {"a": 20})
-    assert looks == before, "nobody asks for accounts that do not count"
+    assert looks == before, "accounts that do not count are not asked for"

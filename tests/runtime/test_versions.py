@@ -175,7 +175,7 @@ async def test_the_parent_of_a_version(site: Site) -> None:
     assert await site.versions.parent(replace(found, parent="a-gone")) is None
 
 
-async def test_a_confirmation_that_nobody_waits_for_is_let_be(site: Site) -> None:
+async def test_a_confirmation_that_is_not_waited_for_is_let_be(site: Site) -> None:
     site.camera()
     site.versions.switched("a", m.Swapped("a-7", 0.1, 0))
     site.versions.switched("nobody", MagpieError("late"))

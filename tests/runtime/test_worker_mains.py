@@ -122,7 +122,7 @@ async def test_the_profiler_evaluates_profiles_and_remembers(
 
 
 async def test_a_profiler_hands_in_what_it_has(bench: Make, window: LabelledWindow, student: m.StudentFile) -> None:
-    """The share is so small that the trials would take minutes: nobody could wait for them."""
+    """The share is so small that the trials would take minutes: no caller could wait for them."""
     b = bench()
     b.start("profiler-0", profiler_worker, 2.0, share=1.0)
     await until(lambda: of(b, Ready))

@@ -37,4 +37,4 @@ def test_the_visible_units_are_those_of_the_process_that_runs() -> None:
 def test_names_are_reported_and_not_read_out_of_places() -> None:
     used = [Usage("one", 0.2, 0.2, 0.1, 1.0, 10.0), Usage("b~1", 0.2, 0.2, 0.1, 1.0, 10.0), Usage("b", *[0.1] * 5)]
     found = merged(used, {"one": "camera-a", "b~1": "b~1"})
-    assert [u.worker for u in found] == ["b~1", "camera-a"], "nobody knows whose `b` was"
+    assert [u.worker for u in found] == ["b~1", "camera-a"], "it is not known whose `b` was"

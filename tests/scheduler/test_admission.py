@@ -243,7 +243,7 @@ def test_what_is_admitted_holds_and_floors_are_kept(asked: tuple[Box, ServedMode
         _problem(box), models=tuple(m for m in served if m.rate > 0), capacity=max(answer.serving_share_after, 0.01)
     )
     assert [f for f in verdict(problem, box.table, answer.plan, slack=1e-6).faults if "not asked" not in f] == []
-    # Nobody of the candidate's priority or above gives anything up that it had.
+    # No model of the candidate's priority or above gives anything up that it had.
     for m in answer.models:
         if m.model != candidate.name and m.priority >= candidate.priority:
             assert m.after_part >= m.before_part
@@ -288,7 +288,7 @@ def test_without_a_policy_admission_asks_the_plan_that_is_followed(asked: tuple[
 @settings(max_examples=tried(6, 15), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(asked=boxes(), step=st.sampled_from((0.01, 0.05, 0.125)))
 def test_the_floor_of_an_answer_is_that_of_the_cameras_need(asked: tuple[Box, ServedModel], step: float) -> None:
-    """Models may take what the floors leave, in steps that can be granted, whoever asks."""
+    """Models may take what the floors leave, in steps that can be granted, for every candidate."""
     box, candidate = asked
     if box.window is None:
         return

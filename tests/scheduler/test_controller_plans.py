@@ -133,7 +133,7 @@ class TestPlansMadeElsewhere:
         assert c.handle(PlanMade(1.0, made_plan(question, by_policy))) == []
         (record,) = of(ev.RecordPlan, c.handle(PlanMade(1.5, made_plan(again, by_policy))))
         assert [s.id for s in record.problem.streams] == ["a"]
-        assert c.handle(PlanMade(2.0, made_plan(again, by_policy))) == [], "nobody asks for it any more"
+        assert c.handle(PlanMade(2.0, made_plan(again, by_policy))) == [], "it is not asked for any more"
         c.handle(ev.BoundaryReached(3.0))
         c.check()
 

@@ -80,7 +80,7 @@ def test_direct_requests_and_applications_share_a_model() -> None:
     assert together == (ServedModel("lenet", 65, 20, 3), ServedModel("bert", 1, 200), ServedModel("resnet50", 10, 95))
 
 
-def test_a_model_that_nobody_asks_directly_does_not_make_the_application_strict() -> None:
+def test_a_model_that_is_not_asked_directly_does_not_make_the_application_strict() -> None:
     assert with_applications([ServedModel("lenet", 0, 5)], [(GAME, 10)])[0] == ServedModel("lenet", 60, 95)
     assert with_applications([ServedModel("lenet", 7, 5)], [(GAME, 0)])[0] == ServedModel("lenet", 7, 5)
 

@@ -43,7 +43,7 @@ def test_a_batch_is_legal_and_in_time(
     assert taken == sorted(set(taken))
     assert not set(taken) & set(formed.drop)
     start_s = max(now_s, mine.free_s)
-    for n in formed.drop:  # nobody is dropped whom another lane could answer, or this one without shrinking its batch
+    for n in formed.drop:  # none is dropped that another lane could answer, or this one without shrinking its batch
         for other in others:
             assert max(now_s, other.free_s) + other.times_s[0] > waiting[n].deadline_s
         rows = waiting[n].rows
@@ -163,7 +163,7 @@ def test_nothing_is_left_to_a_faster_one_of_the_same_group() -> None:
     assert not form(waiting, mine._replace(group="g"), [other._replace(group="h")], 0.0).take
 
 
-def test_what_nobody_can_answer_is_dropped_wherever_it_waits() -> None:
+def test_a_request_that_no_lane_can_answer_is_dropped_wherever_it_waits() -> None:
     waiting = [SimulatedRequest(0.005), SimulatedRequest(0.5), SimulatedRequest(0.009)]
     assert form(waiting, lane(), (), 0.0).drop == (0,)
     assert overdue(waiting, [lane()], 0.0) == (0, 2)

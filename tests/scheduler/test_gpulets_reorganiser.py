@@ -370,7 +370,7 @@ def test_equal_priorities_yield_equal_parts() -> None:
     assert not found.refused
 
 
-def test_an_impossible_objective_is_refused_and_takes_nobody_down() -> None:
+def test_an_impossible_objective_is_refused_and_takes_no_other_down() -> None:
     wanted = [*models(("a", 10.0, 0)), ServedModel("c", 1.0, 5.0)]
     found = fit(wanted, table(), Capacity(0.9, 0.9), one_each)
     assert (found.refused["c"].code, found.refused["c"].slo_ms) == ("no_room", 5.0)
@@ -393,7 +393,7 @@ demands = st.lists(
 
 @given(demands, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 @settings(deadline=None, max_examples=tried(24, 60))
-def test_what_is_served_fits_and_nobody_of_lower_priority_is_served_better(
+def test_what_is_served_fits_and_no_model_of_lower_priority_is_served_better(
     wanted: list[tuple[str, float, int]], most: float, beside: float
 ) -> None:
     capacity = Capacity(most, min(most, beside), cameras_priority=1)

@@ -73,7 +73,7 @@ def test_it_is_planned_as_measured_when_it_would_have_been_in_time_without() -> 
     assert said[0][1].startswith("a keeps its budgets again")
 
 
-def test_nobody_asks_any_more() -> None:
+def test_no_request_comes_any_more() -> None:
     state, _ = watch([1.5] * 31)
     assert step(RULE, state, 140.0, ())[0].factors == state.factors
     assert step(RULE, state, 151.0, ())[0].factors == {}

@@ -1,4 +1,4 @@
-"""Alike gpu-lets in turn: when a cycle may begin, and what that promises whoever comes."""
+"""Alike gpu-lets in turn: when a cycle may begin, and what that promises each request."""
 
 from __future__ import annotations
 

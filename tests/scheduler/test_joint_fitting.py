@@ -64,7 +64,7 @@ def test_an_application_that_nothing_answers_in_time_leaves_the_others_their_spl
 def test_a_model_is_not_refused_to_others_for_an_application_that_nothing_answers_in_time() -> None:
     found, even = both(UNEVEN, chain("d", "b", name="hopeless", slo_ms=3.0))
     assert even.fitted.refused.keys() >= {"d"}
-    assert found.fitted.refused.keys() == {"b"}, "its even part of 3 ms is too short for b, and nobody else asks b"
+    assert found.fitted.refused.keys() == {"b"}, "its even part of 3 ms is too short for b, and no other asks b"
     assert found.fitted.capped == {}
     assert found.budgets["app"] != even.budgets["app"]
 

@@ -310,4 +310,4 @@ def test_a_stage_keeps_its_queue_until_the_other_has_gpulets_and_the_cause_says_
     for layout in world.layouts[before:]:
         routed, asked = queues_of(layout)
         assert set(asked.values()) <= set(routed), "a stage asks a queue that no gpu-let takes from"
-        assert set(routed) <= set(asked.values()), "gpu-lets of a queue that nobody asks"
+        assert set(routed) <= set(asked.values()), "gpu-lets of a queue without requests"

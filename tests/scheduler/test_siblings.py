@@ -72,7 +72,7 @@ def test_everything_that_a_look_holds_counts(change: dict[str, float]) -> None:
     assert distance(LOOK, dataclasses.replace(LOOK, **change)) > 0.1
 
 
-def test_a_camera_of_another_detector_is_nobody_s_sibling() -> None:
+def test_a_camera_of_another_detector_is_no_sibling() -> None:
     other = dataclasses.replace(LOOK, detector="picodet")
     assert distance(LOOK, other) == math.inf
     assert choose_sibling(LOOK, [KnownCamera("a", "v", other)]) is None

@@ -25,7 +25,7 @@ def rooms(held: float = 0.45, need: float = 0.2) -> tuple[TenantRoom, ...]:
     )
 
 
-def test_inside_the_entitlement_nobody_is_asked() -> None:
+def test_inside_the_entitlement_no_other_tenant_is_asked() -> None:
     found = admit_in(rooms(), "gate", BOX, ServedModel("new", 20.0, 300.0), SERVING)
     assert (found.found.admitted, found.within, found.losses) == (True, "entitlement", ())
     assert {m.model for m in found.found.models} == {"a", "new"}, "members of one tenant only"

@@ -1,4 +1,4 @@
-"""One serving plan, tenant by tenant: nobody takes more than its budget, and partitions are not shared by tenants."""
+"""One serving plan, tenant by tenant: none takes more than its budget, and partitions are not shared by tenants."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_budgets_that_are_rounded_up_keep_their_partitions() -> None:
     assert {b.model for g in found.plan.gpulets for b in g.models} == set(NAMES)
 
 
-def test_where_budgets_are_cut_nobody_loses_what_its_plan_needs() -> None:
+def test_where_budgets_are_cut_no_tenant_loses_what_its_plan_needs() -> None:
     models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
     least = need_of(models[:1], TABLE, PLAN)
     most = 3 * least + 0.05

@@ -186,7 +186,7 @@ def test_few_answers_say_nothing_and_equal_answers_are_not_certain() -> None:
 
 
 def test_imported_answers_stand_for_themselves_only() -> None:
-    """Labels of some pictures that somebody picked: the rest is not taken to be like them."""
+    """Labels of some pictures that a user picked: the rest is not taken to be like them."""
     inside = []
     for seed in range(tried(50, 100)):
         frames, truth, asked = asked_town(seed)
@@ -199,7 +199,7 @@ def test_imported_answers_stand_for_themselves_only() -> None:
     assert np.mean(inside) >= 0.82
     alone = true_accuracy(asked, len(frames), {q: truth[q] for q in known}, known)
     assert alone is not None
-    assert alone.teacher.width > 0.95, "pictures that somebody picked say nothing about the others"
+    assert alone.teacher.width > 0.95, "pictures that a user picked say nothing about the others"
 
 
 def test_a_teacher_worse_than_its_student_is_found() -> None:

@@ -114,7 +114,7 @@ def test_one_that_no_group_could_take_may_be_retrained_alone() -> None:
 
 
 def test_a_group_is_weighed_against_what_would_be_retrained_without_it() -> None:
-    """Of members that keep little, with time for all: one each is better, but nobody may retrain those alone."""
+    """Of members that keep little, with time for all: one each is better, but none may be retrained alone."""
     p = problem(*"abc", options=(RetrainingOption("all", 0.8, 4.0),))
     assert choose_group(p, [tuple("abc")], 0.3, relay) is None
     choice = choose_group(p, [tuple("abc")], 0.3, relay, frozenset("abc"))

@@ -68,7 +68,7 @@ def test_what_does_not_come_back_is_retrained_here_and_not_lent_again() -> None:
     c.check()
 
 
-def test_at_the_boundary_nobody_waits_for_it() -> None:
+def test_at_the_boundary_it_is_not_waited_for() -> None:
     c, out = crowded()
     start = lent(out)
     out = c.handle(ev.BoundaryReached(200.0))

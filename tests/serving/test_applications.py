@@ -225,7 +225,7 @@ async def test_traffic_looks_at_what_was_found(models: Models) -> None:
     assert [(r.model, len(r.inputs[0].array)) for r in models.asked] == [("ssd", 2), ("googlenet", 1), ("vgg16", 2)]
 
 
-async def test_a_stage_without_cut_outs_asks_nobody(models: Models) -> None:
+async def test_a_stage_without_cut_outs_asks_no_model(models: Models) -> None:
     service = serving(models, shipped("traffic"))
     got = values(await service.infer(ask("traffic", np.zeros((3, 64, 64, 3), np.uint8))))
     assert got["vehicle_count"].tolist() == [0, 0, 0]

@@ -142,7 +142,7 @@ async def test_killed_beside_another_nothing_fails_and_a_bad_request_fails_alone
     await until(lambda: s.said(ExecutorGone, "one") == 1)
     seen = answered
     await until(lambda: answered > seen + 50)
-    # A third process takes over from the second under load, and nobody notices.
+    # A third process takes over from the second under load, and no client notices.
     await processes.start("third", two)
     s.layout(route("third", (two, 4)), models=[two])
     await until(lambda: s.said(ExecutorDrained, "other") == 1)

@@ -236,7 +236,7 @@ async def test_nothing_of_torch_is_imported_for_the_front() -> None:
     assert out.decode().strip() == "False"
 
 
-def test_a_front_that_nobody_needs_a_token_for_refuses_other_names(tmp_path: Path) -> None:
+def test_a_front_without_tokens_refuses_other_names(tmp_path: Path) -> None:
     running = Running(
         FrontSpec(str(tmp_path / "front.sock"), http_port=0, grpc_port=None, hosts=("models.example.org",))
     )
@@ -272,7 +272,7 @@ def test_both_ports_speak_tls_alone_where_there_is_a_certificate(tmp_path: Path)
         assert grpc_client.InferenceServerClient(**plain, ssl=True, root_certificates=certificate).is_server_live()
         with pytest.raises(InferenceServerException):
             grpc_client.InferenceServerClient(**plain).is_server_live(client_timeout=5.0)
-        with pytest.raises(InferenceServerException):  # a certificate that nobody vouches for
+        with pytest.raises(InferenceServerException):  # a certificate of no known authority
             grpc_client.InferenceServerClient(**plain, ssl=True).is_server_live(client_timeout=5.0)
         http = http_client.InferenceServerClient(
             f"127.0.0.1:{ports.http_port}", ssl=True, ssl_context_factory=lambda: trusted

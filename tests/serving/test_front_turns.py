@@ -158,7 +158,7 @@ def test_gpulets_take_turns_and_a_dead_one_leaves_the_others_in_step() -> None:
     assert max(ran.took_s["m"][30:]) * 1000 <= 120.0 + 120.0 / 2 + EARLY_MS, "a beat is longer now"
 
 
-def test_nobody_waits_for_a_turn_that_would_make_it_late() -> None:
+def test_no_request_waits_for_a_turn_that_would_make_it_late() -> None:
     # The second comes 20 ms after the first and would wait until a place is left within 60 ms: it would be late.
     gaps = {"m": 20.0}
     times = {"m": (100.0, 120.0)}

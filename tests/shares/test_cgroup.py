@@ -119,7 +119,7 @@ def test_v2_in_a_delegated_service_group_moves_itself_and_puts_all_back() -> Non
     assert tree.rejected == []
 
 
-def test_v2_at_the_true_root_moves_nobody() -> None:
+def test_v2_at_the_true_root_moves_no_process() -> None:
     tree = FakeCgroup2(V2)
     tree.processes[os.getpid()] = V2
     groups = CpuGroups(Mount(2, V2), "a", tree)
@@ -144,7 +144,7 @@ def test_v2_leaves_strangers_processes_alone() -> None:
     stranger = subprocess.Popen(["setsid", "sleep", "30"])
     try:
         tree.processes[os.getpid()] = tree.own
-        tree.processes[2**22 + 5] = tree.own  # no such process: nobody we know
+        tree.processes[2**22 + 5] = tree.own  # there is no such process
         with pytest.raises(ShareError, match="processes that are not ours"):
             CpuGroups(Mount(2, tree.own), "a", tree)
         assert tree.processes[2**22 + 5] == tree.own

@@ -68,7 +68,7 @@ def test_a_greedy_worker_is_stopped_by_the_quota(cpu: CpuPartitioner) -> None:
     usage = watch(cpu, "retraining", 0.15, GREEDY, 1.4)
     assert usage.used_share < 0.15 * 1.15 + 0.08
     assert usage.throttled_fraction > 0.0
-    assert usage.given_share is None  # it never opened its bucket: nobody can tell what it left
+    assert usage.given_share is None  # it never opened its bucket: what it left is not known
 
 
 def test_a_paced_worker_is_not_cut_by_the_quota_behind_it(cpu: CpuPartitioner) -> None:

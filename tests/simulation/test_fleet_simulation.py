@@ -18,7 +18,7 @@ SHOWN = ["affinity", "apart", "box-lost", "composed", "fair-share", "gangs", "he
 
 
 def play(value: dict[str, Any]) -> FleetRun:
-    """Simulate a scenario whose log has to be accepted, and in which nobody waits at the end."""
+    """Simulate a scenario whose log has to be accepted, and in which no job waits at the end."""
     given = scenario_from_json(value)
     run = FleetSimulation(given).run()
     verdict = check_log(given, run.log)

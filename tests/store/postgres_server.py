@@ -38,7 +38,7 @@ class PostgresServer:
 
     @contextmanager
     def new_database(self, *, empty: bool = False) -> Iterator[str]:
-        """The address of a database that nobody else uses until the end of the block."""
+        """The address of a database that no other test uses until the end of the block."""
         if empty:
             name = self._create()
             yield self._address(name)

@@ -86,7 +86,7 @@ def test_objects_are_found_by_what_is_asked_the_newest_first(filled: Store) -> N
     }  # fmt: skip
 
 
-def test_somebody_of_some_cameras_finds_only_theirs(filled: Store) -> None:
+def test_a_user_of_some_cameras_finds_only_theirs(filled: Store) -> None:
     assert [o.id for o in filled.finding.find_objects(ObjectSearch(), 9, None, {"south"}, 0.0).objects] == [5, 3]
     assert filled.finding.find_objects(ObjectSearch(cameras=("north",)), 9, None, {"south"}, 0.0).objects == ()
     assert filled.finding.find_objects(ObjectSearch(line="gate"), 9, None, set(), 0.0).objects == ()
@@ -193,8 +193,8 @@ def test_who_sees_some_cameras_gets_no_cursor_of_another(filled: Store) -> None:
             while (after := filled.finding.find_objects(wanted, 1, after, cameras, 0.0, 2).after) is not None:
                 assert after.began_utc_s in own
                 assert after.id in (1, 2, 4)
-    nobody = filled.finding.find_objects(ObjectSearch(), 1, None, set(), 0.0, 2)
-    assert (nobody.objects, nobody.after) == ((), None)
+    unseen = filled.finding.find_objects(ObjectSearch(), 1, None, set(), 0.0, 2)
+    assert (unseen.objects, unseen.after) == ((), None)
 
 
 def test_at_a_pages_border_no_object_is_left_out(filled: Store) -> None:

@@ -161,7 +161,7 @@ def test_windows_and_their_data_go_together(store: Store, clock: JumpClock, data
         shutil.rmtree(Path(data.manifest).parent)
 
     broken = True
-    assert store.retention.retain(RetentionLimits(days=30)).windows == 0  # nobody to delete the data: nothing goes
+    assert store.retention.retain(RetentionLimits(days=30)).windows == 0  # no call to delete the data: nothing goes
     report = store.retention.retain(RetentionLimits(days=30), drop)
     assert (report.picture_sets, report.windows, report.bytes_kept) == (1, 1, 3000)
     assert "data of window 0, camera gate: [Errno 13] Permission denied" in report.failures[0]

@@ -185,7 +185,7 @@ def test_the_data_folder_is_closed_to_other_accounts_however_it_was_made(tmp_pat
         for folder in (fresh, open_before):
             with Store(None, folder):
                 assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE(fresh.parent.stat().st_mode) == 0o700, "nobody can put another folder in its place"
+        assert stat.S_IMODE(fresh.parent.stat().st_mode) == 0o700, "no other user can put another folder in its place"
     finally:
         os.umask(before)
 

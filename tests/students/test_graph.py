@@ -169,7 +169,7 @@ def test_batch_of_two_is_two_of_one() -> None:
                 assert all(torch.allclose(both[k][n : n + 1], one[k], atol=1e-5) for k in one)
 
 
-def test_values_are_freed_as_soon_as_nobody_needs_them() -> None:
+def test_values_are_freed_as_soon_as_they_are_not_needed() -> None:
     net = GraphNet(tiny_distribution()[0], "net")
     freed = [n for s in net._steps for n in s.free]
     assert len(freed) == len(set(freed)) > 10

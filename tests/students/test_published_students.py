@@ -112,7 +112,7 @@ def test_shapes_once_worked_out_are_in_the_file(student: PublishedStudent, tmp_p
     model = onnx.load_from_string(student.file_bytes())
     (known,) = (p for p in model.metadata_props if p.key == SHAPES_KEY)
     shapes = json.loads(known.value)["96x160"]
-    # The same shapes, written as nobody would work them out: they are still there after their use.
+    # The same shapes, written as no run would work them out: they are still there after their use.
     marked = {"96x160": {name: [-1, *shape[1:]] for name, shape in shapes.items()}}
     known.value = json.dumps(marked)
     path = tmp_path / "student"

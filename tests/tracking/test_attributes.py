@@ -32,7 +32,7 @@ def test_each_object_has_at_most_one_description_and_each_description_one_object
             assert place in found, "one at the very same place is found"
 
 
-def test_a_description_of_another_place_is_of_nobody() -> None:
+def test_a_description_of_another_place_is_of_no_object() -> None:
     moved = (0.12, 0.11, 0.32, 0.5)
     assert list(matched([RIGHT, LEFT], [DescribedObject(moved, RED)])) == [1]
     assert matched([RIGHT], [DescribedObject(moved, RED)]) == {}

@@ -302,7 +302,7 @@ def test_what_holds_with_doubtful_answers_and_looks(
 
 
 @given(SCENE)
-def test_nothing_is_reported_of_what_nobody_is_sure_of(scene: Sequence[tuple[float, list[Found]]]) -> None:
+def test_nothing_is_reported_of_unsure_objects(scene: Sequence[tuple[float, list[Found]]]) -> None:
     camera = Camera(sure=1.1)
     at_s = 0.0
     for passed, objects in scene:

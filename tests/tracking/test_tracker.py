@@ -118,7 +118,7 @@ def test_a_part_of_an_object_is_no_other_object() -> None:
     other = Camera()
     for n in range(5):
         other.answer(n * 0.4, (box(0.5, size=0.2), "bus"), (box(0.5, size=0.1), "person"))
-    assert len(other.now()) == 2, "somebody in front of a bus"
+    assert len(other.now()) == 2, "a person in front of a bus"
 
 
 def test_a_wrong_name_now_and_then_changes_nothing() -> None:

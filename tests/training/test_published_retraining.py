@@ -227,7 +227,7 @@ def test_memory_that_runs_out_is_reported(window: LabelledWindow) -> None:
         retraining.run()
 
 
-def test_objects_nobody_is_sure_of_are_no_background(window: LabelledWindow) -> None:
+def test_unsure_objects_are_no_background(window: LabelledWindow) -> None:
     """All labels moved to `unsure`: scores must not be pushed down where the objects are."""
     data = few(window)
     unsure = tuple(

@@ -1,6 +1,6 @@
 """A virtual camera of the package `ipycam`: its ONVIF and WS-Discovery servers on loopback, without its video.
 
-Arguments: user name, password ("" "": nobody has to log in). Writes its port; ends with its standard input."""
+Arguments: user name, password ("" "": no log-in is needed). Writes its port; ends with its standard input."""
 
 import socketserver
 import sys

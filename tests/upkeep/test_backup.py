@@ -420,7 +420,7 @@ def test_rows_hold_bytes_and_text(tmp_path: Path) -> None:
 
 
 def test_the_back_up_can_be_opened_by_others(filled: tuple[str, Path], tmp_path: Path) -> None:
-    """A plain tar with a plain database: nobody depends on Magpie to get at the data."""
+    """A plain tar with a plain database: Magpie is not needed to get at the data."""
     url, folder = filled
     file = tmp_path / "magpie.tar"
     back_up(file, folder, url)

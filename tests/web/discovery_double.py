@@ -12,7 +12,7 @@ from web.examples.discovery import FOUND
 
 
 class OneDiscovery:
-    """Implements `DiscoveryService`: two cameras, whoever asks for what."""
+    """Implements `DiscoveryService`: two cameras, for every search."""
 
     def __init__(self) -> None:
         self.asked: list[CameraSearch] = []

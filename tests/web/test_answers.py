@@ -338,7 +338,7 @@ class GrownSettings(Settings):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_new_field_of_settings_is_reported_as_its_default_until_somebody_lists_it(listed: bool) -> None:
+def test_a_new_field_of_settings_is_reported_as_its_default_until_it_is_listed(listed: bool) -> None:
     corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
     grown = GrownZone(name="drive", polygon=corners, note="of south")
     shown = frozenset({"name", "polygon", "note"} if listed else {"name", "polygon"})
@@ -348,7 +348,7 @@ def test_a_new_field_of_settings_is_reported_as_its_default_until_somebody_lists
     assert (zone.name, zone.polygon, zone.note) == ("drive", corners, "of south" if listed else "none")
 
 
-def test_settings_that_nobody_listed_are_reported_as_their_defaults() -> None:
+def test_settings_that_are_not_listed_are_reported_as_their_defaults() -> None:
     assert limited(GrownSettings(address="rtsp://south"), lambda _: True) == GrownSettings()
 
     class Required(Settings):
@@ -378,7 +378,7 @@ def test_a_live_pictures_header_is_limited_as_answers_of_rest_are() -> None:
     one, other = (Principal("bob", "viewer", frozenset({camera})) for camera in ("north", "south"))
     shown = header_of(one, picture)
     assert isinstance(shown, GrownHeader)
-    assert (shown.number, shown.new) == (1, None), "nobody has marked the new field"
+    assert (shown.number, shown.new) == (1, None), "the new field is not marked"
     assert (shown.boxes, shown.scores, shown.labels) == (((0.1, 0.2, 0.3, 0.4),), (0.9,), (0,))
     assert header_of(Principal("ann", "viewer"), picture) == picture.header
     assert b'"number":1' in message(one, picture)
@@ -406,7 +406,7 @@ class Unmarked:
     number: int
 
 
-def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
+def test_a_new_field_is_hidden_until_it_is_marked() -> None:
     rows = tuple(GrownRow(camera=c, known=1, new="south", newer=("x",), newest={"a": 1}) for c in ("north", "south"))
 
     def only_north(camera: str | None) -> bool:
@@ -422,7 +422,7 @@ def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
 
 
 @pytest.mark.parametrize("key", ["began_with", "leader", "taught_with", "a_new_key"])
-def test_a_key_of_an_entry_is_hidden_until_somebody_declares_it(key: str) -> None:
+def test_a_key_of_an_entry_is_hidden_until_it_is_declared(key: str) -> None:
     data = {"scores": 1, key: "south"}
     entry = JournalEntry(id=1, utc_s=1.0, kind="model.promoted", camera="north", window=3, data=data)
     shown = limited(entry, lambda camera: camera in (None, "north"))

@@ -77,7 +77,7 @@ async def test_one_that_comes_slowly_ends_when_another_needs_its_place() -> None
     good.comes.set()
     first = asyncio.create_task(intake.one(slow.read))
     await rounds()
-    assert not first.done(), "as slow as it likes while nobody waits"
+    assert not first.done(), "as slow as it likes while no other waits"
     (await intake.one(good.read)).release()
     with pytest.raises(Overloaded, match="too slowly while others waited"):
         await first

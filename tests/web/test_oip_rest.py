@@ -497,7 +497,7 @@ async def test_a_stated_length_takes_no_memory_before_something_comes() -> None:
         await never.wait()
 
     async def send(message: Any) -> None:
-        """Nobody reads it."""
+        """It is not read."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -21,7 +21,7 @@ from web.route_table import row_of
 _FOLDER = tempfile.TemporaryDirectory(prefix="magpie-fuzz-")
 _ACCOUNTS: Final = Accounts(Path(_FOLDER.name))
 _APP: Final = create_app(DictAppliance(), Path("there is no built page here"), _ACCOUNTS.access)
-#: Nobody, and then each role.
+#: Without a log-in, and then by each role.
 _HEADERS: Final[dict[Role | None, dict[str, str]]] = {
     None: {},
     **{role: _ACCOUNTS.person(role, name=f"the-{role}") for role in ROLES},

@@ -334,7 +334,7 @@ async def test_one_logs_in_and_comes_where_one_wanted_to_go(
     await page.close()
 
 
-async def test_a_password_that_somebody_else_chose_is_all_there_is(
+async def test_a_password_that_another_chose_is_all_there_is(
     browser: Any, guarded: WebServer, accounts: Accounts
 ) -> None:
     accounts.user("root", "admin")

@@ -41,7 +41,7 @@ def test_what_changes_something_is_never_a_viewers() -> None:
 
 
 async def test_every_route_asks_for_its_role(app: FastAPI, accounts: Accounts, service: DictAppliance) -> None:
-    """Nobody, and each role, at every route: refused exactly where the table says so."""
+    """Without a log-in, and by each role, at every route: refused exactly where the table says so."""
     people = {role: accounts.person(role) for role in ROLES}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://box") as client:
         for method, template in every_route():
@@ -73,7 +73,7 @@ async def test_every_route_asks_for_its_role(app: FastAPI, accounts: Accounts, s
             assert answer.status_code not in (401, 403, 500), (method, path, row.least, answer.text)
 
 
-async def test_a_password_that_somebody_else_chose_is_changed_first(
+async def test_a_password_that_another_chose_is_changed_first(
     app: FastAPI, accounts: Accounts, service: DictAppliance
 ) -> None:
     accounts.access.records.add_user("eve", "admin", None, accounts.hash, True, "test")

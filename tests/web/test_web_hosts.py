@@ -1,4 +1,4 @@
-"""Names of the box: a page whose name was made to point here is refused where nobody logs in."""
+"""Names of the box: a page whose name was made to point here is refused where no log-in is needed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_request_without_a_name_is_no_browsers_and_of_several_each_counts() ->
     assert hosts.refused_of(["localhost", "evil.example"]) == "evil.example"
 
 
-def test_names_are_asked_for_where_nobody_logs_in_or_the_site_lists_some() -> None:
+def test_names_are_asked_for_where_no_log_in_is_needed_or_the_site_lists_some() -> None:
     assert Hosts.of_site(WebSettings()) is None
     assert Hosts.of_site(parse(WebSettings, {"access": OPEN})) is not None
     assert Hosts.of_site(parse(WebSettings, {"hosts": ["magpie.example.org"]})) is not None

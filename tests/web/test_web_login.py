@@ -117,7 +117,7 @@ async def test_logins_are_limited_and_recorded(app: FastAPI, accounts: Accounts)
         assert tried == [401] * 5 + [429] * 2
         refused = await log_in(client, "ann")  # the right one has to wait, too
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "300")
-    async with browser(app, "192.0.2.99") as elsewhere:  # nobody else is kept out
+    async with browser(app, "192.0.2.99") as elsewhere:  # no other address is kept out
         assert (await log_in(elsewhere, "ann")).status_code == 200
     accounts.clock.advance(301)
     async with browser(app) as client:

@@ -52,7 +52,7 @@ async def until(condition: Any) -> None:
 
 async def test_live_pictures_and_their_boxes(server: WebServer, service: DictAppliance) -> None:
     async with websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket:
-        assert service.live.watching == []  # nothing is encoded before somebody asks
+        assert service.live.watching == []  # nothing is encoded before a viewer asks
         await socket.send(json.dumps({"cameras": ["south"], "fps": 5}))
         for expected in (1, 2):
             header, jpeg = unpack(await socket.recv())

@@ -180,7 +180,7 @@ async def test_a_new_password_ends_links_that_were_given_out(app: FastAPI, accou
         assert (await client.post("/login/link", json={"token": link})).status_code == 401
 
 
-async def test_a_database_that_is_away_keeps_nobody_waiting(
+async def test_a_database_that_is_away_keeps_no_request_waiting(
     app: FastAPI, accounts: Accounts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     header, read, goes_on = accounts.person("viewer"), accounts.access.records.everybody, threading.Event()

@@ -1,4 +1,4 @@
-"""The times of a day that nobody watched: the box was off, the stream was lost, minutes are missing."""
+"""The times of a day without watching: the box was off, the stream was lost, minutes are missing."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_shares_follow_the_tree() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0, 50)), min_size=1, max_size=6), st.floats(0, 100))
-def test_nobody_gets_more_than_it_wants_and_nobody_below_its_part_lacks(
+def test_no_tenant_gets_more_than_it_wants_and_none_below_its_part_lacks(
     given_: list[tuple[float, float]], total: float
 ) -> None:
     tree = TenantTree([FleetTenant(f"t{n}", weight) for n, (weight, _) in enumerate(given_)])

@@ -1,4 +1,4 @@
-"""Who lends what to whom: nobody over-lent, no lender harmed, the same answer for the same question."""
+"""Who lends what to whom: no box over-lent, no lender harmed, the same answer for the same question."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ class TestBorrower:
         (one,) = lend_out(problem, (known,), ME, value)
         # From second 4 to 24 of now at 0.8: 16 of 40; a pause of 6; the other 24 at 0.6.
         assert one.arrives_s == pytest.approx(10.0 + 24.0 + 6.0 + 40.0 + GATE_S)
-        assert lend_out(problem, (replace(known, again=0.0),), ME, value) == (), "nobody knows what it lends then"
+        assert lend_out(problem, (replace(known, again=0.0),), ME, value) == (), "it is not known what it lends then"
 
     @settings(max_examples=25, deadline=None)
     @given(problems(running=True, floor=False), st.lists(st.floats(0.0, 1.0), max_size=3), st.integers(1, 3))
-    def test_nobody_is_over_lent_and_every_loan_pays(
+    def test_no_box_is_over_lent_and_every_loan_pays(
         self, problem: WindowProblem, shares: list[float], rooms: int
     ) -> None:
         offers = tuple(replace(offer(f"b{n}", share), room=rooms) for n, share in enumerate(shares))

@@ -1,4 +1,4 @@
-"""The matcher: nobody is over-booked, all or nothing, names that come and go."""
+"""The matcher: no box is over-booked, all or nothing, names that come and go."""
 
 from __future__ import annotations
 

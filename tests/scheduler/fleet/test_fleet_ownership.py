@@ -152,7 +152,7 @@ def test_a_box_that_comes_back_with_an_epoch_of_a_term_that_is_over_gives_the_ca
     (coming,) = decide(over, view(b3=returned)).agreement.cameras
     assert (coming.owner, coming.previous, coming.answered) == ("b1", "b3", False), "b3 goes on until b1 has it"
     (taken,) = decide(over, view(b1="lost", b3=returned)).agreement.cameras
-    assert taken.owner == "b3", "nobody else answers it"
+    assert taken.owner == "b3", "no other box answers it"
 
 
 EPOCHS = st.builds(CameraEpoch, st.integers(0, 4) | st.just(10**9), st.integers(0, 3) | st.just(10**9))
@@ -271,7 +271,7 @@ def test_a_box_that_died_while_it_started_or_stopped_a_camera_knows_its_copy() -
     )
     mine = agreement(camera("b2", epoch=two, previous="b1", answered=False))
     assert work_of_box(mine, "b2", begun, there) == (HoldCamera("gate", two),)
-    assert work_of_box(mine, "b2", begun, {}) == (StartCamera(mine.cameras[0]),), "nobody removed it: it never was"
+    assert work_of_box(mine, "b2", begun, {}) == (StartCamera(mine.cameras[0]),), "it was not removed: it never was"
     assert work_of_box(mine, "b2", begun, {"gate": "older"}) == (StartCamera(mine.cameras[0], again=True),)
     elsewhere = agreement(camera("b1", epoch=CameraEpoch(3, 1)))
     assert work_of_box(elsewhere, "b2", begun, there) == (StopCamera("gate", two, CameraEpoch(3, 1)),)
@@ -290,7 +290,7 @@ def test_members_that_leave_take_their_cameras_and_those_put_out_do_not() -> Non
     assert [c.id for c in out.cameras] == ["gate", "yard"]
     assert out.revoked == ("serial",)
     later = with_members(out, out.members[:1], 2)
-    assert [c.id for c in later.cameras] == ["gate", "yard"], "it waits for a box still, whoever else leaves"
+    assert [c.id for c in later.cameras] == ["gate", "yard"], "it still waits for a box, also after another left"
 
 
 class SimulatedFleet:
@@ -353,7 +353,7 @@ class SimulatedFleet:
                     self.present[box].discard(name)
                     self.held[box][name] = CameraHolding(ours, "stopped")
                 case CameraRemoved():
-                    raise AssertionError("nobody removed a camera")
+                    raise AssertionError("no camera was removed")
 
     def dies(self, box: str) -> bool:
         if self.chance.random() < 0.1 and not self.settling:
@@ -383,7 +383,7 @@ def test_whatever_fails_each_camera_has_one_owner_when_all_boxes_are_back(seed: 
         answered = {n for b in BOXES for n in world.present[b]}
         world.step()
         world.check()
-        assert {n for b in BOXES for n in world.present[b]} == answered, "a camera that nobody answers"
+        assert {n for b in BOXES for n in world.present[b]} == answered, "a camera that no box answers"
     world.settle()
     places = sorted((name, box) for box in BOXES for name in world.present[box])
     assert [name for name, _ in places] == ["gate", "yard"]

@@ -130,7 +130,7 @@ def test_signals_and_a_barrier() -> None:
 
 @given(st.permutations(range(6)), st.lists(st.integers(0, 2), min_size=6, max_size=6), st.booleans(), st.integers(1, 3))
 @settings(max_examples=40)
-def test_nobody_overtakes_in_a_queue(order: list[int], priorities: list[int], urgent: bool, slots: int) -> None:
+def test_no_job_overtakes_in_a_queue(order: list[int], priorities: list[int], urgent: bool, slots: int) -> None:
     queue = FleetQueue("q", slots, "priority" if urgent else "fifo")
     fleet = ObedientFleet(boxes(3), queues=[queue])
     fleet.submit(*(job(f"j{n}", queue="q", priority=priorities[n]) for n in order))
@@ -233,7 +233,7 @@ def test_children_are_evicted_with_their_parent() -> None:
         (job("x", tenant="nobody"), "unknown_tenant"),
     ],
 )
-def test_a_job_that_nobody_can_place_is_refused_at_once(wrong: FleetJob, code: str) -> None:
+def test_a_job_that_can_never_be_placed_is_refused_at_once(wrong: FleetJob, code: str) -> None:
     fleet = ObedientFleet(boxes(2), queues=[FleetQueue("q", 2)])
     fleet.submit(wrong)
     assert fleet.refused == {"x": code}

@@ -89,7 +89,7 @@ def test_tasks_that_ended_under_an_earlier_controller_are_not_done_again() -> No
     assert fleet.controller.over("half")
 
 
-def test_only_a_job_that_is_over_and_that_nobody_needs_is_forgotten() -> None:
+def test_only_a_job_that_is_over_and_not_needed_is_forgotten() -> None:
     fleet = ObedientFleet(boxes(1, cpu=1.0))
     fleet.submit(job("first"), job("second", after=("first",)))
     fleet.send(ev.JobForgotten(0.0, "first"))

@@ -63,7 +63,7 @@ def test_frames_to_come_count_and_the_time_there_does() -> None:
 def test_another_golden_model_device_or_no_room_is_no_offer() -> None:
     much = backlog(frames("a", 40))
     assert labels_out(much, (replace(IDLE, teacher=OTHER),), ME) == ()
-    assert labels_out(much, (replace(IDLE, teacher=""),), ME) == (), "a version that labels for nobody"
+    assert labels_out(much, (replace(IDLE, teacher=""),), ME) == (), "a version that labels for no other box"
     assert labels_out(much, (replace(IDLE, device="gpu"),), ME) == ()
     assert labels_out(much, (replace(IDLE, room=0),), ME) == ()
 

@@ -62,7 +62,7 @@ def test_budgets_keep_every_limit(question: tuple[list[BudgetLimits], dict[str, 
 
 @settings(max_examples=tried(80, 200), deadline=None)
 @given(questions())
-def test_from_a_state_that_is_allowed_nobody_moves_too_far_or_too_soon(
+def test_from_a_state_that_is_allowed_no_share_moves_too_far_or_too_soon(
     question: tuple[list[BudgetLimits], dict[str, float], float, SharingRules],
 ) -> None:
     limits, wanted, total, rules = question

@@ -147,7 +147,7 @@ def test_the_least_utility_gives_a_silent_tenant_no_less_than_a_rule_that_believ
 
 
 @pytest.mark.parametrize("name", ["ew", "sw"])
-def test_what_nobody_needs_goes_to_a_silent_tenant_too_as_it_may_need_more_than_it_declares(name: str) -> None:
+def test_units_to_spare_go_to_a_silent_tenant_too_as_it_may_need_more_than_it_declares(name: str) -> None:
     problem = two(feedback=False, declared_demand=25.0)
     last = played(sharing_policy(name), problem, {"b": lambda u: saturating(u, 8.0)}, 30)[-1]
     assert last.allocation["b"] >= 20.0, "its goal, by 18.4 units"
@@ -165,10 +165,10 @@ def test_a_goal_that_no_share_reaches_is_said_with_the_best(name: str) -> None:
     assert last.reasons["b"].reports > 0
 
 
-def test_without_complaints_nobody_with_an_entitlement_pays_for_another() -> None:
+def test_without_complaints_no_tenant_with_an_entitlement_pays_for_another() -> None:
     curves = {"a": lambda u: saturating(u, 3.0), "b": lambda u: saturating(u, 80.0)}
     last = played(sharing_policy("njc"), two(), curves, 40, noise=0.005)[-1].allocation
-    # The first one's goal needs 7 units; the second one has the rest, as nobody else wants it.
+    # The first one's goal needs 7 units; the second one has the rest, as no other wants it.
     assert saturating(last["a"], 3.0) >= 0.9 * min(1.0, saturating(50.0, 3.0) / 0.9) - 0.02
     assert last["b"] > 80.0
 

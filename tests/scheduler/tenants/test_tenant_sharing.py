@@ -211,7 +211,7 @@ def test_a_tenant_that_was_never_measured_has_the_need_of_its_first_load_at_once
 
 
 @pytest.mark.parametrize("policy", ["ew", "sw", "njc", "minerva"])
-def test_nobody_is_put_below_its_need_for_the_good_of_cameras(policy: str) -> None:
+def test_no_tenant_is_put_below_its_need_for_the_good_of_cameras(policy: str) -> None:
     known: dict[str, LearnedTenant] = {}
     for n in range(12):
         utc_s = 10.0 * (n + 1)
@@ -227,7 +227,7 @@ def test_nobody_is_put_below_its_need_for_the_good_of_cameras(policy: str) -> No
 
 
 @pytest.mark.parametrize("policy", ["ew", "sw", "njc"])
-def test_where_a_floor_rises_above_a_share_and_nobody_may_lose_the_floors_are_kept(policy: str) -> None:
+def test_where_a_floor_rises_above_a_share_and_no_tenant_may_lose_the_floors_are_kept(policy: str) -> None:
     rules = SharingRules(policy=policy)
 
     def ask(utc_s: float, floor: float, *reports: SharingReport | None) -> SharingQuestion:

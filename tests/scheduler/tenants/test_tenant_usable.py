@@ -34,7 +34,7 @@ def test_what_is_held_in_vain_completes_another_share_or_goes_to_who_can_use_any
     assert settled([0.22, 0.12, 0.3], none, all_, [GRID, GRID, ()]) == pytest.approx([0.23, 0.11, 0.3]), "both in part"
     assert settled([0.2, 0.13, 0.3], none, all_, [GRID, GRID, ()]) == pytest.approx([0.17, 0.11, 0.35])
     assert settled([0.2, 0.13, 0.3], none, [1.0, 1.0, 0.3], [GRID, GRID, ()]) == pytest.approx([0.2, 0.13, 0.3])
-    assert settled([0.2, 0.11], none[:2], all_[:2], [GRID, GRID]) == pytest.approx([0.2, 0.11]), "nobody can use it"
+    assert settled([0.2, 0.11], none[:2], all_[:2], [GRID, GRID]) == pytest.approx([0.2, 0.11]), "no tenant can use it"
     assert settled([0.2, 0.3], [0.19, 0.0], all_[:2], [GRID, ()]) == pytest.approx([0.19, 0.31]), "its low is kept"
 
 
@@ -73,7 +73,7 @@ def test_a_tenant_that_misses_its_goal_is_raised_to_what_was_seen_to_be_enough()
         assert budgets([mine, other], {}, 0.6, rules).shares["gate"] == pytest.approx(share)
 
 
-def test_a_little_more_or_less_to_share_moves_nobody_off_a_usable_share() -> None:
+def test_a_little_more_or_less_to_share_moves_no_tenant_off_a_usable_share() -> None:
     held, rights, floors, firm = [0.23, 0.11, 0.26], [0.2, 0.2, 0.2], [0.05, 0.05, 0.1], [True, True, False]
     assert rescaled(held, rights, floors, firm, 0.59) == pytest.approx([0.23, 0.11, 0.25])
     assert rescaled(held, rights, floors, firm, 0.61) == pytest.approx([0.23, 0.11, 0.27])

@@ -79,7 +79,7 @@ def test_the_procedure_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 5)), min_size=1, max_size=6))
-def test_nobody_complains(asked: list[tuple[float, float]]) -> None:
+def test_no_tenant_complains(asked: list[tuple[float, float]]) -> None:
     demands, weights = [d for d, _ in asked], [w for _, w in asked]
     units = no_complaints(demands, weights, 60.0)
     entitled = 60.0 * np.array(weights) / sum(weights)

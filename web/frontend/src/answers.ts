@@ -1576,7 +1576,7 @@ export type MarkedObject = {
   class: string;
 };
 
-/** A part of a camera's picture that nobody is to see. */
+/** A part of a camera's picture that must not be seen. */
 export type MaskSettings = {
   /** lower-case name */
   name: string;

@@ -220,7 +220,8 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | EntryText> = 
   "serving.requests_failed": (d) => bad(`${many(d["requests"], "request")} failed with ${text(d["executor"])}`),
   "serving.listening": (d) => {
     const ports = [["HTTP", d["http_port"]], ["gRPC", d["grpc_port"]]].filter(([, port]) => port != null);
-    return `Served models are answered by ${ports.map(([name, port]) => `${name} on port ${String(port)}`).join(" and ") || "nobody"}`;
+    const open = ports.map(([name, port]) => `${name} on port ${String(port)}`).join(" and ");
+    return open === "" ? "Served models have no port" : `Served models are answered by ${open}`;
   },
   "serving.front_lost": (d) => bad(`The front of the served models was lost with ${many(d["requests"], "open request")}, and is started again${because(d)}`),
   "serving.drift": (d) => `${text(d["message"]) || text(d["model"])}; plans reckon with it`,

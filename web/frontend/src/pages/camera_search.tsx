@@ -16,7 +16,7 @@ import { Table } from "../parts/table";
 const SEARCH_MS = 60_000;
 
 const FAULTS: Record<NonNullable<FoundCamera["fault"]>, string> = {
-  unreachable: "Nobody answers there.",
+  unreachable: "No device answers there.",
   unknown_name: "This name leads nowhere.",
   tls: "Its TLS cannot be used, or it has none.",
   silent: "No answer came in time.",

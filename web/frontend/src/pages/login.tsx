@@ -57,7 +57,7 @@ function useWait(): [number, (seconds: number) => void] {
   return [Math.max(0, Math.ceil((until - now) / 1000)), start];
 }
 
-/** A form that lets somebody in: what it holds, and how long one waits after too many tries. */
+/** A form to log in by: what it holds, and how long one waits after too many tries. */
 function useDoor<Draft extends Json>(empty: Draft, entered: () => Promise<void>) {
   const form = useForm(null, empty);
   const [wait_s, wait] = useWait();
@@ -89,10 +89,10 @@ export function LoginPage({ route, entered }: Props) {
   return link === null ? <PasswordLogin entered={entered} /> : <LinkLogin link={link} entered={entered} />;
 }
 
-const NOBODY = { name: "", password: "" };
+const EMPTY_LOGIN = { name: "", password: "" };
 
 function PasswordLogin({ entered }: Pick<Props, "entered">) {
-  const { form, draft, wait_s, knock } = useDoor(NOBODY, entered);
+  const { form, draft, wait_s, knock } = useDoor(EMPTY_LOGIN, entered);
 
   useEffect(() => {
     form.place.current?.querySelector("input")?.focus();
