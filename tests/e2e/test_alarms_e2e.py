@@ -162,16 +162,16 @@ async def look_after_a_restart(settings: SiteSettings, object_before: int, alarm
 async def look_at_masks(appliance: Appliance, folder: Path) -> None:
     """Nothing of what a mask covers is in a live picture, in a picture kept for the teacher, or in a clip."""
     services = appliance.services
-    await until(lambda: services.cameras.one("junction").state.answers > 5, "the camera answers")
+    await until(lambda: services.cameras.one("junction").state.inference.answers > 5, "the camera answers")
     unfinished = await services.clips.make("junction", 0.5, 15.0, None, "ann")
-    seen = services.cameras.one("junction").state.frames_decoded
-    await until(lambda: services.cameras.one("junction").state.frames_decoded > seen + 5, "some of it is there")
+    seen = services.cameras.one("junction").state.stream.frames_decoded
+    await until(lambda: services.cameras.one("junction").state.stream.frames_decoded > seen + 5, "some of it is there")
     mask = {"name": "left", "polygon": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}
     assert learned_from(folder), "there are pictures without the mask"
     asked_s = time.time()
     await services.cameras.change("junction", {"masks": [mask]} | SHORT, "test")
     changed_s = appliance.clock.utc()
-    await until(lambda: services.cameras.one("junction").state.answers > 5, "the masked camera answers")
+    await until(lambda: services.cameras.one("junction").state.inference.answers > 5, "the masked camera answers")
     await until(lambda: services.clips.one(unfinished.id).state != "making", "the clip of the worker before")
     assert services.clips.one(unfinished.id).fault == "masks_changed", services.clips.one(unfinished.id)
     files = (folder / "clips" / "junction").iterdir()

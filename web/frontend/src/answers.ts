@@ -276,6 +276,16 @@ export type BudgetAnswer = {
   reason: string;
 };
 
+/** The accuracies (0-1) of the window that was measured last; null: not measured. `realised`: of the answers as they
+ * were given; `frozen`: of the first student, left alone; `download`: of the published detector that the student began
+ * as, left alone, looking where the student in force does, `download_whole`: the same at the whole picture. */
+export type CameraAccuracy = {
+  realised: number | null;
+  frozen: number | null;
+  download: number | null;
+  download_whole: number | null;
+};
+
 /** A camera with its settings and its state. */
 export type CameraAnswer = {
   id: string;
@@ -301,6 +311,15 @@ export type CameraClips = {
   after_s: number | null;
 };
 
+/** The connection to a camera. `retry_in_s`: until the next try; `stalls`: times without a picture for the stall
+ * time; `attempts_hanging`: abandoned tries whose threads have not ended yet. */
+export type CameraConnection = {
+  retry_in_s: number;
+  connects: number;
+  stalls: number;
+  attempts_hanging: number;
+};
+
 /** The effect of an admission on a camera's predicted accuracy. */
 export type CameraEffectAnswer = {
   camera: string;
@@ -316,6 +335,27 @@ export type CameraForecastAnswer = {
   now: number | null;
   then: EstimateAnswer;
   box: number;
+};
+
+/** The answers of a camera's student, with its share of the device and lambda. `inference_ms`: the mean time of
+ * one. */
+export type CameraInference = {
+  share: number;
+  lambda: LambdaAnswer | null;
+  answers: number;
+  stale_answers: number;
+  answers_per_s: number;
+  inference_ms: number;
+};
+
+/** The version in force of a camera's student. `origin`: how it came about; `window`: whose pictures trained it;
+ * `frozen_version`: the first one, left alone. */
+export type CameraModel = {
+  student: string;
+  version: string;
+  origin: "first" | "retrained" | "sibling" | "download";
+  window: number | null;
+  frozen_version: string;
 };
 
 /** A camera as its box reports it. */
@@ -392,6 +432,21 @@ export type CameraStory = {
   losses: Record<string, number>;
   labelling_delay_s: number | null;
   profiling_delay_s: number | null;
+};
+
+/** The pictures of a camera: `fps` a second, `delay_s` old when they are decoded, `width` and `height` in pixels.
+ * `freezes`: times with the same picture for the stall time. */
+export type CameraStream = {
+  fps: number;
+  delay_s: number;
+  width: number;
+  height: number;
+  codec: string;
+  frames_decoded: number;
+  frames_damaged: number;
+  frames_replaced: number;
+  packets_dropped: number;
+  freezes: number;
 };
 
 /** The result of a try to connect. `picture` is a JPEG in base64. */
@@ -1884,47 +1939,11 @@ export type Overview = {
   losses: BoxLosses;
 };
 
-/** A camera's state with its id and name. */
+/** A camera with its name and its state. */
 export type OverviewCamera = {
-  camera: string;
-  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
-  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
-  message: string;
-  since_utc_s: number;
-  frames_decoded: number;
-  frames_damaged: number;
-  frames_replaced: number;
-  packets_dropped: number;
-  connects: number;
-  stalls: number;
-  fps: number;
-  delay_s: number;
-  width: number;
-  height: number;
-  codec: string;
-  retry_in_s: number;
-  freezes: number;
-  attempts_hanging: number;
-  model_version: string;
-  model_origin: "first" | "retrained" | "sibling" | "download";
-  model_window: number | null;
-  frozen_version: string;
-  share: number;
-  lambda: LambdaAnswer | null;
-  accuracy: number | null;
-  frozen_accuracy: number | null;
-  download_accuracy: number | null;
-  download_whole_accuracy: number | null;
-  student: string;
-  answers: number;
-  stale_answers: number;
-  answers_per_s: number;
-  inference_ms: number;
-  recorder: string;
-  ring: RingAnswer | null;
-  losses: Record<string, number>;
   id: string;
   name: string;
+  state: StateOfCamera;
 };
 
 /** How much longer a batch is predicted to take `beside` another gpu-let; null: beside all of them. */
@@ -2616,48 +2635,19 @@ export type StageOptionAnswer = {
   accuracy: number;
 };
 
-/** A camera now. Counters run since its worker started.
- * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
- * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
- * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
- * left alone, looking where the student in force does, `download_whole_accuracy`: the same at the whole picture.
- * `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+/** A camera now. Counters run since its worker started. `fault` and `message`: why it is in its state, `since_utc_s`
+ * since when. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
  * kind (empty: the worker has not reported yet). */
 export type StateOfCamera = {
-  camera: string;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
   fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
   message: string;
   since_utc_s: number;
-  frames_decoded: number;
-  frames_damaged: number;
-  frames_replaced: number;
-  packets_dropped: number;
-  connects: number;
-  stalls: number;
-  fps: number;
-  delay_s: number;
-  width: number;
-  height: number;
-  codec: string;
-  retry_in_s: number;
-  freezes: number;
-  attempts_hanging: number;
-  model_version: string;
-  model_origin: "first" | "retrained" | "sibling" | "download";
-  model_window: number | null;
-  frozen_version: string;
-  share: number;
-  lambda: LambdaAnswer | null;
-  accuracy: number | null;
-  frozen_accuracy: number | null;
-  download_accuracy: number | null;
-  download_whole_accuracy: number | null;
-  student: string;
-  answers: number;
-  stale_answers: number;
-  answers_per_s: number;
-  inference_ms: number;
+  connection: CameraConnection;
+  stream: CameraStream;
+  model: CameraModel;
+  inference: CameraInference;
+  accuracy: CameraAccuracy;
   recorder: string;
   ring: RingAnswer | null;
   losses: Record<string, number>;

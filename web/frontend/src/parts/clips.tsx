@@ -194,7 +194,7 @@ function MakeClip({ camera, onMade }: { camera: Camera; onMade: () => void }) {
       setBusy(false);
     }
   };
-  const ring = camera.ring;
+  const ring = camera.state.ring;
   return (
     <form class="clip-form" onSubmit={(e) => void make(e)}>
       <label>
