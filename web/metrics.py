@@ -441,11 +441,14 @@ def _tenants(s: Json) -> Iterator[Metric]:
         ("held", "share", "Share of the device that the tenant has now"),
         ("entitlement", "entitlement", "Share that is the tenant's by right"),
         ("floor", "floor", "Share below which the tenant never is"),
-        ("performance", "performance", "Requests in time, or realised accuracy, where it was measured lately"),
-        ("goal", "goal", "The performance that is wanted"),
-        ("utility", "utility", "Utility of that performance"),
     ):
-        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t[key]) for tenant, t in tenants])
+        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t["share"][key]) for tenant, t in tenants])
+    for name, about in (
+        ("performance", "Requests in time, or realised accuracy, where it was measured lately"),
+        ("goal", "The performance that is wanted"),
+        ("utility", "Utility of that performance"),
+    ):
+        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t[name]) for tenant, t in tenants])
     bounds = ("low", "share", "high")
     demand = [((tenant, "mean" if b == "share" else b), t["demand"][b]) for tenant, t in tenants for b in bounds]
     yield _gauge(
@@ -455,7 +458,7 @@ def _tenants(s: Json) -> Iterator[Metric]:
         "magpie_tenant_moves",
         "Times that the tenant's share moved",
         one,
-        [((tenant,), t["moves"]) for tenant, t in tenants],
+        [((tenant,), t["share"]["moves"]) for tenant, t in tenants],
     )
 
 

@@ -37,20 +37,36 @@ def _own_classes() -> dict[str, ast.ClassDef]:
     return {n.name: n for _, _, tree in modules for n in tree.body if isinstance(n, ast.ClassDef)}
 
 
-def _inherited(found: ast.ClassDef, own: dict[str, ast.ClassDef]) -> set[str]:
-    """The names of its methods, those of the product's classes that it is made from included."""
-    names = {method.name for method in _methods(found)}
+def _bases(found: ast.ClassDef, own: dict[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """The product's classes that it is made from."""
     for base in found.bases:
         base = base.value if isinstance(base, ast.Subscript) else base
         name = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
         if name in own and own[name] is not found:
-            names |= _inherited(own[name], own)
+            yield own[name]
+
+
+def _inherited(found: ast.ClassDef, own: dict[str, ast.ClassDef]) -> set[str]:
+    """The names of its methods, those of the product's classes that it is made from included."""
+    names = {method.name for method in _methods(found)}
+    for base in _bases(found, own):
+        names |= _inherited(base, own)
     return names
+
+
+def _fields(found: ast.ClassDef) -> set[str]:
+    """The fields that it declares."""
+    return {n.target.id for n in found.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+
+
+def _inherited_fields(found: ast.ClassDef, own: dict[str, ast.ClassDef]) -> set[str]:
+    """The fields that it declares, those of the product's classes that it is made from included."""
+    return _fields(found).union(*(_inherited_fields(base, own) for base in _bases(found, own)))
 
 
 def _attributes(found: ast.ClassDef) -> set[str]:
     """The attributes that its methods set on `self`, and the fields that it declares."""
-    names = {n.target.id for n in found.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    names = _fields(found)
     for method in _methods(found):
         for node in ast.walk(method):
             stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
@@ -64,8 +80,7 @@ def test_no_class_has_too_many_methods_or_attributes() -> None:
     for path, _, tree in _modules():
         for found in (n for n in walked(tree) if isinstance(n, ast.ClassDef)):
             # Settings are one field for each setting: the site file's sections are their nouns.
-            # Answers are one field for each value: they have no state and nothing that acts.
-            values = path.startswith(("edge/settings", "edge/appliance/answers"))
+            values = path.startswith("edge/settings")
             fields = 0 if values else len(_attributes(found))
             if len(_methods(found)) > MOST_METHODS or fields > MOST_ATTRIBUTES:
                 large[f"{path}: {found.name}"] = (len(_methods(found)), fields)
@@ -78,12 +93,23 @@ def test_no_class_has_too_many_methods_with_those_that_it_inherits() -> None:
     assert {name: count for name, count in counts.items() if count > MOST_METHODS} == {}
 
 
-def test_inherited_methods_are_counted() -> None:
+def test_no_answer_has_too_many_fields_with_those_that_it_inherits() -> None:
+    own = _own_classes()
+    answers = [n for path, _, tree in _modules() if path.startswith("edge/appliance/answers") for n in tree.body]
+    counts = {n.name: len(_inherited_fields(n, own)) for n in answers if isinstance(n, ast.ClassDef)}
+    assert len(counts) > 100
+    assert {name: count for name, count in counts.items() if count > MOST_ATTRIBUTES} == {}
+
+
+def test_inherited_methods_and_fields_are_counted() -> None:
     code = """
 class A:
+    x: int
     def a(self): ...
     def b(self): ...
 class B(A):
+    x: float
+    y: int
     def b(self): ...
     def c(self): ...
 class C(Generic[T], module.B, list): ...
@@ -91,6 +117,9 @@ class C(Generic[T], module.B, list): ...
     own = {n.name: n for n in ast.parse(code).body if isinstance(n, ast.ClassDef)}
     assert {name: _inherited(found, own) for name, found in own.items()} == {
         "A": {"a", "b"}, "B": {"a", "b", "c"}, "C": {"a", "b", "c"},
+    }  # fmt: skip
+    assert {name: _inherited_fields(found, own) for name, found in own.items()} == {
+        "A": {"x"}, "B": {"x", "y"}, "C": {"x", "y"},
     }  # fmt: skip
 
 

@@ -521,11 +521,8 @@ export type ChoiceAnswer = {
   reason: string;
 };
 
-/** A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
- * Of a kept one: its first picture was taken at `begins_utc_s`, it is `seconds` long; `missing_before_s` and
- * `missing_after_s` were asked for and could not be had, `end` says why it ends where it does; `masked`: coded anew,
- * with the camera's masks blacked out. Of a failed one: `fault`, and `had_from_utc_s` to `had_to_utc_s`, the time that
- * could have been had. */
+/** A clip of a camera around `at_utc_s`, asked for from `from_utc_s` to `to_utc_s`. `asked_by` empty: a rule did;
+ * `alarms`: ids of those that it shows. `video` null: it is not kept (yet); `failure` null: it did not fail. */
 export type ClipAnswer = {
   id: number;
   camera: string;
@@ -535,20 +532,8 @@ export type ClipAnswer = {
   from_utc_s: number;
   to_utc_s: number;
   alarms: number[];
-  bytes: number;
-  begins_utc_s: number | null;
-  seconds: number | null;
-  codec: "h264" | "hevc" | null;
-  width: number | null;
-  height: number | null;
-  sha256: string | null;
-  missing_before_s: number | null;
-  missing_after_s: number | null;
-  end: "whole" | "camera_gone" | "coding_changed" | "cut_short" | null;
-  masked: boolean;
-  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | "masks_changed" | null;
-  had_from_utc_s: number | null;
-  had_to_utc_s: number | null;
+  video: ClipVideoAnswer | null;
+  failure: ClipFailureAnswer | null;
 };
 
 /** The clip that shows a moment of a camera: one that is kept or in the making (`clip` is its id), one that can be
@@ -587,11 +572,36 @@ export type ClipCounts = {
   bytes: number;
 };
 
+/** Why nothing of a clip is kept. `had_from_utc_s` to `had_to_utc_s`: the time that could have been had (null:
+ * none). */
+export type ClipFailureAnswer = {
+  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | "masks_changed";
+  had_from_utc_s: number | null;
+  had_to_utc_s: number | null;
+};
+
 /** The student's answer about the picture that the clip shows `at_s` seconds after its first. */
 export type ClipMoment = {
   at_s: number;
   model_version: string;
   boxes: ClipBox[];
+};
+
+/** The video of a clip: its first picture was taken at `begins_utc_s`, it is `seconds` long, `width` and `height` in
+ * pixels. `missing_before_s` and `missing_after_s` were asked for and could not be had; `end`: why it ends where it
+ * does. `masked`: coded anew, with the camera's masks blacked out. */
+export type ClipVideoAnswer = {
+  begins_utc_s: number;
+  seconds: number;
+  codec: "h264" | "hevc";
+  width: number;
+  height: number;
+  bytes: number;
+  sha256: string;
+  missing_before_s: number;
+  missing_after_s: number;
+  end: "whole" | "camera_gone" | "coding_changed" | "cut_short";
+  masked: boolean;
 };
 
 /** An object in a picture: `bbox` is left, top, width, height in pixels. */
@@ -1368,6 +1378,12 @@ export type JobAnswer = {
   model_version: string | null;
 };
 
+/** The micro-profiler's expectation of a retraining: the accuracy after it, and its device seconds. */
+export type JobExpected = {
+  accuracy: EstimateAnswer;
+  device_seconds: EstimateAnswer;
+};
+
 /** A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
  * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
  * the id `config`; `box`: another one that does it (empty: this one). */
@@ -1387,30 +1403,15 @@ export type JobNow = {
   box: string;
 };
 
-/** A retraining with what was expected of it; `started_s` and `ended_s` after the window's start. */
+/** A retraining as recorded (`job`), in words, with its expectation (null: there was none); `started_s` and
+ * `ended_s` after the window's start. */
 export type JobStory = {
-  id: string;
-  window: number;
-  camera: string;
-  config: string;
-  share: number;
-  state: "running" | "completed" | "failed" | "stopped" | "interrupted";
-  attempt: number;
-  started_utc_s: number;
-  ended_utc_s: number | null;
-  fraction: number;
-  device_seconds: number;
-  accuracy_before: number | null;
-  accuracy_after: number | null;
-  promoted: boolean;
-  reason: string;
-  model_version: string | null;
+  job: JobAnswer;
   words: string;
   outcome: "running" | "promoted" | "refused" | "stopped" | "failed" | "interrupted";
   started_s: number;
   ended_s: number | null;
-  expected_accuracy: EstimateAnswer | null;
-  expected_device_seconds: EstimateAnswer | null;
+  expected: JobExpected | null;
 };
 
 /** A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program
@@ -2535,6 +2536,18 @@ export type ShareKindAnswer = {
   evidence: string;
 };
 
+/** A tenant's share of the device. `held`: its budget; `given`: the share that its executors or cameras have in the
+ * plan in force; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+ * its plan; `raised_to_floor`: how much its budget was raised to it; `moves` since the start. */
+export type ShareOfTenant = {
+  held: number;
+  given: number;
+  entitlement: number;
+  floor: number;
+  raised_to_floor: number;
+  moves: number;
+};
+
 /** A camera's shares of the device: for answers (as `lambda` says) and for its retraining (`config`). */
 export type SharesOfCamera = {
   inference: number;
@@ -2820,13 +2833,10 @@ export type TenantAdmissionAnswer = {
   losses: TenantLossAnswer[];
 };
 
-/** A tenant now. `held`: its budget; `given`: the share that its executors or cameras have in the plan in force;
- * `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
- * its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
- * nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
- * goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
- * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see,
- * users of some tenants see these. */
+/** A tenant now. `performance` and `utility` null: nothing was measured lately. `load`: requests per second
+ * (cameras: null). `missed_s`: for so long it has missed its goal. `implicit`: a default tenant that no settings name.
+ * `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of whose cameras
+ * they may see, users of some tenants see these. */
 export type TenantAnswer = {
   id: string;
   name: string;
@@ -2835,18 +2845,13 @@ export type TenantAnswer = {
   models: string[];
   applications: string[];
   cameras: string[];
-  held: number;
-  given: number;
-  entitlement: number;
-  floor: number;
-  raised_to_floor: number;
+  share: ShareOfTenant;
   state: "meets" | "misses" | "unknown";
   performance: number | null;
   goal: number;
   utility: number | null;
   load: number | null;
   missed_s: number;
-  moves: number;
   demand: TenantDemand;
   source: "learned" | "profiled" | "proxy" | "declared" | "entitlement" | "held";
   reason: TenantReasonAnswer;
