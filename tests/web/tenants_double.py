@@ -189,7 +189,7 @@ class DictTenants:
                         "held": found.share.held + 0.05 * busy, "given": found.share.given + 0.05 * busy,
                         "performance": performance, "goal": found.goal, "utility": min(1.0, performance / found.goal),
                         "load": found.load, "requests": 0 if found.load is None else round(300 * found.load),
-                        "floor": found.floor,
+                        "floor": found.share.floor,
                     }
                 )  # fmt: skip
         return read(TenantHistory, {"rows": rows})
