@@ -268,7 +268,7 @@ def answers(admin: Person, seconds: float) -> dict[str, Any]:
     """Answers a second of all cameras together, and of the slowest."""
 
     def now() -> dict[str, int]:
-        return {c["id"]: int(c["state"]["answers"]) for c in good(admin.rest.get("/cameras"))}
+        return {c["id"]: int(c["state"]["inference"]["answers"]) for c in good(admin.rest.get("/cameras"))}
 
     before, began = now(), time.monotonic()
     time.sleep(seconds)

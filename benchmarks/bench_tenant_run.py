@@ -188,7 +188,12 @@ async def watch(box: Appliance, rows: list[dict[str, Any]], cameras: list[float]
         if box.services.tenants.all().active:
             rows.append(
                 {
-                    t.id: {"held": t.held, "given": t.given, "floor": t.settings.floor, "plan_floor": t.floor}
+                    t.id: {
+                        "held": t.share.held,
+                        "given": t.share.given,
+                        "floor": t.settings.floor,
+                        "plan_floor": t.share.floor,
+                    }
                     for t in box.services.tenants.all().tenants
                 }
             )

@@ -238,7 +238,7 @@ def good(answer: httpx.Response) -> Any:
 def live(admin: Person) -> bool:
     """True if every enabled camera answers."""
     cameras = good(admin.rest.get("/cameras"))
-    return all(c["state"]["answers"] > 0 for c in cameras if c["settings"]["enabled"])
+    return all(c["state"]["inference"]["answers"] > 0 for c in cameras if c["settings"]["enabled"])
 
 
 @contextmanager

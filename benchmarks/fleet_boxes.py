@@ -133,7 +133,7 @@ class RealBox:
 
     def answers(self) -> dict[str, int]:
         """By camera: the answers that its present worker gave; empty: the appliance is away."""
-        return {c["id"]: c["state"]["answers"] for c in self.ask("/cameras") or ()}
+        return {c["id"]: c["state"]["inference"]["answers"] for c in self.ask("/cameras") or ()}
 
     def status(self) -> dict[str, Any]:
         """The fleet as the box's agent reported it last; empty: it reported nothing yet."""

@@ -113,7 +113,14 @@ class StandInAppliance:
         if self.hangs:
             await asyncio.Event().wait()
         rows = [
-            {"id": n, "settings": s, "state": {"model_version": f"{n}-{self.students.get(n, '')[:8]}", "answers": 5}}
+            {
+                "id": n,
+                "settings": s,
+                "state": {
+                    "model": {"version": f"{n}-{self.students.get(n, '')[:8]}"},
+                    "inference": {"answers": 5},
+                },
+            }
             for n, s in sorted(self.cameras.items())
         ]
         return web.json_response(rows)

@@ -63,7 +63,10 @@ class Box:
         """Waits for REST and for answers of every camera."""
         until(lambda: self.url or self.process.poll() is not None, "it starts")
         assert self.url, "\n".join(self.lines[-20:])
-        until(lambda: all(c["answers"] > 0 for c in self.get("overview")["cameras"]), "every camera answers")
+        until(
+            lambda: all(c["state"]["inference"]["answers"] > 0 for c in self.get("overview")["cameras"]),
+            "every camera answers",
+        )
         return self
 
     def family(self) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -138,15 +138,15 @@ def _appliance(s: Json) -> Iterator[Metric]:
 
 
 def _cameras(s: Json) -> Iterator[Metric]:
-    cameras = [(str(c["id"]), c) for c in s["overview"]["cameras"]]
+    cameras = [(str(c["id"]), c["state"]) for c in s["overview"]["cameras"]]
     one = ("camera",)
 
-    def gauge(name: str, about: str, key: str, factor: float = 1.0) -> Metric:
-        known = ((c, _number(state.get(key))) for c, state in cameras)
+    def gauge(name: str, about: str, part: str, key: str, factor: float = 1.0) -> Metric:
+        known = ((c, _number(state[part][key])) for c, state in cameras)
         return _gauge(f"magpie_camera_{name}", about, one, [((c,), v * factor) for c, v in known if v is not None])
 
-    def counter(name: str, about: str, key: str) -> Metric:
-        rows = [((c,), state.get("losses", {}).get(key, state.get(key))) for c, state in cameras]
+    def counter(name: str, about: str, part: str, key: str) -> Metric:
+        rows = [((c,), state[part].get(key)) for c, state in cameras]
         return _counter(f"magpie_camera_{name}", about, one, rows)
 
     yield _gauge(
@@ -155,50 +155,46 @@ def _cameras(s: Json) -> Iterator[Metric]:
     )  # fmt: skip
     yield _info(
         "magpie_camera_model", "Model in force of each camera",
-        [{"camera": c, "version": x.get("model_version"), "first": x.get("frozen_version")} for c, x in cameras],
+        [{"camera": c, "version": x["model"]["version"], "first": x["model"]["frozen_version"]} for c, x in cameras],
     )  # fmt: skip
-    yield gauge("frames_per_second", "Decoded frames per second", "fps")
-    yield gauge("answers_per_second", "Answered frames per second", "answers_per_s")
-    yield gauge("delay_seconds", "Age of the latest frame when it was decoded", "delay_s")
-    yield gauge("inference_latency_seconds", "Mean time of one answer of the camera's model", "inference_ms", 1e-3)
-    yield counter("frames_decoded", "Frames that left the decoder", "frames_decoded")
-    yield counter("answers", "Frames that were answered", "answers")
-    yield counter("stale_answers", "Frames that were given the answer of an earlier one", "stale_answers")
-    yield counter("reconnects", "Times that the stream was connected again", "reconnects")
-    yield counter("stalls", "Times that no picture came for the stall time", "stalls")
-    yield counter("freezes", "Times that the same picture came for the stall time", "freezes")
-    yield counter("samples_lost", "Frames that were to be recorded and could not be", "samples_lost")
+    yield gauge("frames_per_second", "Decoded frames per second", "stream", "fps")
+    yield gauge("answers_per_second", "Answered frames per second", "inference", "answers_per_s")
+    yield gauge("delay_seconds", "Age of the latest frame when it was decoded", "stream", "delay_s")
+    yield gauge(
+        "inference_latency_seconds", "Mean time of one answer of the camera's model", "inference", "inference_ms", 1e-3
+    )
+    yield counter("frames_decoded", "Frames that left the decoder", "stream", "frames_decoded")
+    yield counter("answers", "Frames that were answered", "inference", "answers")
+    yield counter("stale_answers", "Frames that were given the answer of an earlier one", "inference", "stale_answers")
+    yield counter("reconnects", "Times that the stream was connected again", "losses", "reconnects")
+    yield counter("stalls", "Times that no picture came for the stall time", "connection", "stalls")
+    yield counter("freezes", "Times that the same picture came for the stall time", "stream", "freezes")
+    yield counter("samples_lost", "Frames that were to be recorded and could not be", "losses", "samples_lost")
     yield _counter(
         "magpie_camera_frames_dropped", "Frames that were not used, by cause", ("camera", "cause"),
-        [((c, cause), x.get("losses", {}).get(key)) for c, x in cameras for key, cause in _DROPS.items()],
+        [((c, cause), x["losses"].get(key)) for c, x in cameras for key, cause in _DROPS.items()],
     )  # fmt: skip
-    yield from _accuracies(s, cameras, gauge)
+    yield from _accuracies(s, cameras)
 
 
-def _accuracies(s: Json, cameras: list[tuple[str, Json]], gauge: Callable[[str, str, str], Metric]) -> Iterator[Metric]:
-    one = ("camera",)
-    yield gauge("accuracy_ratio", "Agreement with the golden model in the last window that was measured", "accuracy")
-    yield gauge("frozen_accuracy_ratio", "The same of the camera's first model, never retrained", "frozen_accuracy")
-    yield gauge(
-        "download_accuracy_ratio",
-        "The same of the published detector that it began as, left alone",
-        "download_accuracy",
-    )
-    yield gauge(
-        "download_whole_accuracy_ratio",
-        "The same of the published detector, looking at the whole picture",
-        "download_whole_accuracy",
-    )
+def _accuracies(s: Json, cameras: list[tuple[str, Json]]) -> Iterator[Metric]:
+    one, found = ("camera",), [(c, x["accuracy"]) for c, x in cameras]
+    for name, key, about in (
+        ("", "realised", "Agreement with the golden model in the last window that was measured"),
+        ("frozen_", "frozen", "The same of the camera's first model, never retrained"),
+        ("download_", "download", "The same of the published detector that it began as, left alone"),
+        ("download_whole_", "download_whole", "The same of the published detector, looking at the whole picture"),
+    ):
+        yield _gauge(f"magpie_camera_{name}accuracy_ratio", about, one, [((c,), x[key]) for c, x in found])
     gained = [
         ((c,), right - alone)
-        for c, x in cameras
-        if (right := _number(x.get("accuracy"))) is not None
-        and (alone := _number(x.get("download_accuracy"))) is not None
+        for c, x in found
+        if (right := _number(x["realised"])) is not None and (alone := _number(x["download"])) is not None
     ]
     yield _gauge("magpie_camera_gained_over_download_ratio", "Accuracy less that of the download", one, gained)
     drift = []
-    for c, x in cameras:
-        promised, now = _number(s["expected_accuracy"].get(c)), _number(x.get("accuracy"))
+    for c, x in found:
+        promised, now = _number(s["expected_accuracy"].get(c)), _number(x["realised"])
         if promised is not None and now is not None:
             drift.append(((c,), promised - now))
     yield _gauge(
@@ -445,11 +441,14 @@ def _tenants(s: Json) -> Iterator[Metric]:
         ("held", "share", "Share of the device that the tenant has now"),
         ("entitlement", "entitlement", "Share that is the tenant's by right"),
         ("floor", "floor", "Share below which the tenant never is"),
-        ("performance", "performance", "Requests in time, or realised accuracy, where it was measured lately"),
-        ("goal", "goal", "The performance that is wanted"),
-        ("utility", "utility", "Utility of that performance"),
     ):
-        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t[key]) for tenant, t in tenants])
+        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t["share"][key]) for tenant, t in tenants])
+    for name, about in (
+        ("performance", "Requests in time, or realised accuracy, where it was measured lately"),
+        ("goal", "The performance that is wanted"),
+        ("utility", "Utility of that performance"),
+    ):
+        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t[name]) for tenant, t in tenants])
     bounds = ("low", "share", "high")
     demand = [((tenant, "mean" if b == "share" else b), t["demand"][b]) for tenant, t in tenants for b in bounds]
     yield _gauge(
@@ -459,7 +458,7 @@ def _tenants(s: Json) -> Iterator[Metric]:
         "magpie_tenant_moves",
         "Times that the tenant's share moved",
         one,
-        [((tenant,), t["moves"]) for tenant, t in tenants],
+        [((tenant,), t["share"]["moves"]) for tenant, t in tenants],
     )
 
 

@@ -125,9 +125,9 @@ class Watcher:
         reasons |= {f"complaint {c['code']}" for c in overview["complaints"]}
         self.seen.looks.append(
             BoxSeen(
-                self._now(), life, {c["id"]: c["model_version"] for c in overview["cameras"]},
-                {c["id"]: c["state"] for c in overview["cameras"]}, frozenset(reasons) | self._down, self._counters,
-                self._waiting,
+                self._now(), life, {c["id"]: c["state"]["model"]["version"] for c in overview["cameras"]},
+                {c["id"]: c["state"]["state"] for c in overview["cameras"]}, frozenset(reasons) | self._down,
+                self._counters, self._waiting,
             )
         )  # fmt: skip
         if turn % _JOURNAL_EVERY == 0:
@@ -135,7 +135,7 @@ class Watcher:
             await self._serving(rest, base)
 
     def _note_answers(self, camera: Mapping[str, Any]) -> None:
-        name, count = str(camera["id"]), int(camera["answers"])
+        name, count = str(camera["id"]), int(camera["state"]["inference"]["answers"])
         pid = next((w["pid"] for w in self.workers("camera") if w["camera"] == name), None)
         if count and self._counts.get(name) != (pid, count):
             self.seen.answered[f"camera {name}"].append(self._now())

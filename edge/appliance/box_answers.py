@@ -73,8 +73,8 @@ class BoxAnswers:
     def _wall(self, who: Principal) -> tuple[CameraOnWall, ...]:
         return tuple(
             CameraOnWall(
-                camera=c.id, name=c.name, state=c.state, fault=c.fault, accuracy=c.accuracy, fps=c.fps,
-                answers_per_s=c.answers_per_s,
+                camera=c.id, name=c.name, state=c.state.state, fault=c.state.fault, accuracy=c.state.accuracy.realised,
+                fps=c.state.stream.fps, answers_per_s=c.state.inference.answers_per_s,
             )
             for c in self._state.overview().cameras
             if who.may_see(c.id)

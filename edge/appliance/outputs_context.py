@@ -27,8 +27,8 @@ def snapshot_of(
         overview.window.number, overview.window.phase, len(overview.jobs),
         tuple(
             CameraSnapshot(
-                c.id, c.name, c.state, c.model_version, c.accuracy, promised.get(c.id), retraining.get(c.id, False),
-                places.get(c.id, ()), minutes.get(c.id),
+                c.id, c.name, c.state.state, c.state.model.version, c.state.accuracy.realised, promised.get(c.id),
+                retraining.get(c.id, False), places.get(c.id, ()), minutes.get(c.id),
             )
             for c in overview.cameras
         ),

@@ -171,7 +171,7 @@ class State:
                 u.to_json() | {"activity": activity, "camera": camera} for u, activity, camera in runtime.usage()
             ],
             "cameras": [
-                {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
+                {"id": c.id, "name": c.settings.name or c.id, "state": c.state_json()} for c in runtime.cameras.values()
             ],
             "jobs": [j.to_json() for j in runtime.students.retrainings.running.values()],
             "complaints": list(runtime.complaints.recent)[-10:],

@@ -139,7 +139,7 @@ def losses(
     for camera in overview["cameras"]:
         for code, words in _OF_CAMERA.items():
             since = "appliance" if code == "frames_lost_in_swaps" else "worker"
-            add(code, camera["losses"].get(code), words, since, str(camera["id"]))
+            add(code, camera["state"]["losses"].get(code), words, since, str(camera["id"]))
     counted = overview["losses"]
     for code, words in _OF_LABELS.items():
         add(f"labels_{code}", counted["labels"].get(code), words)

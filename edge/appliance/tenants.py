@@ -11,6 +11,7 @@ from edge.appliance.answers.tenants import (
     CurvePoint,
     CurveReport,
     LearnedAnswer,
+    ShareOfTenant,
     SharingAnswer,
     SharingWhatIf,
     TenantAnswer,
@@ -269,13 +270,16 @@ class Tenants:
             applications=named.applications if named else tuple(n for n in served if n in applications),
             # Those that are off are its too: whether a user may see it goes by all of them.
             cameras=tuple(dict.fromkeys((*(() if tenant.serves else members.of(tenant)), *tenant.cameras))),
-            held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
-            entitlement=round(right, 4), floor=round(share.floor, 4), raised_to_floor=round(share.raised, 4),
+            share=ShareOfTenant(
+                held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
+                entitlement=round(right, 4), floor=round(share.floor, 4), raised_to_floor=round(share.raised, 4),
+                moves=shares.moves[tenant.id],
+            ),
             state=share.state, performance=None if last is None else last.performance,
             goal=tenant.objective.goal,
             utility=None if last is None else tenant.objective.utility_of(last.performance),
             load=None if last is None or not tenant.serves else last.load, missed_s=missed,
-            moves=shares.moves[tenant.id], source=share.source,
+            source=share.source,
             demand=TenantDemand(**vars(share.demand)),
             reason=read(TenantReasonAnswer, share.reason.to_json()), learned=self._learned(known),
         )  # fmt: skip

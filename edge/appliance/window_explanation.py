@@ -345,13 +345,15 @@ def _job(job: JobRecord, detail: WindowDetail, names: Mapping[str, str]) -> Json
         outcome = "refused"
     else:
         outcome = job.state
-    return job.to_json() | {
+    return {
+        "job": job.to_json(),
         "words": names.get(job.config, job.config),
         "outcome": outcome,
         "started_s": round(job.started_utc_s - detail.window.start_utc_s, 3),
         "ended_s": None if job.ended_utc_s is None else round(job.ended_utc_s - detail.window.start_utc_s, 3),
-        "expected_accuracy": None if expected is None else expected["end_accuracy"],
-        "expected_device_seconds": None if expected is None else expected["gpu_seconds"],
+        "expected": None
+        if expected is None
+        else {"accuracy": expected["end_accuracy"], "device_seconds": expected["gpu_seconds"]},
     }
 
 

@@ -54,12 +54,11 @@ def _list(remote: Remote, args: argparse.Namespace) -> None:
     asked = {"limit": args.limit} | ({} if args.camera is None else {"camera": args.camera})
     table = Table(*_COLUMNS)
     for clip in remote.ask("GET", f"/clips?{urlencode(asked)}"):
-        when = local(clip["at_utc_s"])
-        state = clip["state"] if clip["fault"] is None else f"{clip['state']}: {clip['fault']}"
-        size = f"{clip['bytes'] / 1e6:.1f}" if clip["bytes"] else ""
+        when, video, failure = local(clip["at_utc_s"]), clip["video"], clip["failure"]
+        state = clip["state"] if failure is None else f"{clip['state']}: {failure['fault']}"
+        about = ("", "", "") if video is None else (video["seconds"], video["codec"], f"{video['bytes'] / 1e6:.1f}")
         alarms = " ".join(map(str, clip["alarms"]))
-        row = (clip["id"], clip["camera"], when, state, clip["seconds"], clip["codec"], size, alarms, clip["asked_by"])
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*map(str, (clip["id"], clip["camera"], when, state, *about, alarms, clip["asked_by"])))
     Console().print(table)
 
 
@@ -70,12 +69,14 @@ def _make(remote: Remote, args: argparse.Namespace) -> None:
         time.sleep(_LOOK_S)
         clip = remote.ask("GET", f"/clips/{clip['id']}")
     if clip["state"] != "kept":
-        raise Conflict(f"clip {clip['id']} could not be made: {clip['fault']}")
-    console = Console()
-    console.print(f"clip {clip['id']}: {clip['seconds']:g} s, {clip['codec']}, SHA-256 {clip['sha256']}")
+        raise Conflict(f"clip {clip['id']} could not be made: {clip['failure']['fault']}")
+    console, video = Console(), clip["video"]
+    console.print(f"clip {clip['id']}: {video['seconds']:g} s, {video['codec']}, SHA-256 {video['sha256']}")
     for words, missing in (("begins", "missing_before_s"), ("ends", "missing_after_s")):
-        if clip[missing]:
-            console.print(f"it {words} {clip[missing]:g} s {'late' if words == 'begins' else 'early'} ({clip['end']})")
+        if video[missing]:
+            console.print(
+                f"it {words} {video[missing]:g} s {'late' if words == 'begins' else 'early'} ({video['end']})"
+            )
     if args.output is not None:
         _get(remote, clip["id"], args.output)
 
@@ -84,10 +85,11 @@ def _get(remote: Remote, number: int, output: Path | None) -> None:
     clip: Any = remote.ask("GET", f"/clips/{number}")
     if clip["state"] != "kept":
         raise MagpieError(f"clip {number} has no video: it is {clip['state']}")
+    digest = clip["video"]["sha256"]
     path = output or Path(f"{clip['camera']}-{number}.mp4")
     with os_errors(path), whole_file(path) as stream:
         remote.fetch(f"/clips/{number}/download", stream.write)
         stream.seek(0)
-        if hashlib.file_digest(stream, "sha256").hexdigest() != clip["sha256"]:
-            raise StoreError(f"clip {number} is damaged: its SHA-256 is not {clip['sha256']}")
-    Console().print(f"{path}: {path.stat().st_size} bytes, SHA-256 {clip['sha256']}")
+        if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+            raise StoreError(f"clip {number} is damaged: its SHA-256 is not {digest}")
+    Console().print(f"{path}: {path.stat().st_size} bytes, SHA-256 {digest}")

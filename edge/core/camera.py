@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 CameraState = Literal["connecting", "live", "stalled", "reconnecting", "refused", "stopped"]
 CameraFault = Literal["unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported"]
@@ -41,6 +41,3 @@ class CameraStatus:
     retry_in_s: float = 0.0
     freezes: int = 0
     attempts_hanging: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)

@@ -94,7 +94,7 @@ class OwnCameras:
     async def learn_students(self) -> None:
         """Ask the appliance for the students of cameras that have another one than before. Raises MagpieError."""
         for name, row in tuple(self._present.items()):
-            version = row["state"]["model_version"]
+            version = row["state"]["model"]["version"]
             if not version or self._students.get(name, ("", ""))[0] == version:
                 continue
             try:
@@ -288,7 +288,7 @@ def digest_of(settings: Mapping[str, Any]) -> str:
 
 def _answers(row: Mapping[str, Any]) -> bool:
     # A camera that is switched off is answered by being there.
-    return not row["settings"]["enabled"] or row["state"]["answers"] > 0
+    return not row["settings"]["enabled"] or row["state"]["inference"]["answers"] > 0
 
 
 def _overlap(kept: Mapping[str, Any]) -> CameraOverlap:

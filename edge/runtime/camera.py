@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from edge.core.baseline import Baseline, RegionRecord
@@ -18,6 +18,12 @@ from edge.settings import CameraSettings, InferenceSettings
 
 #: Until it is measured: device seconds of one answer, with decoding (a careful guess; measured within seconds).
 _ASSUMED_ANSWER_S = 0.03
+#: The fields of a CameraStatus that are about its connection, and about its pictures.
+_CONNECTION = ("retry_in_s", "connects", "stalls", "attempts_hanging")
+_STREAM = (
+    "fps", "delay_s", "width", "height", "codec", "frames_decoded", "frames_damaged", "frames_replaced",
+    "packets_dropped", "freezes",
+)  # fmt: skip
 
 
 def assumed_profile(inference: InferenceSettings, cores: float) -> InferenceProfile:
@@ -81,12 +87,8 @@ class WindowAccuracy:
 
     def to_json(self) -> dict[str, float | None]:
         """For REST and the page."""
-        return {
-            "accuracy": None if self.realised is None else self.realised.value,
-            "frozen_accuracy": None if self.frozen is None else self.frozen.value,
-            "download_accuracy": None if self.download is None else self.download.value,
-            "download_whole_accuracy": None if self.download_whole is None else self.download_whole.value,
-        }
+        measured = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: None if one is None else one.value for name, one in measured.items()}
 
 
 @dataclass
@@ -181,26 +183,34 @@ class CameraRuntime:
 
     def state_json(self) -> dict[str, Any]:
         """For REST and the page."""
-        report = self.report
-        out: dict[str, Any] = self.status().to_json()
-        out |= {
-            "model_version": self.version.id,
-            "model_origin": self.version.origin,
-            "model_window": self.version.window,
-            "frozen_version": self.frozen.id,
-            "share": self.share,
-            "lambda": None if self.inference is None else self.inference.to_json(),
-            **self.measured.to_json(),
-            "student": self.version.spec.name,
-            "answers": 0 if report is None else report.answers,
-            "stale_answers": 0 if report is None else report.stale_answers,
-            "answers_per_s": 0.0 if report is None else report.answers_per_s,
-            "inference_ms": 0.0 if report is None else report.inference_ms,
+        report, status = self.report, self.status()
+        return {
+            "state": status.state,
+            "fault": status.fault,
+            "message": status.message,
+            "since_utc_s": status.since_utc_s,
+            "connection": {name: getattr(status, name) for name in _CONNECTION},
+            "stream": {name: getattr(status, name) for name in _STREAM},
+            "model": {
+                "student": self.version.spec.name,
+                "version": self.version.id,
+                "origin": self.version.origin,
+                "window": self.version.window,
+                "frozen_version": self.frozen.id,
+            },
+            "inference": {
+                "share": self.share,
+                "lambda": None if self.inference is None else self.inference.to_json(),
+                "answers": 0 if report is None else report.answers,
+                "stale_answers": 0 if report is None else report.stale_answers,
+                "answers_per_s": 0.0 if report is None else report.answers_per_s,
+                "inference_ms": 0.0 if report is None else report.inference_ms,
+            },
+            "accuracy": self.measured.to_json(),
             "recorder": "" if report is None else report.recorder_message,
             "ring": None if report is None or report.ring is None else report.ring.to_json(),
             "losses": self.losses(),
         }
-        return out
 
     def losses(self) -> dict[str, int]:
         """Every loss that is counted for this camera."""

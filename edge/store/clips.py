@@ -39,7 +39,9 @@ class ClipRecord:
         return {
             "id": self.id, "camera": self.camera, "state": self.state, "asked_by": self.asked_by,
             "at_utc_s": self.at_utc_s, "from_utc_s": self.from_utc_s, "to_utc_s": self.to_utc_s,
-            "alarms": list(self.alarms), "bytes": self.bytes, **self.outcome,
+            "alarms": list(self.alarms),
+            "video": {"bytes": self.bytes, **self.outcome} if self.state == "kept" else None,
+            "failure": dict(self.outcome) if self.state == "failed" else None,
         }  # fmt: skip
 
 

@@ -209,7 +209,7 @@ def test_jobs_tell_their_outcome_and_what_was_expected(
     story = explained(detail(record(1, problem(10.0)), jobs=(job(state=state, promoted=promoted, after=after),)), PARTS)
     row = of(story, "gate")["jobs"][0]
     assert row["outcome"] == outcome
-    assert row["expected_accuracy"]["value"] == 0.8
+    assert row["expected"]["accuracy"]["value"] == 0.8
     assert (row["started_s"], row["ended_s"]) == (10.0, 40.0)
 
 

@@ -21,7 +21,10 @@ CAPS = ShareCaps("cgroup", "cpu", "cap", "live", 0.01, None, 4.0, False, False, 
 
 def overview(**losses: Any) -> dict[str, Any]:
     return {
-        "cameras": [{"id": "north", "losses": {"stalls": 2, "frames_replaced": 5}}, {"id": "new", "losses": {}}],
+        "cameras": [
+            {"id": "north", "state": {"losses": {"stalls": 2, "frames_replaced": 5}}},
+            {"id": "new", "state": {"losses": {}}},
+        ],
         "losses": {"labels": {"missed": 3}, "journal": 1, "live_pictures": 0} | losses,
         "workers": [
             {"name": "golden", "camera": None, "messages_lost": 0},

@@ -57,8 +57,8 @@ async def test_every_tenant_is_reported_with_its_members_and_the_default_one(mad
     gate, _, default = found.tenants
     assert (gate.name, gate.models, gate.implicit, gate.goal) == ("Entrance", ("a",), False, 0.95)
     assert (default.models, default.implicit) == (("c",), True)
-    assert gate.entitlement == pytest.approx(0.9 * 2 / 4)
-    assert sum(t.held for t in found.tenants) == pytest.approx(found.capacity, abs=1e-3)
+    assert gate.share.entitlement == pytest.approx(0.9 * 2 / 4)
+    assert sum(t.share.held for t in found.tenants) == pytest.approx(found.capacity, abs=1e-3)
     assert gate.source == "profiled"
     for _ in range(3):
         await made.box.interval(lambda name, share: 0.8 if name == "gate" else 1.0, {"a": 30, "b": 30, "c": 30})
@@ -67,7 +67,7 @@ async def test_every_tenant_is_reported_with_its_members_and_the_default_one(mad
     assert detail.tenant.performance == pytest.approx(0.8)
     assert len(detail.curve.reports) == 3
     assert detail.curve.last == detail.curve.reports[-1], "performance belongs to the share given then"
-    assert detail.curve.now == pytest.approx(detail.tenant.given)
+    assert detail.curve.now == pytest.approx(detail.tenant.share.given)
     assert detail.curve.now != pytest.approx(detail.curve.reports[-1].share), "it moved since"
     assert all(p.low <= p.performance + 1e-6 and p.performance <= p.high + 1e-6 for p in detail.curve.points)
     with pytest.raises(NotFound):
@@ -91,7 +91,7 @@ async def test_floors_that_are_more_than_there_is_are_reported(made: Made) -> No
     await made.service.change("gate", {"floor": 0.85}, "ann")
     for _ in range(2):
         await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
-        shares = {t.id: t.held for t in made.service.all().tenants}
+        shares = {t.id: t.share.held for t in made.service.all().tenants}
         assert sum(shares.values()) == pytest.approx(0.9, abs=1e-3)
         lacking = made.service.sharing().lacking
         assert lacking >= 0.85 + 0.1 - 0.9

@@ -16,7 +16,7 @@ from edge.appliance.camera_memory import forget_pictures
 from edge.appliance.clips import Clips
 from edge.clips.mp4 import boxes_path, clip_path
 from edge.core.alarms import Alarm
-from edge.core.clips import ClipAsked, ClipFailed, ClipMade
+from edge.core.clips import ClipAsked, ClipFailed, ClipFault, ClipMade
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, DiskFull, InvalidValue, NotFound, Unavailable
 from edge.settings import CameraSettings, SiteSettings, parse
@@ -87,6 +87,11 @@ def box(tmp_path: Path) -> Iterator[Box]:
         yield Box(store, tmp_path)
 
 
+def fault_of(box: Box, clip: int) -> ClipFault | None:
+    failure = box.clips.one(clip).failure
+    return None if failure is None else failure.fault
+
+
 async def test_a_person_asks_for_a_clip_and_gets_its_files(box: Box) -> None:
     now = box.clock.utc()
     wanted = await box.clips.make("north", None, 3.0, None, "ann")
@@ -97,7 +102,10 @@ async def test_a_person_asks_for_a_clip_and_gets_its_files(box: Box) -> None:
         await box.clips.remove(wanted.id, "ann")
     await box.made(wanted.id)
     found = box.clips.one(wanted.id)
-    assert (found.state, found.seconds, found.end, found.missing_after_s) == ("kept", 12.0, "camera_gone", 1.5)
+    assert (found.state, found.failure) == ("kept", None)
+    assert found.video is not None
+    assert (found.video.seconds, found.video.bytes, found.video.missing_after_s) == (12.0, 400, 1.5)
+    assert found.video.end == "camera_gone"
     assert box.clips.video(wanted.id).read_bytes() == b"v" * 400
     assert box.clips.boxes(wanted.id).answers == ()
     await box.clips.remove(wanted.id, "ann")
@@ -156,9 +164,9 @@ async def test_what_fails_is_counted_and_says_why(box: Box) -> None:
     await box.clips._take(ClipFailed(2, "north", "not_in_ring", 10.0, 20.0))
     box.clock.advance(400.0)
     await box.clips._take(None)
-    faults = [c.fault for c in box.clips.all(10, None, None, None)]
-    assert faults == ["no_answer", "not_in_ring", "disk_full"]
-    assert box.clips.one(2).had_to_utc_s == 20.0
+    failures = [c.failure for c in box.clips.all(10, None, None, None) if c.failure is not None]
+    assert [f.fault for f in failures] == ["no_answer", "not_in_ring", "disk_full"]
+    assert failures[1].had_to_utc_s == 20.0
     assert box.clips.counts().failed == {"disk_full": 1, "not_in_ring": 1, "no_answer": 1}
     assert len(box.complaints) == 1, "an operator sees a disk that refuses"
     await box.made(3)
@@ -169,7 +177,7 @@ async def test_a_camera_that_goes_ends_its_clips(box: Box) -> None:
     wanted = await box.clips.make("north", None, None, None, "ann")
     box.clips.camera_gone("north")
     await box.clips._take(box.clips._news.get_nowait())
-    assert box.clips.one(wanted.id).fault == "camera_off"
+    assert fault_of(box, wanted.id) == "camera_off"
 
 
 async def test_limits_are_kept_as_soon_as_a_clip_is_made(box: Box) -> None:
@@ -195,7 +203,7 @@ async def test_what_a_killed_run_left_is_cleared_away(box: Box) -> None:
         (folder / name).write_bytes(b"x")
     await box.clips.open()
     assert box.files() == ["1.json", "1.mp4"]
-    assert box.clips.one(number).fault == "interrupted"
+    assert fault_of(box, number) == "interrupted"
     assert box.clips.counts().bytes == 400
 
 
@@ -238,7 +246,7 @@ async def test_clips_in_the_making_are_not_kept_when_the_camera_gets_masks(box: 
     for _ in range(2):
         await box.clips._take(box.clips._news.get_nowait())
     await box.made(second.id)
-    assert [box.clips.one(c.id).fault for c in (first, second)] == ["masks_changed"] * 2
+    assert [fault_of(box, c.id) for c in (first, second)] == ["masks_changed"] * 2
     assert box.files() == []
     after = await box.clips.make("north", None, None, None, "ann")
     await box.made(after.id)
@@ -253,7 +261,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_clip_in_the_making(box: 
     assert box.clips.one(wanted.id).state == "making"
     box.clock.advance(10.0)
     await box.clips._take(None)
-    assert box.clips.one(wanted.id).fault == "no_answer"
+    assert fault_of(box, wanted.id) == "no_answer"
 
 
 async def test_without_a_database_alarms_without_a_clip_are_counted(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ async def running(site: SiteSettings) -> AsyncIterator[Appliance]:
     async with Appliance(site, front_process) as appliance:
         enabled = [c.id for c in site.cameras if c.enabled]
         await until(
-            lambda: all(appliance.services.cameras.one(c).state.answers > 0 for c in enabled),
+            lambda: all(appliance.services.cameras.one(c).state.inference.answers > 0 for c in enabled),
             "every camera answers",
         )
         yield appliance

@@ -128,14 +128,15 @@ async def look_at_clips(appliance: Appliance) -> None:
     assert of_alarms, clips.all(100, None, None, None)
     for clip in (clips.one(wanted.id), of_alarms[-1]):
         assert clip.state == "kept", clip
+        assert clip.video is not None
         path = clips.video(clip.id)
-        assert sha256(path) == clip.sha256
+        assert sha256(path) == clip.video.sha256
         with av.open(str(path)) as container:
             pictures = sum(1 for _ in container.decode(video=0))
         assert pictures > 5
         boxes = clips.boxes(clip.id)
         assert boxes.answers
-        assert all(0.0 <= a.at_s <= (clip.seconds or 0.0) for a in boxes.answers)
+        assert all(0.0 <= a.at_s <= clip.video.seconds for a in boxes.answers)
     ring = appliance.services.cameras.one("junction").state.ring
     assert ring is not None
     assert ring.codec == "h264"
@@ -162,24 +163,27 @@ async def look_after_a_restart(settings: SiteSettings, object_before: int, alarm
 async def look_at_masks(appliance: Appliance, folder: Path) -> None:
     """Nothing of what a mask covers is in a live picture, in a picture kept for the teacher, or in a clip."""
     services = appliance.services
-    await until(lambda: services.cameras.one("junction").state.answers > 5, "the camera answers")
+    await until(lambda: services.cameras.one("junction").state.inference.answers > 5, "the camera answers")
     unfinished = await services.clips.make("junction", 0.5, 15.0, None, "ann")
-    seen = services.cameras.one("junction").state.frames_decoded
-    await until(lambda: services.cameras.one("junction").state.frames_decoded > seen + 5, "some of it is there")
+    seen = services.cameras.one("junction").state.stream.frames_decoded
+    await until(lambda: services.cameras.one("junction").state.stream.frames_decoded > seen + 5, "some of it is there")
     mask = {"name": "left", "polygon": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}
     assert learned_from(folder), "there are pictures without the mask"
     asked_s = time.time()
     await services.cameras.change("junction", {"masks": [mask]} | SHORT, "test")
     changed_s = appliance.clock.utc()
-    await until(lambda: services.cameras.one("junction").state.answers > 5, "the masked camera answers")
+    await until(lambda: services.cameras.one("junction").state.inference.answers > 5, "the masked camera answers")
     await until(lambda: services.clips.one(unfinished.id).state != "making", "the clip of the worker before")
-    assert services.clips.one(unfinished.id).fault == "masks_changed", services.clips.one(unfinished.id)
+    failure = services.clips.one(unfinished.id).failure
+    assert failure is not None, services.clips.one(unfinished.id)
+    assert failure.fault == "masks_changed"
     files = (folder / "clips" / "junction").iterdir()
     assert str(unfinished.id) not in {p.name.lstrip(".").split(".")[0] for p in files}
     clip = await services.clips.make("junction", 1.0, 1.0, None, "ann")
     await until(lambda: services.clips.one(clip.id).state != "making", "the masked clip")
     made = services.clips.one(clip.id)
-    assert (made.state, made.masked, made.codec) == ("kept", True, "h264")
+    assert made.video is not None, made
+    assert (made.video.masked, made.video.codec) == (True, "h264")
     with av.open(str(services.clips.video(clip.id))) as container:
         shown = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     await until(lambda: learned_from(folder), "a picture is kept for the teacher")

@@ -106,12 +106,12 @@ async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site:
         with pytest.raises(InvalidValues, match="windw_s"):
             await appliance.services.retraining.change({"windw_s": 20}, "test")
         await until(lambda: appliance.services.retraining.settings().current.window_s == 22.0, "the boundary comes")
-        promoted = {c: appliance.services.cameras.one(c).state.model_version for c in ("overpass", "junction")}
+        promoted = {c: appliance.services.cameras.one(c).state.model.version for c in ("overpass", "junction")}
         window = appliance.services.state.overview().window.number
     async with running(settings) as appliance:
         assert appliance.services.retraining.settings().current.window_s == 22.0
         assert appliance.services.retraining.settings().current.policy == "exact"
-        assert {c: appliance.services.cameras.one(c).state.model_version for c in promoted} == promoted
+        assert {c: appliance.services.cameras.one(c).state.model.version for c in promoted} == promoted
         assert appliance.services.state.overview().window.number >= window
 
 
@@ -141,7 +141,9 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
                 await appliance.services.cameras.change("junction", {"url": url}, "test")
         assert len(appliance.services.cameras.all()) == 2, "a refused camera leaves nothing behind"
         await appliance.services.cameras.add(good | {"id": "third"}, "test")
-        await until(lambda: appliance.services.cameras.one("third").state.answers > 0, "the new camera answers")
+        await until(
+            lambda: appliance.services.cameras.one("third").state.inference.answers > 0, "the new camera answers"
+        )
         patches = [{"name": "Third"}, {"enabled": False}, {"retraining": {"every_kth_window": 2}}]
         await asyncio.gather(*(appliance.services.cameras.change("third", patch, "test") for patch in patches))
         settings = appliance.services.cameras.one("third").settings
@@ -150,11 +152,13 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
         await appliance.services.cameras.remove("third", "test")
         with pytest.raises(NotFound):
             appliance.services.cameras.one("third")
-        await until(lambda: appliance.services.cameras.one("junction").state.answers_per_s > 0.5, "the others go on")
+        await until(
+            lambda: appliance.services.cameras.one("junction").state.inference.answers_per_s > 0.5, "the others go on"
+        )
 
 
 def in_force(appliance: Appliance, camera: str) -> str:
-    return str(appliance.services.cameras.one(camera).state.model_version)
+    return str(appliance.services.cameras.one(camera).state.model.version)
 
 
 async def put_a_copy_in_force(appliance: Appliance, camera: str, name: str, content: bytes | None = None) -> str:
@@ -189,7 +193,7 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         await anext(slow)
         assert appliance.services.state.overview().losses.live_pictures > 0, "what a slow viewer lost is counted"
         await slow.aclose()  # type: ignore[attr-defined]
-        first = appliance.services.cameras.one("junction").state.model_version
+        first = appliance.services.cameras.one("junction").state.model.version
         assert [v.id for v in appliance.services.models.lineage(first)] == [first]
         pinned = await appliance.services.models.pin(first, True, "test")
         assert pinned.pinned
@@ -218,6 +222,8 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         }
         with pytest.raises(Conflict, match="no earlier"):
             await appliance.services.models.roll_back("junction", None, "test", "once more")
-        answers = appliance.services.cameras.one("junction").state.answers
-        await until(lambda: appliance.services.cameras.one("junction").state.answers > answers, "it answers on")
+        answers = appliance.services.cameras.one("junction").state.inference.answers
+        await until(
+            lambda: appliance.services.cameras.one("junction").state.inference.answers > answers, "it answers on"
+        )
         assert appliance.services.state.health().ready

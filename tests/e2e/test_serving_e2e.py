@@ -155,7 +155,9 @@ async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_
         assert runtime.controller.state.num_gpus <= before - 0.1, "the cameras' planner has less"
         shares = sum(c.share for c in runtime.cameras.values())
         assert shares + appliance.services.served.status().share.reserved <= 1.0
-        await until(lambda: appliance.services.cameras.one("junction").state.answers_per_s > 0.5, "cameras go on")
+        await until(
+            lambda: appliance.services.cameras.one("junction").state.inference.answers_per_s > 0.5, "cameras go on"
+        )
         await appliance.services.served.change({"models": {"left": None}}, "test")
         await until(lambda: runtime.controller.state.num_gpus >= before - 0.06, "cameras get it back")
         watching.cancel()

@@ -82,7 +82,7 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         box = up.appliance
         await log_in(rest, up)
         await until(
-            lambda: all(box.services.cameras.one(c).state.answers > 0 for c in cameras),
+            lambda: all(box.services.cameras.one(c).state.inference.answers > 0 for c in cameras),
             "every camera answers",
         )
         await until(lambda: all(m.state == "serving" for m in box.services.served.status().models), "both are served")
@@ -109,7 +109,7 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         saved = tmp_path / "magpie.tar"
         assert await asyncio.to_thread(main, ["backup", str(saved), "--data-dir", str(data)]) == 0
         assert f"{len(cameras)} models" in capsys.readouterr().out
-        in_force = {c: box.services.cameras.one(c).state.model_version for c in cameras}
+        in_force = {c: box.services.cameras.one(c).state.model.version for c in cameras}
 
     there = tmp_path / "there"
     assert main(["restore", str(saved), "--data-dir", str(there)]) == 0

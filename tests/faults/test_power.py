@@ -84,7 +84,7 @@ def test_killed_at_any_instant_it_goes_on_where_it_was(site: tuple[Path, Path, S
         ends = found.window.start_utc_s + found.window.length_s
         box = start()
         overview = box.get("overview")
-        assert {c["id"]: c["model_version"] for c in overview["cameras"]} == models
+        assert {c["id"]: c["state"]["model"]["version"] for c in overview["cameras"]} == models
         if time.time() < ends - 2.0:
             assert overview["window"]["number"] == window, "inside the window it goes on"
             kinds = [e["kind"] for e in box.get("events?limit=200")]

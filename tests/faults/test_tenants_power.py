@@ -114,5 +114,5 @@ def test_what_was_learned_of_tenants_outlives_a_killed_control_process(
         assert learned["last_utc_s"] == pytest.approx(last_utc_s)
         assert asked_s - 1.0 <= last_utc_s + learned["age_s"] <= answered_s + 1.0, "with its age"
         assert learned["forgotten"] is None
-        assert after[name]["held"] == pytest.approx(before[name]["held"], abs=0.05)
+        assert after[name]["share"]["held"] == pytest.approx(before[name]["share"]["held"], abs=0.05)
         assert len(again.get(f"tenants/{name}")["curve"]["reports"]) == len(document[name]["recent"])

@@ -99,7 +99,7 @@ def reasons(running: Watched) -> set[str]:
 def samples_lost(running: Watched) -> int:
     """Pictures drawn for the sample that could not be kept, as the overview shows them."""
     (camera,) = running.appliance.services.state.overview().cameras
-    return int(camera.losses["samples_lost"])
+    return int(camera.state.losses["samples_lost"])
 
 
 async def test_a_disk_that_fails_is_said_and_cameras_are_answered(disk: Path) -> None:

@@ -177,7 +177,8 @@ class DictState:
             "serving": self.box.served.now,
             "usage": [],
             "cameras": [
-                {"name": s.name or c, **self.box.cameras.state(c), "id": c} for c, s in self.box.cameras.kept.items()
+                {"id": c, "name": s.name or c, "state": self.box.cameras.state(c)}
+                for c, s in self.box.cameras.kept.items()
             ],
             "jobs": jobs,
             "complaints": self.complaints,

@@ -77,34 +77,18 @@ class DictCameras:
         if camera not in self.kept:
             raise NotFound(f"camera {camera} does not exist")
         in_force = self.versions[self.in_force[camera]]
-        return (
-            CAMERA_STATE
-            | {
-                "camera": camera,
-                "state": "live",
-                "fault": None,
-                "message": "",
-                "fps": 10.0,
-                "delay_s": 0.18,
-                "width": 1280,
-                "height": 720,
-                "codec": "h264",
-                "retry_in_s": 0.0,
-                "model_version": in_force["id"],
-                "model_origin": in_force["origin"],
-                "model_window": in_force["window"],
+        live = {
+            "connection": {"retry_in_s": 0.0},
+            "stream": {"fps": 10.0, "delay_s": 0.18, "width": 1280, "height": 720, "codec": "h264"},
+            "model": {
+                "version": in_force["id"], "origin": in_force["origin"], "window": in_force["window"],
                 "frozen_version": f"{camera}-first-1",
-                "share": 0.16,
-                "accuracy": 0.712,
-                "frozen_accuracy": 0.523,
-                "answers_per_s": 5.0,
-                "inference_ms": 20.0,
-                "recorder": "",
-                "ring": CAMERA_STATE["ring"],
-                "losses": {"frames_damaged": 0, "stalls": 0},
-            }
-            | self.states.get(camera, {})
-        )
+            },
+            "inference": {"share": 0.16, "answers_per_s": 5.0, "inference_ms": 20.0},
+            "accuracy": {"realised": 0.712, "frozen": 0.523},
+        }  # fmt: skip
+        losses = {"frames_damaged": 0, "stalls": 0}
+        return merge(merge(CAMERA_STATE, live) | {"losses": losses}, self.states.get(camera, {}))
 
     async def add(self, settings: Mapping[str, Any], by: str) -> CameraAnswer:
         self.box.state.look("add_camera")

@@ -30,7 +30,8 @@ class DictClips:
         kept: dict[str, Any] = {}
         if self.path is not None:
             content = self.path.read_bytes()
-            kept = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            about = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            kept = {"video": CLIP["video"] | about}
         made = [
             read(ClipAnswer, CLIP | kept | {"id": n, "camera": camera}) for n, camera in enumerate(self._cameras(), 1)
         ]
@@ -81,7 +82,8 @@ class DictClips:
         at = self._utc_s if at_utc_s is None else at_utc_s
         number = 101 + len(self.asked)
         row = {"id": number, "camera": camera, "state": "making", "asked_by": str(by), "at_utc_s": at,
-               "from_utc_s": at - before, "to_utc_s": at + after, "alarms": [], "bytes": 0}  # fmt: skip
+               "from_utc_s": at - before, "to_utc_s": at + after, "alarms": [], "video": None,
+               "failure": None}  # fmt: skip
         self.asked.append(read(ClipAnswer, row))
         return self.asked[-1]
 

@@ -28,21 +28,22 @@ ACCURACY = {"metric": "accuracy", "goal": 0.7, "utility": "linear"}
 #: How each stands, where it is not as the example.
 STATES: Mapping[str, Json] = {
     "parking": {
-        "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.04, "state": "meets", "performance": 0.99,
-        "utility": 1.0, "load": 4.0, "missed_s": 0.0, "moves": 9,
+        "share": {"held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.04, "raised_to_floor": 0.0, "moves": 9},
+        "state": "meets", "performance": 0.99, "utility": 1.0, "load": 4.0, "missed_s": 0.0,
         "demand": {"share": 0.07, "low": 0.05, "high": 0.1, "best": 1.0},
         "reason": {"code": "less", "numbers": {"moved": 0.02, "performance": 0.99, "goal": 0.98, "spare": 0.01},
                    "others": ["gate"]},
     },
     "north-side": {
-        "held": 0.28, "given": 0.28, "entitlement": 0.18, "floor": 0.12, "raised_to_floor": 0.0, "state": "meets",
-        "performance": 0.745, "utility": 1.0, "load": None, "missed_s": 0.0, "moves": 2, "source": "held",
+        "share": {"held": 0.28, "given": 0.28, "entitlement": 0.18, "floor": 0.12, "raised_to_floor": 0.0, "moves": 2},
+        "state": "meets", "performance": 0.745, "utility": 1.0, "load": None, "missed_s": 0.0, "source": "held",
         "demand": {"share": 0.2, "low": 0.14, "high": 0.3, "best": 0.81},
         "reason": {"code": "window", "numbers": {}, "others": []},
     },
     "default-cameras": {
-        "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.1, "raised_to_floor": 0.01, "state": "unknown",
-        "performance": None, "utility": None, "load": None, "missed_s": 0.0, "moves": 1, "source": "entitlement",
+        "share": {"held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.1, "raised_to_floor": 0.01, "moves": 1},
+        "state": "unknown", "performance": None, "utility": None, "load": None, "missed_s": 0.0,
+        "source": "entitlement",
         "demand": {"share": None, "low": None, "high": None, "best": None},
         "reason": {"code": "floor", "numbers": {"raised": 0.01, "floor": 0.1}, "others": []},
         "learned": LEARNED | {"reports": 0, "changes": 0, "last_utc_s": None, "age_s": None, "forgotten": None,
@@ -98,28 +99,30 @@ class DictTenants:
         found = self._answer(tenant)
         curve: Json = CURVE | {"id": tenant, "goal": found.goal, "learned": found.learned, "points": (), "reports": ()}
         if found.performance is None:
-            return read(TenantDetail, {"tenant": found, "curve": curve | {"now": found.given, "last": None}})
+            return read(TenantDetail, {"tenant": found, "curve": curve | {"now": found.share.given, "last": None}})
         shares = [0.9 * n / 60 for n in range(1, 61)]
-        means = [1.0 - math.exp(-s / (found.given / -math.log(max(0.005, 1.0 - found.performance)))) for s in shares]
+        means = [
+            1.0 - math.exp(-s / (found.share.given / -math.log(max(0.005, 1.0 - found.performance)))) for s in shares
+        ]
         points = [
-            {"share": s, "performance": m, "low": max(0.0, m - 0.3 * abs(s - found.given) - 0.01),
-             "high": min(1.0, m + 0.2 * abs(s - found.given) + 0.01)}
+            {"share": s, "performance": m, "low": max(0.0, m - 0.3 * abs(s - found.share.given) - 0.01),
+             "high": min(1.0, m + 0.2 * abs(s - found.share.given) + 0.01)}
             for s, m in zip(shares, means, strict=True)
         ]  # fmt: skip
         reports = [
-            {"utc_s": self.box.state.utc_s - 10.0 * (24 - n), "share": max(0.0, found.given - 0.003 * (24 - n)),
+            {"utc_s": self.box.state.utc_s - 10.0 * (24 - n), "share": max(0.0, found.share.given - 0.003 * (24 - n)),
              "performance": max(0.0, found.performance - 0.002 * (24 - n) + 0.01 * math.sin(n)), "load": found.load}
             for n in range(24)
         ]  # fmt: skip
         last = {
-            "utc_s": self.box.state.utc_s - 6.0, "share": found.given, "performance": found.performance,
+            "utc_s": self.box.state.utc_s - 6.0, "share": found.share.given, "performance": found.performance,
             "load": found.load,
         }  # fmt: skip
         return read(
             TenantDetail,
             {
                 "tenant": found,
-                "curve": curve | {"points": points, "reports": reports, "now": found.given, "last": last},
+                "curve": curve | {"points": points, "reports": reports, "now": found.share.given, "last": last},
             },
         )
 
@@ -183,10 +186,10 @@ class DictTenants:
                 rows.append(
                     {
                         "tenant": found.id, "utc_s": self.box.state.utc_s - 300.0 * (288 - n), "seconds": 300.0,
-                        "held": found.held + 0.05 * busy, "given": found.given + 0.05 * busy,
+                        "held": found.share.held + 0.05 * busy, "given": found.share.given + 0.05 * busy,
                         "performance": performance, "goal": found.goal, "utility": min(1.0, performance / found.goal),
                         "load": found.load, "requests": 0 if found.load is None else round(300 * found.load),
-                        "floor": found.floor,
+                        "floor": found.share.floor,
                     }
                 )  # fmt: skip
         return read(TenantHistory, {"rows": rows})

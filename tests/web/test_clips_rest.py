@@ -39,7 +39,7 @@ async def test_clips_are_seen_made_downloaded_and_deleted(tmp_path: Path, sqlite
         digest = hashlib.sha256(whole.content).digest()
         assert whole.headers["repr-digest"] == f"sha-256=:{base64.b64encode(digest).decode()}:"
         assert whole.headers["content-disposition"] == 'attachment; filename="north-1.mp4"'
-        assert (await client.get("/api/v1/clips/1", headers=viewer)).json()["sha256"] == digest.hex()
+        assert (await client.get("/api/v1/clips/1", headers=viewer)).json()["video"]["sha256"] == digest.hex()
         assert (await client.get("/api/v1/clips/1/boxes", headers=viewer)).json()["answers"][0]["at_s"] == 0.2
         asked = {"camera": "north", "before_s": 2, "after_s": 3}
         assert (await client.post("/api/v1/clips", json=asked, headers=viewer)).status_code == 403

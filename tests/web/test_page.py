@@ -107,7 +107,11 @@ PAINTED = """canvas => {
 async def test_the_wall_shows_what_the_appliance_says(
     browser: Any, server: WebServer, service: DictAppliance, width: int, scheme: str
 ) -> None:
-    service.cameras.states["south"] = {"state": "reconnecting", "message": "nothing answers there", "retry_in_s": 4.0}
+    service.cameras.states["south"] = {
+        "state": "reconnecting",
+        "message": "nothing answers there",
+        "connection": {"retry_in_s": 4.0},
+    }
     service.state.reasons = [{"code": "camera_reconnecting", "message": "nothing answers there", "camera": "south"}]
     found = await opened(browser, server, width=width, scheme=scheme)
     page = found.page

@@ -336,8 +336,8 @@ async def test_other_sites_pages_change_nothing(client: httpx.AsyncClient, servi
 
 
 async def test_numbers_that_json_does_not_know_are_null(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.cameras.states["north"] = {"delay_s": float("nan"), "fps": float("inf")}
-    state = (await client.get("/cameras/north")).json()["state"]
+    service.cameras.states["north"] = {"stream": {"delay_s": float("nan"), "fps": float("inf")}}
+    state = (await client.get("/cameras/north")).json()["state"]["stream"]
     assert (state["delay_s"], state["fps"]) == (None, None)
 
 

@@ -51,10 +51,9 @@ ASKED = RolledBack("south", "v1", RollBackReason.asked("I say so"))
 def service() -> DictAppliance:
     service = DictAppliance()
     service.cameras.states["north"] = {
-        "frames_decoded": 8124,
-        "answers": 4060,
-        "stale_answers": 3,
-        "freezes": 1,
+        "connection": {"stalls": 4},
+        "stream": {"frames_decoded": 8124, "freezes": 1},
+        "inference": {"answers": 4060, "stale_answers": 3},
         "losses": {
             "frames_damaged": 2, "frames_replaced": 5, "packets_dropped": 7, "stalls": 4, "reconnects": 6,
             "frames_without_answer": 8, "samples_lost": 9, "frames_lost_in_swaps": 1,
@@ -137,7 +136,7 @@ async def test_true_accuracy_has_its_interval(client: httpx.AsyncClient) -> None
 
 
 async def test_what_is_not_known_is_left_out_and_not_zero(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.cameras.states["north"] = {"accuracy": None, "losses": {}, "delay_s": math.nan}
+    service.cameras.states["north"] = {"accuracy": {"realised": None}, "losses": {}, "stream": {"delay_s": math.nan}}
     text = await scrape(client)
     names = {(name, dict(labels).get("camera")) for name, labels in samples(text)}
     for name in ("accuracy_ratio", "drift_ratio", "delay_seconds", "reconnects_total"):

@@ -84,7 +84,7 @@ OVERVIEW: Final[Example] = {
             "running": True,
         }
     ],
-    "cameras": [{"id": "junction-north", "name": "Junction, north side"} | CAMERA_STATE],
+    "cameras": [{"id": "junction-north", "name": "Junction, north side", "state": CAMERA_STATE}],
     "jobs": [
         {
             "job": "w3-junction-north-2",

@@ -250,14 +250,16 @@ EXPLAINED: Final[Example] = {
                 }
             ],
             "jobs": [
-                _JOB
-                | {
+                {
+                    "job": _JOB,
                     "words": "all layers, 10 epochs, 100 % of the data",
                     "outcome": "promoted",
                     "started_s": 12.0,
                     "ended_s": 53.0,
-                    "expected_accuracy": {"value": 0.73, "low": 0.66, "high": 0.79},
-                    "expected_device_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
+                    "expected": {
+                        "accuracy": {"value": 0.73, "low": 0.66, "high": 0.79},
+                        "device_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
+                    },
                 }
             ],
             "losses": {},

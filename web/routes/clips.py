@@ -155,8 +155,8 @@ async def _file(service: ClipsService, caller: Principal, number: int, name: str
     found = await _seen_clip(service, caller, number)
     path = await asyncio.to_thread(service.video, number)
     headers = {"cache-control": "private, max-age=3600"}
-    if found.sha256:
-        digest = base64.b64encode(bytes.fromhex(found.sha256)).decode()
+    if found.video is not None:
+        digest = base64.b64encode(bytes.fromhex(found.video.sha256)).decode()
         headers["repr-digest"] = f"sha-256=:{digest}:"
     return FileResponse(path, media_type="video/mp4", headers=headers, filename=name)
 

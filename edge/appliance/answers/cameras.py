@@ -38,62 +38,97 @@ class RingAnswer:
 
 
 @answer
-class StateOfCamera:
-    """A camera now. Counters run since its worker started.
+class CameraConnection:
+    """The connection to a camera. `retry_in_s`: until the next try; `stalls`: times without a picture for the stall
+    time; `attempts_hanging`: abandoned tries whose threads have not ended yet."""
 
-    `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
-    trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
-    of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
-    left alone, looking where the student in force does, `download_whole_accuracy`: the same at the whole picture.
-    `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
-    kind (empty: the worker has not reported yet).
-    """
-
-    camera: OfCamera[str]
-    state: Shown[CameraState]
-    fault: Shown[CameraFault | None]
-    message: Shown[str]
-    since_utc_s: Shown[float]
-    frames_decoded: Shown[int]
-    frames_damaged: Shown[int]
-    frames_replaced: Shown[int]
-    packets_dropped: Shown[int]
+    retry_in_s: Shown[float]
     connects: Shown[int]
     stalls: Shown[int]
+    attempts_hanging: Shown[int]
+
+
+@answer
+class CameraStream:
+    """The pictures of a camera: `fps` a second, `delay_s` old when they are decoded, `width` and `height` in pixels.
+    `freezes`: times with the same picture for the stall time."""
+
     fps: Shown[float]
     delay_s: Shown[float]
     width: Shown[int]
     height: Shown[int]
     codec: Shown[str]
-    retry_in_s: Shown[float]
+    frames_decoded: Shown[int]
+    frames_damaged: Shown[int]
+    frames_replaced: Shown[int]
+    packets_dropped: Shown[int]
     freezes: Shown[int]
-    attempts_hanging: Shown[int]
-    model_version: Shown[str]
-    model_origin: Shown[VersionOrigin]
-    model_window: Shown[int | None]
+
+
+@answer
+class CameraModel:
+    """The version in force of a camera's student. `origin`: how it came about; `window`: whose pictures trained it;
+    `frozen_version`: the first one, left alone."""
+
+    student: Shown[str]
+    version: Shown[str]
+    origin: Shown[VersionOrigin]
+    window: Shown[int | None]
     frozen_version: Shown[str]
+
+
+@answer
+class CameraInference:
+    """The answers of a camera's student, with its share of the device and lambda. `inference_ms`: the mean time of
+    one."""
+
     share: Shown[float]
     lambda_: Annotated[Shown[LambdaAnswer | None], Field(alias="lambda")]
-    accuracy: Shown[float | None]
-    frozen_accuracy: Shown[float | None]
-    download_accuracy: Shown[float | None]
-    download_whole_accuracy: Shown[float | None]
-    student: Shown[str]
     answers: Shown[int]
     stale_answers: Shown[int]
     answers_per_s: Shown[float]
     inference_ms: Shown[float]
+
+
+@answer
+class CameraAccuracy:
+    """The accuracies (0-1) of the window that was measured last; null: not measured. `realised`: of the answers as they
+    were given; `frozen`: of the first student, left alone; `download`: of the published detector that the student began
+    as, left alone, looking where the student in force does, `download_whole`: the same at the whole picture."""
+
+    realised: Shown[float | None]
+    frozen: Shown[float | None]
+    download: Shown[float | None]
+    download_whole: Shown[float | None]
+
+
+@answer
+class StateOfCamera:
+    """A camera now. Counters run since its worker started. `fault` and `message`: why it is in its state, `since_utc_s`
+    since when. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+    kind (empty: the worker has not reported yet)."""
+
+    state: Shown[CameraState]
+    fault: Shown[CameraFault | None]
+    message: Shown[str]
+    since_utc_s: Shown[float]
+    connection: Shown[CameraConnection]
+    stream: Shown[CameraStream]
+    model: Shown[CameraModel]
+    inference: Shown[CameraInference]
+    accuracy: Shown[CameraAccuracy]
     recorder: Shown[str]
     ring: Shown[RingAnswer | None]
     losses: Shown[Mapping[str, int]]
 
 
 @answer
-class OverviewCamera(StateOfCamera):
-    """A camera's state with its id and name."""
+class OverviewCamera:
+    """A camera with its name and its state."""
 
-    id: Shown[str]
+    id: OfCamera[str]
     name: Shown[str]
+    state: Shown[StateOfCamera]
 
 
 @answer

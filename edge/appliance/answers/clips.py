@@ -11,13 +11,38 @@ from edge.core.clips import ClipEnd, ClipFault, ClipState, Codec, NoClipReason
 
 
 @answer
-class ClipAnswer:
-    """A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
+class ClipVideoAnswer:
+    """The video of a clip: its first picture was taken at `begins_utc_s`, it is `seconds` long, `width` and `height` in
+    pixels. `missing_before_s` and `missing_after_s` were asked for and could not be had; `end`: why it ends where it
+    does. `masked`: coded anew, with the camera's masks blacked out."""
 
-    Of a kept one: its first picture was taken at `begins_utc_s`, it is `seconds` long; `missing_before_s` and
-    `missing_after_s` were asked for and could not be had, `end` says why it ends where it does; `masked`: coded anew,
-    with the camera's masks blacked out. Of a failed one: `fault`, and `had_from_utc_s` to `had_to_utc_s`, the time that
-    could have been had."""
+    begins_utc_s: Shown[float]
+    seconds: Shown[float]
+    codec: Shown[Codec]
+    width: Shown[int]
+    height: Shown[int]
+    bytes: Shown[int]
+    sha256: Shown[str]
+    missing_before_s: Shown[float]
+    missing_after_s: Shown[float]
+    end: Shown[ClipEnd]
+    masked: Shown[bool] = False
+
+
+@answer
+class ClipFailureAnswer:
+    """Why nothing of a clip is kept. `had_from_utc_s` to `had_to_utc_s`: the time that could have been had (null:
+    none)."""
+
+    fault: Shown[ClipFault]
+    had_from_utc_s: Shown[float | None] = None
+    had_to_utc_s: Shown[float | None] = None
+
+
+@answer
+class ClipAnswer:
+    """A clip of a camera around `at_utc_s`, asked for from `from_utc_s` to `to_utc_s`. `asked_by` empty: a rule did;
+    `alarms`: ids of those that it shows. `video` null: it is not kept (yet); `failure` null: it did not fail."""
 
     id: Shown[int]
     camera: OfCamera[str]
@@ -27,20 +52,8 @@ class ClipAnswer:
     from_utc_s: Shown[float]
     to_utc_s: Shown[float]
     alarms: Shown[tuple[int, ...]]
-    bytes: Shown[int]
-    begins_utc_s: Shown[float | None] = None
-    seconds: Shown[float | None] = None
-    codec: Shown[Codec | None] = None
-    width: Shown[int | None] = None
-    height: Shown[int | None] = None
-    sha256: Shown[str | None] = None
-    missing_before_s: Shown[float | None] = None
-    missing_after_s: Shown[float | None] = None
-    end: Shown[ClipEnd | None] = None
-    masked: Shown[bool] = False
-    fault: Shown[ClipFault | None] = None
-    had_from_utc_s: Shown[float | None] = None
-    had_to_utc_s: Shown[float | None] = None
+    video: Shown[ClipVideoAnswer | None]
+    failure: Shown[ClipFailureAnswer | None]
 
 
 @answer

@@ -48,14 +48,25 @@ class LearnedAnswer:
 
 
 @answer
+class ShareOfTenant:
+    """A tenant's share of the device. `held`: its budget; `given`: the share that its executors or cameras have in the
+    plan in force; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+    its plan; `raised_to_floor`: how much its budget was raised to it; `moves` since the start."""
+
+    held: Shown[float]
+    given: Shown[float]
+    entitlement: Shown[float]
+    floor: Shown[float]
+    raised_to_floor: Shown[float]
+    moves: Shown[int]
+
+
+@answer
 class TenantAnswer:
-    """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have in the plan in force;
-    `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
-    its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
-    nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
-    goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
-    `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see,
-    users of some tenants see these."""
+    """A tenant now. `performance` and `utility` null: nothing was measured lately. `load`: requests per second
+    (cameras: null). `missed_s`: for so long it has missed its goal. `implicit`: a default tenant that no settings name.
+    `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of whose cameras
+    they may see, users of some tenants see these."""
 
     id: OfTenant[str]
     name: Shown[str]
@@ -64,18 +75,13 @@ class TenantAnswer:
     models: Shown[tuple[str, ...]]
     applications: tuple[str, ...]
     cameras: OfCameras[tuple[str, ...]]
-    held: Shown[float]
-    given: Shown[float]
-    entitlement: Shown[float]
-    floor: Shown[float]
-    raised_to_floor: Shown[float]
+    share: Shown[ShareOfTenant]
     state: Shown[TenantState]
     performance: Shown[float | None]
     goal: Shown[float]
     utility: Shown[float | None]
     load: Shown[float | None]
     missed_s: Shown[float]
-    moves: Shown[int]
     demand: Shown[TenantDemand]
     source: Shown[TenantSource]
     reason: Shown[TenantReasonAnswer]

@@ -332,15 +332,24 @@ class OptionAnswer:
 
 
 @answer
-class JobStory(JobAnswer):
-    """A retraining with what was expected of it; `started_s` and `ended_s` after the window's start."""
+class JobExpected:
+    """The micro-profiler's expectation of a retraining: the accuracy after it, and its device seconds."""
 
+    accuracy: Shown[EstimateAnswer]
+    device_seconds: Shown[EstimateAnswer]
+
+
+@answer
+class JobStory:
+    """A retraining as recorded (`job`), in words, with its expectation (null: there was none); `started_s` and
+    `ended_s` after the window's start."""
+
+    job: Shown[JobAnswer]
     words: Shown[str]
     outcome: Shown[Literal["running", "promoted", "refused", "stopped", "failed", "interrupted"]]
     started_s: Shown[float]
     ended_s: Shown[float | None]
-    expected_accuracy: Shown[EstimateAnswer | None]
-    expected_device_seconds: Shown[EstimateAnswer | None]
+    expected: Shown[JobExpected | None]
 
 
 @answer

@@ -276,6 +276,16 @@ export type BudgetAnswer = {
   reason: string;
 };
 
+/** The accuracies (0-1) of the window that was measured last; null: not measured. `realised`: of the answers as they
+ * were given; `frozen`: of the first student, left alone; `download`: of the published detector that the student began
+ * as, left alone, looking where the student in force does, `download_whole`: the same at the whole picture. */
+export type CameraAccuracy = {
+  realised: number | null;
+  frozen: number | null;
+  download: number | null;
+  download_whole: number | null;
+};
+
 /** A camera with its settings and its state. */
 export type CameraAnswer = {
   id: string;
@@ -301,6 +311,15 @@ export type CameraClips = {
   after_s: number | null;
 };
 
+/** The connection to a camera. `retry_in_s`: until the next try; `stalls`: times without a picture for the stall
+ * time; `attempts_hanging`: abandoned tries whose threads have not ended yet. */
+export type CameraConnection = {
+  retry_in_s: number;
+  connects: number;
+  stalls: number;
+  attempts_hanging: number;
+};
+
 /** The effect of an admission on a camera's predicted accuracy. */
 export type CameraEffectAnswer = {
   camera: string;
@@ -316,6 +335,27 @@ export type CameraForecastAnswer = {
   now: number | null;
   then: EstimateAnswer;
   box: number;
+};
+
+/** The answers of a camera's student, with its share of the device and lambda. `inference_ms`: the mean time of
+ * one. */
+export type CameraInference = {
+  share: number;
+  lambda: LambdaAnswer | null;
+  answers: number;
+  stale_answers: number;
+  answers_per_s: number;
+  inference_ms: number;
+};
+
+/** The version in force of a camera's student. `origin`: how it came about; `window`: whose pictures trained it;
+ * `frozen_version`: the first one, left alone. */
+export type CameraModel = {
+  student: string;
+  version: string;
+  origin: "first" | "retrained" | "sibling" | "download";
+  window: number | null;
+  frozen_version: string;
 };
 
 /** A camera as its box reports it. */
@@ -394,6 +434,21 @@ export type CameraStory = {
   profiling_delay_s: number | null;
 };
 
+/** The pictures of a camera: `fps` a second, `delay_s` old when they are decoded, `width` and `height` in pixels.
+ * `freezes`: times with the same picture for the stall time. */
+export type CameraStream = {
+  fps: number;
+  delay_s: number;
+  width: number;
+  height: number;
+  codec: string;
+  frames_decoded: number;
+  frames_damaged: number;
+  frames_replaced: number;
+  packets_dropped: number;
+  freezes: number;
+};
+
 /** The result of a try to connect. `picture` is a JPEG in base64. */
 export type CameraTest = {
   ok: boolean;
@@ -466,11 +521,8 @@ export type ChoiceAnswer = {
   reason: string;
 };
 
-/** A clip of a camera around `at_utc_s`. `asked_by` empty: a rule did; `alarms`: ids of those that it shows.
- * Of a kept one: its first picture was taken at `begins_utc_s`, it is `seconds` long; `missing_before_s` and
- * `missing_after_s` were asked for and could not be had, `end` says why it ends where it does; `masked`: coded anew,
- * with the camera's masks blacked out. Of a failed one: `fault`, and `had_from_utc_s` to `had_to_utc_s`, the time that
- * could have been had. */
+/** A clip of a camera around `at_utc_s`, asked for from `from_utc_s` to `to_utc_s`. `asked_by` empty: a rule did;
+ * `alarms`: ids of those that it shows. `video` null: it is not kept (yet); `failure` null: it did not fail. */
 export type ClipAnswer = {
   id: number;
   camera: string;
@@ -480,20 +532,8 @@ export type ClipAnswer = {
   from_utc_s: number;
   to_utc_s: number;
   alarms: number[];
-  bytes: number;
-  begins_utc_s: number | null;
-  seconds: number | null;
-  codec: "h264" | "hevc" | null;
-  width: number | null;
-  height: number | null;
-  sha256: string | null;
-  missing_before_s: number | null;
-  missing_after_s: number | null;
-  end: "whole" | "camera_gone" | "coding_changed" | "cut_short" | null;
-  masked: boolean;
-  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | "masks_changed" | null;
-  had_from_utc_s: number | null;
-  had_to_utc_s: number | null;
+  video: ClipVideoAnswer | null;
+  failure: ClipFailureAnswer | null;
 };
 
 /** The clip that shows a moment of a camera: one that is kept or in the making (`clip` is its id), one that can be
@@ -532,11 +572,36 @@ export type ClipCounts = {
   bytes: number;
 };
 
+/** Why nothing of a clip is kept. `had_from_utc_s` to `had_to_utc_s`: the time that could have been had (null:
+ * none). */
+export type ClipFailureAnswer = {
+  fault: "not_in_ring" | "codec" | "disk_full" | "not_written" | "too_many" | "camera_off" | "no_answer" | "interrupted" | "masks_changed";
+  had_from_utc_s: number | null;
+  had_to_utc_s: number | null;
+};
+
 /** The student's answer about the picture that the clip shows `at_s` seconds after its first. */
 export type ClipMoment = {
   at_s: number;
   model_version: string;
   boxes: ClipBox[];
+};
+
+/** The video of a clip: its first picture was taken at `begins_utc_s`, it is `seconds` long, `width` and `height` in
+ * pixels. `missing_before_s` and `missing_after_s` were asked for and could not be had; `end`: why it ends where it
+ * does. `masked`: coded anew, with the camera's masks blacked out. */
+export type ClipVideoAnswer = {
+  begins_utc_s: number;
+  seconds: number;
+  codec: "h264" | "hevc";
+  width: number;
+  height: number;
+  bytes: number;
+  sha256: string;
+  missing_before_s: number;
+  missing_after_s: number;
+  end: "whole" | "camera_gone" | "coding_changed" | "cut_short";
+  masked: boolean;
 };
 
 /** An object in a picture: `bbox` is left, top, width, height in pixels. */
@@ -1313,6 +1378,12 @@ export type JobAnswer = {
   model_version: string | null;
 };
 
+/** The micro-profiler's expectation of a retraining: the accuracy after it, and its device seconds. */
+export type JobExpected = {
+  accuracy: EstimateAnswer;
+  device_seconds: EstimateAnswer;
+};
+
 /** A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
  * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
  * the id `config`; `box`: another one that does it (empty: this one). */
@@ -1332,30 +1403,15 @@ export type JobNow = {
   box: string;
 };
 
-/** A retraining with what was expected of it; `started_s` and `ended_s` after the window's start. */
+/** A retraining as recorded (`job`), in words, with its expectation (null: there was none); `started_s` and
+ * `ended_s` after the window's start. */
 export type JobStory = {
-  id: string;
-  window: number;
-  camera: string;
-  config: string;
-  share: number;
-  state: "running" | "completed" | "failed" | "stopped" | "interrupted";
-  attempt: number;
-  started_utc_s: number;
-  ended_utc_s: number | null;
-  fraction: number;
-  device_seconds: number;
-  accuracy_before: number | null;
-  accuracy_after: number | null;
-  promoted: boolean;
-  reason: string;
-  model_version: string | null;
+  job: JobAnswer;
   words: string;
   outcome: "running" | "promoted" | "refused" | "stopped" | "failed" | "interrupted";
   started_s: number;
   ended_s: number | null;
-  expected_accuracy: EstimateAnswer | null;
-  expected_device_seconds: EstimateAnswer | null;
+  expected: JobExpected | null;
 };
 
 /** A task of a job. `box`: where it runs or, if `done`, ran; null: it waits. `failures`: how often its program
@@ -1884,47 +1940,11 @@ export type Overview = {
   losses: BoxLosses;
 };
 
-/** A camera's state with its id and name. */
+/** A camera with its name and its state. */
 export type OverviewCamera = {
-  camera: string;
-  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
-  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
-  message: string;
-  since_utc_s: number;
-  frames_decoded: number;
-  frames_damaged: number;
-  frames_replaced: number;
-  packets_dropped: number;
-  connects: number;
-  stalls: number;
-  fps: number;
-  delay_s: number;
-  width: number;
-  height: number;
-  codec: string;
-  retry_in_s: number;
-  freezes: number;
-  attempts_hanging: number;
-  model_version: string;
-  model_origin: "first" | "retrained" | "sibling" | "download";
-  model_window: number | null;
-  frozen_version: string;
-  share: number;
-  lambda: LambdaAnswer | null;
-  accuracy: number | null;
-  frozen_accuracy: number | null;
-  download_accuracy: number | null;
-  download_whole_accuracy: number | null;
-  student: string;
-  answers: number;
-  stale_answers: number;
-  answers_per_s: number;
-  inference_ms: number;
-  recorder: string;
-  ring: RingAnswer | null;
-  losses: Record<string, number>;
   id: string;
   name: string;
+  state: StateOfCamera;
 };
 
 /** How much longer a batch is predicted to take `beside` another gpu-let; null: beside all of them. */
@@ -2516,6 +2536,18 @@ export type ShareKindAnswer = {
   evidence: string;
 };
 
+/** A tenant's share of the device. `held`: its budget; `given`: the share that its executors or cameras have in the
+ * plan in force; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+ * its plan; `raised_to_floor`: how much its budget was raised to it; `moves` since the start. */
+export type ShareOfTenant = {
+  held: number;
+  given: number;
+  entitlement: number;
+  floor: number;
+  raised_to_floor: number;
+  moves: number;
+};
+
 /** A camera's shares of the device: for answers (as `lambda` says) and for its retraining (`config`). */
 export type SharesOfCamera = {
   inference: number;
@@ -2616,48 +2648,19 @@ export type StageOptionAnswer = {
   accuracy: number;
 };
 
-/** A camera now. Counters run since its worker started.
- * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
- * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
- * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
- * left alone, looking where the student in force does, `download_whole_accuracy`: the same at the whole picture.
- * `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
+/** A camera now. Counters run since its worker started. `fault` and `message`: why it is in its state, `since_utc_s`
+ * since when. `recorder`: the recorder's fault (empty: none). `ring` null: no video is kept for clips. `losses` by
  * kind (empty: the worker has not reported yet). */
 export type StateOfCamera = {
-  camera: string;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
   fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
   message: string;
   since_utc_s: number;
-  frames_decoded: number;
-  frames_damaged: number;
-  frames_replaced: number;
-  packets_dropped: number;
-  connects: number;
-  stalls: number;
-  fps: number;
-  delay_s: number;
-  width: number;
-  height: number;
-  codec: string;
-  retry_in_s: number;
-  freezes: number;
-  attempts_hanging: number;
-  model_version: string;
-  model_origin: "first" | "retrained" | "sibling" | "download";
-  model_window: number | null;
-  frozen_version: string;
-  share: number;
-  lambda: LambdaAnswer | null;
-  accuracy: number | null;
-  frozen_accuracy: number | null;
-  download_accuracy: number | null;
-  download_whole_accuracy: number | null;
-  student: string;
-  answers: number;
-  stale_answers: number;
-  answers_per_s: number;
-  inference_ms: number;
+  connection: CameraConnection;
+  stream: CameraStream;
+  model: CameraModel;
+  inference: CameraInference;
+  accuracy: CameraAccuracy;
   recorder: string;
   ring: RingAnswer | null;
   losses: Record<string, number>;
@@ -2830,13 +2833,10 @@ export type TenantAdmissionAnswer = {
   losses: TenantLossAnswer[];
 };
 
-/** A tenant now. `held`: its budget; `given`: the share that its executors or cameras have in the plan in force;
- * `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
- * its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
- * nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
- * goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
- * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see,
- * users of some tenants see these. */
+/** A tenant now. `performance` and `utility` null: nothing was measured lately. `load`: requests per second
+ * (cameras: null). `missed_s`: for so long it has missed its goal. `implicit`: a default tenant that no settings name.
+ * `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of whose cameras
+ * they may see, users of some tenants see these. */
 export type TenantAnswer = {
   id: string;
   name: string;
@@ -2845,18 +2845,13 @@ export type TenantAnswer = {
   models: string[];
   applications: string[];
   cameras: string[];
-  held: number;
-  given: number;
-  entitlement: number;
-  floor: number;
-  raised_to_floor: number;
+  share: ShareOfTenant;
   state: "meets" | "misses" | "unknown";
   performance: number | null;
   goal: number;
   utility: number | null;
   load: number | null;
   missed_s: number;
-  moves: number;
   demand: TenantDemand;
   source: "learned" | "profiled" | "proxy" | "declared" | "entitlement" | "held";
   reason: TenantReasonAnswer;

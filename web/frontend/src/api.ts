@@ -9,6 +9,7 @@ import type {
   OverviewCamera,
   ProblemAnswer,
   RetrainingAnswer,
+  StateOfCamera,
   VersionAnswer,
   WindowAnswer,
 } from "./answers";
@@ -18,7 +19,7 @@ export type { JournalEntry, Me, Overview, Reason } from "./answers";
 export type Alarm = AlarmAnswer;
 export type Camera = OverviewCamera;
 export type CameraRecord = CameraAnswer;
-export type CameraStateName = OverviewCamera["state"];
+export type CameraStateName = StateOfCamera["state"];
 export type Health = BoxHealth;
 export type Learning = LearningAnswer;
 export type Model = VersionAnswer;

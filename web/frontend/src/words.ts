@@ -290,7 +290,7 @@ export function regionWords(region: Region | undefined): string {
 
 /** The part of the picture that a camera's student looks at, how often, and in which shape, in words. */
 export function lookWords(camera: Camera): string {
-  const l = camera.lambda;
+  const l = camera.state.inference.lambda;
   if (l === null) return "–";
   const shape = l.shape === "model" ? ", in the shape that the model was published with" : "";
   const rate = Number(l.frame_rate.toFixed(1));

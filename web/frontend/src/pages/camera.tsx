@@ -111,8 +111,9 @@ interface LiveViewProps {
 }
 
 function LiveView({ camera, zones, drawn, onDrawn }: LiveViewProps) {
+  const { width, height } = camera.state.stream;
   return (
-    <div class="camera-live" style={{ maxWidth: `calc(75vh * ${camera.width && camera.height ? camera.width / camera.height : 16 / 9})` }}>
+    <div class="camera-live" style={{ maxWidth: `calc(75vh * ${width && height ? width / height : 16 / 9})` }}>
       <LivePicture key={camera.id} camera={camera} boxes={drawn.boxes} fps={10} zones={drawn.zones ? zones : []} />
       <div class="switches">
         <label class="check">

@@ -37,10 +37,10 @@ export function AccuracyTab({ camera, past }: { camera: Camera; past: History })
               { label: "Really answered", values: past.realised.map(hundredths), colour: "--realised", points: true },
               { label: "First model, had it never learned", values: past.frozen.map(hundredths), colour: "--frozen", dashed: true },
               ...(past.download.some((v) => v !== null)
-                ? [{ label: `${camera.student} as downloaded`, values: past.download.map(hundredths), colour: "--camera-3", dashed: true }]
+                ? [{ label: `${camera.state.model.student} as downloaded`, values: past.download.map(hundredths), colour: "--camera-3", dashed: true }]
                 : []),
               ...(past.whole.some((v, n) => v !== null && v !== past.download[n])
-                ? [{ label: `${camera.student}, at the whole picture`, values: past.whole.map(hundredths), colour: "--camera-4", dashed: true }]
+                ? [{ label: `${camera.state.model.student}, at the whole picture`, values: past.whole.map(hundredths), colour: "--camera-4", dashed: true }]
                 : []),
             ]}
           />

@@ -60,7 +60,7 @@ function useDisagreements(camera: Camera, limit: number, latest: number | null):
 export function DisagreementsTab({ camera, latest }: Props) {
   const [limit, setLimit] = useState(FIRST);
   const asked = useDisagreements(camera, limit, latest);
-  const models = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version);
+  const models = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.state.model.version);
   const [kind, setKind] = useState<Kind | "all">("all");
   const [open, setOpen] = useState<number | null>(null);
   const [at, setAt] = useState(0);

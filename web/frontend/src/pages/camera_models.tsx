@@ -41,7 +41,7 @@ type Act = { kind: "pin" | "unpin" | "roll back"; model: Model };
 type OnAct = ((act: Act) => void) | null;
 
 export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
-  const asked = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version, 15);
+  const asked = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.state.model.version, 15);
   const [act, setAct] = useState<Act | null>(null);
   const operator = may(me, "operator");
   if (asked.value === null) {
@@ -53,7 +53,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
   }
   const models = asked.value;
   if (models.length === 0) return <Empty title="No model is recorded">The first one is made when the camera starts.</Empty>;
-  const inForce = models.find((m) => m.id === camera.model_version);
+  const inForce = models.find((m) => m.id === camera.state.model.version);
   const onAct = operator ? setAct : null;
   return (
     <section aria-labelledby="models-title">
@@ -61,7 +61,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
         <h2 id="models-title">Models</h2>
         {!operator && <p class="quiet small">Pin and roll back: {whyNot("operator").toLowerCase()}</p>}
       </div>
-      <Lineage models={models} version={camera.model_version} onAct={onAct} />
+      <Lineage models={models} version={camera.state.model.version} onAct={onAct} />
       <ul class="versions">
         {models.map((model) => (
           <Version key={model.id} model={model} parent={models.find((m) => m.id === model.parent)} inForce={inForce} onAct={onAct} />

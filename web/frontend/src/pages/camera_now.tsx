@@ -40,7 +40,7 @@ function BigNumbers({ camera, past }: { camera: Camera; past: History }) {
         <p class="big">{percent(figures.realised)}</p>
       </div>
       <div>
-        <p class="quiet">{downloaded ? `${camera.student} as downloaded` : "Had it never learned"}</p>
+        <p class="quiet">{downloaded ? `${camera.state.model.student} as downloaded` : "Had it never learned"}</p>
         <p class="big quiet">{percent(left)}</p>
       </div>
       {gain !== null && (
@@ -54,33 +54,34 @@ function BigNumbers({ camera, past }: { camera: Camera; past: History }) {
 }
 
 function Facts({ camera }: { camera: Camera }) {
-  const isLive = camera.state === "live";
+  const { state, message, stream, model, inference, recorder, losses } = camera.state;
+  const isLive = state === "live";
   return (
     <dl class="pairs">
       <dt>Model</dt>
       <dd>
-        <a href={`${href("camera", camera.id)}?tab=models`}>{shortVersion({ id: camera.model_version, origin: camera.model_origin, window: camera.model_window })}</a>
+        <a href={`${href("camera", camera.id)}?tab=models`}>{shortVersion({ id: model.version, origin: model.origin, window: model.window })}</a>
       </dd>
       <dt>Looks at</dt>
       <dd>{lookWords(camera)}</dd>
       <dt>Stream</dt>
       <dd>
         {isLive
-          ? `${camera.fps.toFixed(1)} frames a second, ${camera.width} × ${camera.height} pixels`
-          : camera.message || stateOf(camera)[0]}
+          ? `${stream.fps.toFixed(1)} frames a second, ${stream.width} × ${stream.height} pixels`
+          : message || stateOf(camera)[0]}
       </dd>
       <dt>Answers</dt>
-      <dd>{isLive ? `${camera.answers_per_s.toFixed(1)} a second, each ${camera.inference_ms.toFixed(0)} ms` : "–"}</dd>
+      <dd>{isLive ? `${inference.answers_per_s.toFixed(1)} a second, each ${inference.inference_ms.toFixed(0)} ms` : "–"}</dd>
       <dt>Delay</dt>
-      <dd>{isLive ? `${camera.delay_s.toFixed(2)} s behind the camera` : "–"}</dd>
-      {camera.recorder && (
+      <dd>{isLive ? `${stream.delay_s.toFixed(2)} s behind the camera` : "–"}</dd>
+      {recorder && (
         <>
           <dt>Recorder</dt>
-          <dd>{camera.recorder}</dd>
+          <dd>{recorder}</dd>
         </>
       )}
       <dt>Lost</dt>
-      <dd>{lossWords(camera.losses)}</dd>
+      <dd>{lossWords(losses)}</dd>
     </dl>
   );
 }

@@ -341,9 +341,10 @@ function ofOutage(day: TimelineAnswer, one: OutageAnswer): Happened {
 }
 
 function ofClip(day: TimelineAnswer, clip: ClipAnswer, onMoment: (at: Moment) => void): Happened {
-  const state = clip.state === "kept" ? `Clip of ${duration(clip.seconds ?? 0)}` : clip.state === "making" ? "Clip in the making" : `No clip: ${CLIP_FAULTS[clip.fault ?? ""] ?? clip.fault}`;
-  const begins = clip.begins_utc_s ?? clip.from_utc_s;
-  const ends = clip.seconds === null ? clip.to_utc_s : begins + clip.seconds;
+  const { video, failure } = clip;
+  const state = video !== null ? `Clip of ${duration(video.seconds)}` : failure === null ? "Clip in the making" : `No clip: ${CLIP_FAULTS[failure.fault] ?? failure.fault}`;
+  const begins = video?.begins_utc_s ?? clip.from_utc_s;
+  const ends = video === null ? clip.to_utc_s : begins + video.seconds;
   const good = clip.state !== "failed";
   return happening(day, "clip", clip.id, begins, ends, good ? "video" : "plain", state, good ? "Play" : null, good ? () => onMoment({ at_utc_s: clip.at_utc_s, clip: clip.id }) : null);
 }

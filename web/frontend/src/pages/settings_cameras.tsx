@@ -155,11 +155,12 @@ function CameraActions({ camera, me, switching, onRemove }: ActionsProps & { cam
 function CameraState({ camera, enabled }: { camera: Camera | undefined; enabled: boolean }) {
   if (!enabled) return <Badge tone="off">Off</Badge>;
   if (camera === undefined) return <Badge tone="wait">Starting</Badge>;
+  const { state, message } = camera.state;
   const [words_, tone] = stateOf(camera);
   return (
     <>
       <Badge tone={tone}>{words_}</Badge>
-      {camera.state !== "live" && camera.message && <span class="under quiet">{camera.message}</span>}
+      {state !== "live" && message && <span class="under quiet">{message}</span>}
     </>
   );
 }
@@ -177,7 +178,7 @@ interface ChosenProps extends OneProps {
 /** The form of the camera's settings, or of its places, as the address says. */
 function ChosenCamera({ onSaved, ...props }: ChosenProps) {
   const { known, me, rest, camera } = props;
-  const state = known.overview?.cameras.find((c) => c.id === camera.id);
+  const state = known.overview?.cameras.find((c) => c.id === camera.id)?.state;
   if (rest[1] === "zones") return <ZonesForm key={`${camera.id}-zones`} camera={camera} state={state} changeable={may(me, "operator")} onSaved={onSaved} />;
   if (rest[1] === "masks") return <MasksForm key={`${camera.id}-masks`} camera={camera} state={state} changeable={may(me, "admin")} onSaved={onSaved} />;
   if (rest[1] === "lines") return <LinesForm key={`${camera.id}-lines`} camera={camera} state={state} changeable={may(me, "operator")} onSaved={onSaved} />;

@@ -3,8 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import type { MaskSettings } from "../answers";
-import type { Camera, CameraRecord, Problem } from "../api";
+import type { MaskSettings, StateOfCamera } from "../answers";
+import type { CameraRecord, Problem } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { useCheck } from "../parts/form";
 import type { Line } from "../parts/line_editor";
@@ -23,7 +23,7 @@ import { CAMERA_MS, cameraTitle } from "./camera_form";
 
 interface Props {
   camera: CameraRecord;
-  state: Camera | undefined;
+  state: StateOfCamera | undefined;
   changeable: boolean;
   onSaved: () => void;
 }
@@ -117,7 +117,8 @@ function PlacesForm<Place>({ camera, state, changeable, onSaved, field, role = "
   );
   const name = cameraTitle(camera);
   const title = capital(field);
-  const ratio = state !== undefined && state.width > 0 && state.height > 0 ? state.width / state.height : 16 / 9;
+  const stream = state?.stream;
+  const ratio = stream !== undefined && stream.width > 0 && stream.height > 0 ? stream.width / stream.height : 16 / 9;
 
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();

@@ -98,7 +98,7 @@ function Legend() {
 }
 
 /** The curve at the share that the tenant holds, in words. */
-function labelOf({ points, goal }: TenantCurve, { held }: Tenant): string {
+function labelOf({ points, goal }: TenantCurve, { share: { held } }: Tenant): string {
   const at = points.reduce((best, p) => (Math.abs(p.share - held) < Math.abs(best.share - held) ? p : best), points[0]!);
   return `Expected performance by share. At ${percent(at.share)}: ${percent(at.performance, 1)}, between ${percent(at.low, 1)} and ${percent(at.high, 1)}; goal ${percent(goal, 1)}`;
 }
@@ -110,7 +110,7 @@ function y(value: number): number {
 
 function Drawing({ curve, tenant, width }: CurveProps & { width: number }) {
   const { points, reports, now, last } = curve;
-  const most = Math.max(...points.map((p) => p.share), tenant.held, now ?? 0);
+  const most = Math.max(...points.map((p) => p.share), tenant.share.held, now ?? 0);
   const x = (share: number): number => LEFT + ((width - LEFT - RIGHT) * share) / most;
   const line = (of: "performance" | "low" | "high", back = false): string => {
     const along = back ? [...points].reverse() : [...points];
@@ -136,7 +136,7 @@ function Drawing({ curve, tenant, width }: CurveProps & { width: number }) {
         share of the device
       </text>
       <path class="band" d={`M${line("high")} L${line("low", true)} Z`} />
-      <path class="right" d={`M${x(tenant.entitlement)} ${TOP} V${HEIGHT - BOTTOM}`} />
+      <path class="right" d={`M${x(tenant.share.entitlement)} ${TOP} V${HEIGHT - BOTTOM}`} />
       {now !== null && <path class="now" d={`M${x(now)} ${TOP} V${HEIGHT - BOTTOM}`} />}
       <path class="goal" d={`M${LEFT} ${y(curve.goal)} H${width - RIGHT}`} />
       <path class="expected" d={`M${line("performance")}`} />

@@ -74,7 +74,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 function Now({ tenant, tenants }: { tenant: Tenant; tenants: Tenant[] }) {
   const { settings, learned } = tenant;
   const members = [...tenant.models, ...tenant.applications, ...tenant.cameras].join(", ");
-  const whole = tenants.reduce((sum, t) => sum + t.held, 0);
+  const whole = tenants.reduce((sum, t) => sum + t.share.held, 0);
   return (
     <>
       <p class="verdict">{reasonWords(tenant, tenants)}</p>
@@ -88,7 +88,7 @@ function Now({ tenant, tenants }: { tenant: Tenant; tenants: Tenant[] }) {
         <Fact name="Share held, entitlement">
           <ShareBar tenant={tenant} whole={whole} />
         </Fact>
-        <Fact name="Share in use">{percent(tenant.given)}</Fact>
+        <Fact name="Share in use">{percent(tenant.share.given)}</Fact>
         <Fact name="Share that the goal needs">
           <Needed demand={tenant.demand} />
         </Fact>

@@ -33,14 +33,14 @@ interface Row {
 }
 
 function needsAttention({ camera, changed, alarms }: Row): boolean {
-  return camera.state !== "live" || changed?.worse === true || alarms.length > 0;
+  return camera.state.state !== "live" || changed?.worse === true || alarms.length > 0;
 }
 
 const FILTERS: Record<Filter, [string, (row: Row) => boolean]> = {
   all: ["All", () => true],
   attention: ["Need attention", needsAttention],
-  live: ["Live", (row) => row.camera.state === "live"],
-  lost: ["Not live", (row) => row.camera.state !== "live"],
+  live: ["Live", (row) => row.camera.state.state === "live"],
+  lost: ["Not live", (row) => row.camera.state.state !== "live"],
 };
 
 const ORDERS: Record<Sort, [string, (a: Row, b: Row) => number]> = {
@@ -54,7 +54,7 @@ const ORDERS: Record<Sort, [string, (a: Row, b: Row) => number]> = {
       a.index - b.index,
   ],
   name: ["Name", (a, b) => a.camera.name.localeCompare(b.camera.name)],
-  accuracy: ["Least accurate first", (a, b) => (a.camera.accuracy ?? 2) - (b.camera.accuracy ?? 2) || a.index - b.index],
+  accuracy: ["Least accurate first", (a, b) => (a.camera.state.accuracy.realised ?? 2) - (b.camera.state.accuracy.realised ?? 2) || a.index - b.index],
 };
 
 /** A choice that this browser remembers. */
@@ -142,7 +142,7 @@ export function WallPage({ known, me }: PageProps) {
 
 /** How many cameras are live, and how many need an operator. */
 function LiveCount({ rows }: { rows: Row[] }) {
-  const live = rows.filter((r) => r.camera.state === "live").length;
+  const live = rows.filter((r) => r.camera.state.state === "live").length;
   const attention = rows.filter(needsAttention).length;
   return (
     <p class="quiet" role="status">
@@ -184,7 +184,8 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
   const figures = measured(camera, past);
   const { realised, frozen, download } = figures;
   const { left, gain } = gained(figures);
-  const isLive = camera.state === "live";
+  const { state, stream, inference } = camera.state;
+  const isLive = state === "live";
   return (
     <li class="card tile" aria-labelledby={`tile-${camera.id}`}>
       <header>
@@ -196,9 +197,9 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
       </header>
       <LivePicture camera={camera} boxes={boxes} />
       <dl class="facts">
-        <Fact name="Camera" value={isLive ? `${camera.fps.toFixed(1)} fps` : "–"} />
-        <Fact name="Answers" value={isLive ? `${camera.answers_per_s.toFixed(1)} / s` : "–"} />
-        <Fact name="Delay" value={isLive ? `${camera.delay_s.toFixed(2)} s` : "–"} />
+        <Fact name="Camera" value={isLive ? `${stream.fps.toFixed(1)} fps` : "–"} />
+        <Fact name="Answers" value={isLive ? `${inference.answers_per_s.toFixed(1)} / s` : "–"} />
+        <Fact name="Delay" value={isLive ? `${stream.delay_s.toFixed(2)} s` : "–"} />
         {past.x.length > 1 && (
           <div class="trend">
             <dt class="hidden">Trend</dt>

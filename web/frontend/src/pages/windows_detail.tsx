@@ -159,13 +159,13 @@ function CameraCell({ id, cameras }: { id: string; cameras: Camera[] }) {
   );
 }
 
-function jobWords(job: WindowJob): string {
-  const parts = [`${sentence(job.words)}.`];
+function jobWords({ job, words, expected }: WindowJob): string {
+  const parts = [`${sentence(words)}.`];
   if (job.accuracy_after !== null && job.accuracy_before !== null) {
     parts.push(`${percent(job.accuracy_before)} before, ${percent(job.accuracy_after)} after on held-out frames`);
-    if (job.expected_accuracy !== null) parts.push(`(expected ${percent(job.expected_accuracy.value)}).`);
-  } else if (job.expected_accuracy !== null) {
-    parts.push(`Expected: ${percent(job.expected_accuracy.value)} after it.`);
+    if (expected !== null) parts.push(`(expected ${percent(expected.accuracy.value)}).`);
+  } else if (expected !== null) {
+    parts.push(`Expected: ${percent(expected.accuracy.value)} after it.`);
   }
   return parts.join(" ");
 }
@@ -198,22 +198,23 @@ function Jobs({ camera }: { camera: WindowCamera }) {
   if (camera.jobs.length === 0) return <span class="quiet">none</span>;
   return (
     <ul class="job-list">
-      {camera.jobs.map((job) => {
-        const [words, tone] = OUTCOMES[job.outcome] ?? [job.outcome, "off"];
+      {camera.jobs.map((story) => {
+        const { job, outcome, started_s, ended_s } = story;
+        const [words, tone] = OUTCOMES[outcome] ?? [outcome, "off"];
         return (
           <li key={job.id}>
             <p>
               <Badge tone={tone}>
                 {words}
-                {job.outcome === "running" && ` ${percent(job.fraction)}`}
+                {outcome === "running" && ` ${percent(job.fraction)}`}
               </Badge>{" "}
               <span class="quiet">
-                {duration(job.started_s)} after the start
-                {job.ended_s !== null && `, took ${duration(job.ended_s - job.started_s)}`}, {job.device_seconds.toFixed(1)} device seconds
+                {duration(started_s)} after the start
+                {ended_s !== null && `, took ${duration(ended_s - started_s)}`}, {job.device_seconds.toFixed(1)} device seconds
                 {job.attempt > 1 && `, attempt ${job.attempt}`}
               </span>
             </p>
-            <p>{jobWords(job)}</p>
+            <p>{jobWords(story)}</p>
             {job.reason && <p class="quiet">{sentence(job.reason)}</p>}
           </li>
         );

@@ -44,7 +44,7 @@ export function measured(camera: Camera, { realised, frozen, download }: History
     const [mine, theirs] = [realised[n] ?? null, frozen[n] ?? null];
     if (mine !== null && theirs !== null) return { realised: mine, frozen: theirs, download: download[n] ?? null };
   }
-  return { realised: camera.accuracy, frozen: null, download: null };
+  return { realised: camera.state.accuracy.realised, frozen: null, download: null };
 }
 
 /** The accuracy of what it began as (a download, else its first model), and the gain over that. */

@@ -37,7 +37,7 @@ const ENDS: Record<string, string> = {
 
 /** Whether this browser plays a clip's codec, as far as it says. */
 function plays(clip: ClipAnswer): boolean {
-  const [, type] = CODECS[clip.codec ?? ""] ?? ["", ""];
+  const [, type] = CODECS[clip.video?.codec ?? ""] ?? ["", ""];
   return type === "" || document.createElement("video").canPlayType(type) !== "";
 }
 
@@ -48,10 +48,12 @@ function download(clip: ClipAnswer): { href: string; download: string } {
 
 /** The differences from the request. */
 function shortcomings(clip: ClipAnswer): string[] {
+  const { video } = clip;
+  if (video === null) return [];
   const said = [];
-  if ((clip.missing_before_s ?? 0) > 0) said.push(`begins ${duration(clip.missing_before_s ?? 0)} late: earlier video was not in memory`);
-  if ((clip.missing_after_s ?? 0) > 0) said.push(`ends ${duration(clip.missing_after_s ?? 0)} early: ${ENDS[clip.end ?? ""] ?? "no more came"}`);
-  if (clip.masked) said.push("coded anew, with the masks blacked out");
+  if (video.missing_before_s > 0) said.push(`begins ${duration(video.missing_before_s)} late: earlier video was not in memory`);
+  if (video.missing_after_s > 0) said.push(`ends ${duration(video.missing_after_s)} early: ${ENDS[video.end] ?? "no more came"}`);
+  if (video.masked) said.push("coded anew, with the masks blacked out");
   return said;
 }
 
@@ -131,6 +133,7 @@ interface RowProps {
 }
 
 function ClipRow({ clip, camera, now_s, onPlay, onDelete }: RowProps) {
+  const { video, failure } = clip;
   return (
     <li>
       <div>
@@ -144,8 +147,8 @@ function ClipRow({ clip, camera, now_s, onPlay, onDelete }: RowProps) {
           {clip.state === "failed" && <Badge tone="bad">failed</Badge>}
         </p>
         <p class="quiet small">
-          {clip.state === "kept" && `${duration(clip.seconds ?? 0)}, ${CODECS[clip.codec ?? ""]?.[0] ?? ""}, ${clip.width} × ${clip.height}, ${bytes(clip.bytes)}; `}
-          {clip.state === "failed" && `${CLIP_FAULTS[clip.fault ?? ""] ?? clip.fault}; `}
+          {video !== null && `${duration(video.seconds)}, ${CODECS[video.codec]?.[0] ?? ""}, ${video.width} × ${video.height}, ${bytes(video.bytes)}; `}
+          {failure !== null && `${CLIP_FAULTS[failure.fault] ?? failure.fault}; `}
           {clip.asked_by ? `asked for by ${clip.asked_by}` : `of ${clip.alarms.length === 1 ? "alarm" : "alarms"} ${clip.alarms.join(", ")}`}
         </p>
         {shortcomings(clip).map((line) => (
@@ -194,7 +197,7 @@ function MakeClip({ camera, onMade }: { camera: Camera; onMade: () => void }) {
       setBusy(false);
     }
   };
-  const ring = camera.ring;
+  const ring = camera.state.ring;
   return (
     <form class="clip-form" onSubmit={(e) => void make(e)}>
       <label>
@@ -273,7 +276,7 @@ export function ClipVideo({ clip }: { clip: ClipAnswer }) {
   const now = useAnswerNow(video, boxes.value);
   const [shown, setShown] = useState(true);
   const [broken, setBroken] = useState(!plays(clip));
-  const [codec] = CODECS[clip.codec ?? ""] ?? [""];
+  const [codec] = CODECS[clip.video?.codec ?? ""] ?? [""];
   return (
     <>
       {broken && (
@@ -281,7 +284,7 @@ export function ClipVideo({ clip }: { clip: ClipAnswer }) {
           This browser does not play {codec || "this video"}. <a {...download(clip)}>Download it</a> and play it with another program.
         </p>
       )}
-      <div class="clip-video" style={{ aspectRatio: `${clip.width ?? 16} / ${clip.height ?? 9}` }}>
+      <div class="clip-video" style={{ aspectRatio: `${clip.video?.width ?? 16} / ${clip.video?.height ?? 9}` }}>
         <video
           ref={video}
           src={pictureUrl(`/clips/${clip.id}/video.mp4`)}
@@ -305,7 +308,7 @@ export function ClipVideo({ clip }: { clip: ClipAnswer }) {
       {shortcomings(clip).map((line) => (
         <p key={line}>{line}</p>
       ))}
-      <p class="quiet small hash">SHA-256 {clip.sha256}</p>
+      <p class="quiet small hash">SHA-256 {clip.video?.sha256}</p>
     </>
   );
 }

@@ -22,7 +22,7 @@ const STATES: Record<CameraStateName, [string, Tone]> = {
 
 /** A camera's state in words, and how bad it is. */
 export function stateOf(camera: Camera): [string, Tone] {
-  return wordsOf(camera.state);
+  return wordsOf(camera.state.state);
 }
 
 /** A camera's state by its name. */
@@ -72,9 +72,10 @@ export function LivePicture({ camera, boxes, fps = 5, zones = [] }: Props) {
     return live.listen(camera.id, show, fps);
   }, [live, camera.id, inView, fps]);
 
-  const shows = camera.state === "live" && seen !== null;
-  const ratio = camera.width > 0 && camera.height > 0 ? camera.width / camera.height : 16 / 9;
-  const retry = camera.retry_in_s >= 1 ? `Next try in ${Math.ceil(camera.retry_in_s)} s.` : "";
+  const { state, message, connection, stream } = camera.state;
+  const shows = state === "live" && seen !== null;
+  const ratio = stream.width > 0 && stream.height > 0 ? stream.width / stream.height : 16 / 9;
+  const retry = connection.retry_in_s >= 1 ? `Next try in ${Math.ceil(connection.retry_in_s)} s.` : "";
   return (
     <div class="picture" ref={place} style={{ aspectRatio: String(ratio) }}>
       <canvas
@@ -87,11 +88,11 @@ export function LivePicture({ camera, boxes, fps = 5, zones = [] }: Props) {
       {zones.length > 0 && <Zones zones={zones} />}
       {!shows && (
         <p class="veil">
-          <strong>{camera.state === "live" ? "Waiting for a picture" : stateOf(camera)[0]}</strong>
-          {camera.state !== "live" && (camera.message || retry) && (
+          <strong>{state === "live" ? "Waiting for a picture" : stateOf(camera)[0]}</strong>
+          {state !== "live" && (message || retry) && (
             <span>
-              {camera.message}
-              {camera.message && retry && <br />}
+              {message}
+              {message && retry && <br />}
               {retry}
             </span>
           )}

@@ -70,7 +70,7 @@ export function MomentClip({ camera, name, at_utc_s, me, clip: known, picture, o
       {kept !== null ? null : found.error !== null || clip.error !== null ? (
         <ErrorBox what="The clip could not be loaded" error={found.error ?? clip.error} onRetry={found.error !== null ? found.again : clip.again} />
       ) : state === "failed" ? (
-        <p role="status">There is no clip: {CLIP_FAULTS[clip.value?.fault ?? ""] ?? clip.value?.fault}.</p>
+        <p role="status">There is no clip: {CLIP_FAULTS[clip.value?.failure?.fault ?? ""] ?? clip.value?.failure?.fault}.</p>
       ) : number !== null ? (
         <Loading what={state === "making" || asked !== null ? "The clip is being made" : "Loading the clip"} />
       ) : found.value === null ? (

@@ -12,19 +12,20 @@ export interface Actions {
 
 /** The bar is the share held, the line the entitlement, the dark foot the floor; the words say the same. */
 export function ShareBar({ tenant, whole }: { tenant: Tenant; whole: number }) {
-  const scale = Math.max(whole, tenant.held, tenant.entitlement, 0.01);
+  const { held, entitlement, floor, raised_to_floor } = tenant.share;
+  const scale = Math.max(whole, held, entitlement, 0.01);
   const at = (value: number): string => `${Math.min(100, (100 * value) / scale)}%`;
   return (
     <div class="share-bar">
       <span class="share-track" aria-hidden="true">
-        <span class={tenant.state === "misses" ? "share-held missed" : "share-held"} style={{ width: at(tenant.held) }} />
-        <span class="share-floor" style={{ width: at(tenant.floor) }} />
-        <span class="share-right" style={{ left: at(tenant.entitlement) }} />
+        <span class={tenant.state === "misses" ? "share-held missed" : "share-held"} style={{ width: at(held) }} />
+        <span class="share-floor" style={{ width: at(floor) }} />
+        <span class="share-right" style={{ left: at(entitlement) }} />
       </span>
       <span class="small">
-        {percent(tenant.held)}, {percent(tenant.entitlement)}
-        <span class="quiet">; at least {percent(tenant.floor)}</span>
-        {tenant.raised_to_floor > 0.0005 && <span class="quiet">, raised by {percent(tenant.raised_to_floor, 1)}</span>}
+        {percent(held)}, {percent(entitlement)}
+        <span class="quiet">; at least {percent(floor)}</span>
+        {raised_to_floor > 0.0005 && <span class="quiet">, raised by {percent(raised_to_floor, 1)}</span>}
       </span>
     </div>
   );
