@@ -54,9 +54,10 @@ def _detail(
         )  # fmt: skip
     window = {
         "id": number, "open": False, "outcome": "completed", "length_s": length_s, "policy": policy,
+        "start_utc_s": number * length_s,
         "settings": {"golden_share": 0.1}, "cameras": rows,
     }  # fmt: skip
-    plan = {"problem": problem.to_json(), "basis": None}
+    plan = {"problem": problem.to_json(), "basis": None, "at_utc_s": number * length_s, "plan": {"segments": []}}
     return {"window": window, "plans": [plan], "profiles": profiles, "jobs": jobs, "costs": []}
 
 
