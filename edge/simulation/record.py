@@ -236,7 +236,7 @@ def _answering(name: str, detail: Mapping[str, Any]) -> Iterator[tuple[float, fl
         if n == 0 and at_s > 0:
             yield 0.0, min(at_s, length), profiles[name], waiting_shares(problem.num_gpus, profiles)[name]
         until = min(length, plans[n + 1][0]) if n + 1 < len(plans) else length
-        segments = plan["plan"]["segments"]
+        segments = [] if plan["plan"] is None else plan["plan"]["segments"]
         begins = [at_s, *(max(at_s, s["start_s"]) for s in segments[1:])]
         for segment, (begin_s, end_s) in zip(segments, itertools.pairwise([*begins, until]), strict=False):
             share = segment["streams"].get(name, {}).get("inference_share", 0.0)
