@@ -39,7 +39,7 @@ def _detail(
             {
                 "camera": camera, "frozen": {"value": frozen}, "realised": {"value": level}, "frames_labelled": 30,
                 "model_version": f"{camera}-{number}", "labelling_delay_s": 2.0,
-                "details": {"current_fresh": {"value": 0.7}},
+                "details": {"current_fresh": {"value": 0.7, "frames": 30}},
             }
         )  # fmt: skip
         profile = RetrainingProfile(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from edge.core.profiles import RetrainingProfile
 from edge.simulation.trace import RecordedOutcome, RecordedWindow
-from scheduler.learning.promise import PRIOR, reliability
+from scheduler.learning.promise import FRAME_NOISE, PRIOR, TRUE_GAINS, reliability
 
 #: A smaller inference factor says nothing about accuracy.
 LEAST_FACTOR = 0.2
@@ -55,6 +55,13 @@ def believed(held_out_frames: int) -> float:
     """The part of a gain (or of a difference of two) by profiles of so many held-out frames that comes, as a box counts
     on before it has learned anything (0 frames: not known)."""
     return float(PRIOR[1]) * (reliability(held_out_frames) if held_out_frames else 1.0)
+
+
+def weighed(measured: float, frames: int, window_frames: int, expected: float) -> float:
+    """An accuracy on all labelled frames of a window: as it was `measured` on `frames` of them and as was `expected` of
+    a retraining, weighed by their variances."""
+    noise = FRAME_NOISE**2 * max(0.0, 1.0 / max(1, frames) - 1.0 / max(1, window_frames))
+    return expected + TRUE_GAINS**2 / (TRUE_GAINS**2 + noise) * (measured - expected)
 
 
 def nearest_outcome(

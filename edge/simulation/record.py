@@ -18,9 +18,9 @@ from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.shares import ShareCaps
 from edge.core.window import WindowProblem
-from edge.simulation.accuracies import LEAST_FACTOR, believed
+from edge.simulation.accuracies import LEAST_FACTOR, believed, faded, weighed
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
-from scheduler.controller import waiting_shares
+from scheduler.controller import option_from_profile, waiting_shares
 
 
 def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace:
@@ -74,7 +74,7 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
     windows: dict[int, RecordedWindow] = {}
     factors: dict[int, float] = {}
     inference: InferenceProfile | None = None
-    labelled = 0
+    labelled, measured = 0, _measured(name, details)
     for number, detail in enumerate(details, start=1):
         row = _row(name, detail)
         profile_now = _inference(name, detail)
@@ -94,13 +94,13 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
             windows[number] = RecordedWindow(
                 profiles[0].start_accuracy,
                 tuple(by_config.values()),
-                _outcomes(name, number, details, by_config, held_out),
+                _outcomes(name, number, details, by_config, measured),
                 _delay(name, details, number),
-                sum(_device_seconds(c) for c in costs),
+                _slower(detail) * sum(_device_seconds(c) for c in costs),
                 max(1, labelled - labelled // 3),
                 held_out,
                 profile_now,
-                _start_live(name, number, details),
+                measured.get(number - 1),
             )
         labelled = 0 if row is None else row["frames_labelled"]
     if not frozen or inference is None:
@@ -119,7 +119,11 @@ def _device_seconds(document: Mapping[str, Any]) -> Any:
 
 
 def _outcomes(
-    name: str, number: int, details: Sequence[Mapping[str, Any]], profiles: Mapping[str, RetrainingProfile], frames: int
+    name: str,
+    number: int,
+    details: Sequence[Mapping[str, Any]],
+    profiles: Mapping[str, RetrainingProfile],
+    measured: Mapping[int, float],
 ) -> dict[str, RecordedOutcome]:
     """Completed retrainings of window `number`; a model in force at the end of a window, this one or a later one, was
     also measured on that window's own data."""
@@ -127,24 +131,53 @@ def _outcomes(
     for job in details[number - 1]["jobs"]:
         if job["camera"] != name or job["state"] != "completed" or job["accuracy_after"] is None:
             continue
-        live = _live(name, job["model_version"], number, details)
-        out[job["config"]] = RecordedOutcome(job["accuracy_after"], _device_seconds(job), live)
-    return out or _taught(name, number, details, profiles, frames)
+        live = _live(name, job["model_version"], number, details, measured)
+        out[job["config"]] = RecordedOutcome(job["accuracy_after"], _work(job, profiles), live)
+    return out or _taught(name, number, details, profiles, measured)
 
 
-def _live(name: str, version: str | None, number: int, details: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+def _work(job: Mapping[str, Any], profiles: Mapping[str, RetrainingProfile]) -> float:
+    """Device seconds of a retraining, at least what its share was worth by its profile while it ran: on a machine that
+    others use too a share brings less than it says."""
+    profile, done = profiles.get(job["config"]), float(_device_seconds(job))
+    if profile is None or job.get("ended_utc_s") is None or job.get("started_utc_s") is None:
+        return done
+    rate = option_from_profile(profile).speed(job["share"])
+    return max(done, rate * (job["ended_utc_s"] - job["started_utc_s"]))
+
+
+def _slower(detail: Mapping[str, Any]) -> float:
+    """How many times as long as by the shares a window's profiles took, from the first labels to the last profile; at
+    least 1."""
+    work = sum(float(_device_seconds(c)) for c in detail["costs"] if c["kind"] == "profiling")
+    plans, began = _plans(detail), detail["window"]["start_utc_s"]
+    at_s = [p["at_utc_s"] - began for p in detail["profiles"] if p.get("at_utc_s") is not None]
+    if work <= 0 or not plans or not at_s:
+        return 1.0
+    problem = WindowProblem.from_json(plans[0][1]["problem"])
+    answering = waiting_shares(problem.num_gpus, {s.id: s.inference_profile for s in problem.streams})
+    spare = max(0.05, min(1.0, problem.num_gpus - sum(answering.values())))
+    return max(1.0, spare * max(at_s) / work)
+
+
+def _live(
+    name: str, version: str | None, number: int, details: Sequence[Mapping[str, Any]], measured: Mapping[int, float]
+) -> dict[int, float]:
     """The accuracy of a version in the windows, from `number` on, that it was in force at the end of."""
-    live = {}
-    for later, detail in enumerate(details[number - 1 :], start=number):
-        row = _row(name, detail)
-        fresh = None if row is None or row["model_version"] != version else row["details"].get("current_fresh")
-        if fresh is not None and version is not None:
-            live[later] = fresh["value"]
-    return live
+    rows = ((w, _row(name, d)) for w, d in enumerate(details[number - 1 :], start=number))
+    return {
+        w: measured[w]
+        for w, row in rows
+        if row is not None and version is not None and row["model_version"] == version and w in measured
+    }
 
 
 def _taught(
-    name: str, number: int, details: Sequence[Mapping[str, Any]], profiles: Mapping[str, RetrainingProfile], frames: int
+    name: str,
+    number: int,
+    details: Sequence[Mapping[str, Any]],
+    profiles: Mapping[str, RetrainingProfile],
+    measured: Mapping[int, float],
 ) -> dict[str, RecordedOutcome]:
     """The outcome of another camera's retraining that taught this one (a group): what its configuration gave, at the
     cost of the camera's own. Held-out accuracies of members are not kept, the believed gain stands in."""
@@ -152,15 +185,63 @@ def _taught(
     if before is None or row is None or row["model_version"] in (None, before["model_version"]):
         return {}
     own = {j["model_version"] for d in details for j in d["jobs"] if j["camera"] == name}
-    live = _live(name, row["model_version"], number, details)
+    live = _live(name, row["model_version"], number, details, measured)
     jobs = [j for j in details[number - 1]["jobs"] if j["state"] == "completed" and j["config"] in profiles]
     if row["model_version"] in own or not live or not jobs:
         return {}
     # A group's retraining takes several times the work of its leader's own.
     profile = profiles[max(jobs, key=_device_seconds)["config"]]
-    gain = believed(frames) * (profile.end_accuracy.value - profile.start_accuracy)
+    gain = believed(_held_out(before)) * (profile.end_accuracy.value - profile.start_accuracy)
     end = min(1.0, max(0.0, profile.start_accuracy + gain))
     return {profile.config.id: RecordedOutcome(end, profile.device_seconds.value, live)}
+
+
+def _held_out(before: Mapping[str, Any]) -> int:
+    """Held-out frames of a camera's data; the store keeps the sum of all only."""
+    return max(1, before["frames_labelled"] // 3)
+
+
+def _fresh(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The measured accuracy of the student that a camera's window ended with."""
+    fresh: Mapping[str, Any] | None = row.get("details", {}).get("current_fresh")
+    return fresh
+
+
+def _believed_gain(row: Mapping[str, Any], before: Mapping[str, Any] | None, detail: Mapping[str, Any]) -> float:
+    """What was to be expected of the retraining that a window's last student came of, beside the one before it."""
+    if before is None or row["model_version"] == before["model_version"]:
+        return 0.0
+    part = believed(_held_out(before))
+    for job in detail["jobs"]:
+        known = job.get("accuracy_before") is not None and job["accuracy_after"] is not None
+        if known and job["model_version"] == row["model_version"]:
+            return part * float(job["accuracy_after"] - job["accuracy_before"])
+    profiles = [_profile(p["profile"]) for p in detail["profiles"] if p["camera"] == row["camera"]]
+    return part * max((p.end_accuracy.value - p.start_accuracy for p in profiles), default=0.0)
+
+
+def _measured(name: str, details: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """The accuracy, on the whole of each window where it was measured, of the student that the window ended with. One
+    that came into force late answered a few of its frames only."""
+    rows = [_row(name, d) for d in details]
+    frozen = {w: r["frozen"]["value"] for w, r in enumerate(rows, 1) if r is not None and r["frozen"] is not None}
+    others = {r["model_version"] for r in rows if r is not None and _fresh(r) is not None}
+    out: dict[int, float] = {}
+    for number, (row, detail) in enumerate(zip(rows, details, strict=True), start=1):
+        if row is None or row["model_version"] is None:
+            continue
+        fresh, version = _fresh(row), row["model_version"]
+        if fresh is not None:
+            out[number] = fresh["value"]
+            if number - 1 in out and frozen:
+                expected = faded(out[number - 1], frozen, number - 1, number) + _believed_gain(
+                    row, rows[number - 2], detail
+                )
+                out[number] = weighed(fresh["value"], fresh["frames"], row["frames_labelled"], expected)
+        elif rows[0] is not None and version == rows[0]["model_version"] and version not in others and number in frozen:
+            # The first student has no parent, and is not measured beside the frozen one, which it is.
+            out[number] = frozen[number]
+    return {w: min(1.0, max(0.0, a)) for w, a in out.items()}
 
 
 def _delay(name: str, details: Sequence[Mapping[str, Any]], number: int) -> float:
@@ -173,24 +254,6 @@ def _delay(name: str, details: Sequence[Mapping[str, Any]], number: int) -> floa
 
 def _row(name: str, detail: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((r for r in detail["window"]["cameras"] if r["camera"] == name), None)
-
-
-def _start_live(name: str, number: int, details: Sequence[Mapping[str, Any]]) -> float | None:
-    """The accuracy on the whole window before of the student that window `number` began with (None: not measured)."""
-    rows = [_row(name, d) for d in details]
-    row = rows[number - 2] if number > 1 else None
-    if row is None or row["model_version"] is None:
-        return None
-    fresh = row["details"].get("current_fresh")
-    if fresh is not None:
-        return float(fresh["value"])
-    # The first student has no parent, and is not measured beside the frozen one, which it is.
-    version, first = row["model_version"], rows[0]
-    if first is None or first["model_version"] != version or row["frozen"] is None:
-        return None
-    mine = [r for r in rows if r is not None and r["model_version"] == version]
-    measured = any(r["details"].get("current_fresh") is not None for r in mine)
-    return None if measured else float(row["frozen"]["value"])
 
 
 def _inference(name: str, detail: Mapping[str, Any]) -> InferenceProfile | None:

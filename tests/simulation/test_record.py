@@ -14,9 +14,11 @@ from edge.core.errors import InvalidValue
 from edge.core.plan_basis import PlanRequest
 from edge.core.profiles import InferenceProfile
 from edge.core.window import Segment, StreamAllocation, WindowPlan
+from edge.simulation.accuracies import weighed
 from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import simulate
 from edge.simulation.trace import Trace, read_trace
+from scheduler.controller import waiting_shares
 from scheduler.policies import window_policy
 
 
@@ -159,3 +161,27 @@ def test_a_member_has_the_outcome_of_its_groups_retraining(tmp_path: Path) -> No
         detail["jobs"] = []
     yard = next(c for c in trace_from_windows("run", details).cameras if c.id == "yard")
     assert not yard.windows[2].outcomes, "nothing was retrained: the student came from elsewhere"
+
+
+def test_a_student_that_answered_few_frames_is_half_known(tmp_path: Path) -> None:
+    """It came into force at the end of window 2; one frame says little of it."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    second = sorted(details, key=lambda d: d["window"]["id"])[1]
+    second["window"]["cameras"][0]["details"]["current_fresh"] |= {"value": 0.95, "frames": 1}
+    live = trace_from_windows("run", details).cameras[0].windows[2].outcomes[CONFIG.id].live[2]
+    assert 0.6 < live < 0.75, "near what was expected: 0.7, less what the frozen student lost, with the believed gain"
+    assert weighed(0.95, 30, 30, 0.6) == pytest.approx(0.95), "that of every frame is what it is"
+    assert 0.6 < weighed(0.95, 10, 30, 0.6) < 0.95
+
+
+def test_a_share_that_others_squeeze_makes_the_record_dearer(tmp_path: Path) -> None:
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    second = sorted(details, key=lambda d: d["window"]["id"])[1]
+    first_job = next(j for j in second["jobs"] if j["config"] == CONFIG.id)
+    first_job["ended_utc_s"] = first_job["started_utc_s"] + 30.0
+    for profile in second["profiles"]:
+        profile["at_utc_s"] = second["window"]["start_utc_s"] + 12.0
+    window = trace_from_windows("run", details).cameras[0].windows[2]
+    assert window.outcomes[CONFIG.id].device_seconds == pytest.approx(0.7 * 30.0), "what its share was worth meanwhile"
+    spare = 1.0 - waiting_shares(1.0, {"gate": INFERENCE})["gate"]
+    assert window.profiling_device_s == pytest.approx(12.0 * spare)
