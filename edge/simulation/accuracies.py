@@ -1,7 +1,7 @@
 """Accuracies of models in windows where a trace does not have them, in the simulation of windows (pure).
 
-Accuracies of whole windows are those on fresh answers here. What a live run measured has the loss by age in it, so it
-is divided by the inference factor of its window; it may come out above 1 where that factor is below the true one.
+Accuracies of whole windows are those on fresh answers here. An accuracy that a live run measured has the loss by age in
+it, so it is divided by the inference factor of its window; it may come out above 1 where that factor is too low.
 """
 
 from __future__ import annotations

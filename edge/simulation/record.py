@@ -179,7 +179,7 @@ def _taught(
     profiles: Mapping[str, RetrainingProfile],
     measured: Mapping[int, float],
 ) -> dict[str, RecordedOutcome]:
-    """The outcome of another camera's retraining that taught this one (a group): what its configuration gave, at the
+    """The outcome of another camera's retraining that taught this one (a group), under its configuration and at the
     cost of the camera's own. Held-out accuracies of members are not kept, the believed gain stands in."""
     before, row = _row(name, details[number - 2]) if number > 1 else None, _row(name, details[number - 1])
     if before is None or row is None or row["model_version"] in (None, before["model_version"]):
@@ -208,7 +208,7 @@ def _fresh(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _believed_gain(row: Mapping[str, Any], before: Mapping[str, Any] | None, detail: Mapping[str, Any]) -> float:
-    """What was to be expected of the retraining that a window's last student came of, beside the one before it."""
+    """The expected gain of the retraining that a window's last student came of, over the student before it."""
     if before is None or row["model_version"] == before["model_version"]:
         return 0.0
     part = believed(_held_out(before))

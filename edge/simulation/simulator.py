@@ -109,7 +109,7 @@ class _Model:
 
 @dataclass(frozen=True)
 class _End:
-    """What a retraining gives from the start that it has, whole windows on fresh answers."""
+    """The outcome of a retraining from the start that it has, whole windows on fresh answers."""
 
     accuracy: float
     device_seconds: float
@@ -434,7 +434,7 @@ class Simulator:
         self._schedule_job(order.camera, state.job)
 
     def _end(self, state: _CameraState, record: RecordedWindow, profile: RetrainingProfile, start: float) -> _End:
-        """What a retraining of `profile` gives that begins at `start`."""
+        """The outcome of a retraining of `profile` that begins at `start`."""
         outcome, factors, more = record.outcomes.get(profile.config.id), state.record.factors, 0.0
         if outcome is None:
             self._estimates["outcome"] += 1
