@@ -143,7 +143,7 @@ def _work(job: Mapping[str, Any], profiles: Mapping[str, RetrainingProfile]) -> 
     if profile is None or job.get("ended_utc_s") is None or job.get("started_utc_s") is None:
         return done
     rate = option_from_profile(profile).speed(job["share"])
-    return max(done, rate * (job["ended_utc_s"] - job["started_utc_s"]))
+    return max(done, rate * float(job["ended_utc_s"] - job["started_utc_s"]))
 
 
 def _slower(detail: Mapping[str, Any]) -> float:
@@ -157,7 +157,7 @@ def _slower(detail: Mapping[str, Any]) -> float:
     problem = WindowProblem.from_json(plans[0][1]["problem"])
     answering = waiting_shares(problem.num_gpus, {s.id: s.inference_profile for s in problem.streams})
     spare = max(0.05, min(1.0, problem.num_gpus - sum(answering.values())))
-    return max(1.0, spare * max(at_s) / work)
+    return max(1.0, spare * float(max(at_s)) / work)
 
 
 def _live(
@@ -198,7 +198,7 @@ def _taught(
 
 def _held_out(before: Mapping[str, Any]) -> int:
     """Held-out frames of a camera's data; the store keeps the sum of all only."""
-    return max(1, before["frames_labelled"] // 3)
+    return max(1, int(before["frames_labelled"]) // 3)
 
 
 def _fresh(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
