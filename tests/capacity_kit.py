@@ -39,7 +39,7 @@ def _detail(
             {
                 "camera": camera, "frozen": {"value": frozen}, "realised": {"value": level}, "frames_labelled": 30,
                 "model_version": f"{camera}-{number}", "labelling_delay_s": 2.0,
-                "details": {"current_fresh": {"value": 0.7}},
+                "details": {"current_fresh": {"value": 0.7, "frames": 30}},
             }
         )  # fmt: skip
         profile = RetrainingProfile(
@@ -54,9 +54,10 @@ def _detail(
         )  # fmt: skip
     window = {
         "id": number, "open": False, "outcome": "completed", "length_s": length_s, "policy": policy,
+        "start_utc_s": number * length_s,
         "settings": {"golden_share": 0.1}, "cameras": rows,
     }  # fmt: skip
-    plan = {"problem": problem.to_json(), "basis": None}
+    plan = {"problem": problem.to_json(), "basis": None, "at_utc_s": number * length_s, "plan": {"segments": []}}
     return {"window": window, "plans": [plan], "profiles": profiles, "jobs": jobs, "costs": []}
 
 

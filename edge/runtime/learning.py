@@ -63,7 +63,7 @@ _FEWEST_FOR_DRIFT = 16
 class _PlannedCamera:
     """A camera in the window that runs, as the first plan with profiles saw it."""
 
-    predicted: float
+    predicted: float | None
     measured: float | None
     factor: float
     planned_gain: float
@@ -342,8 +342,11 @@ class Learning:
         self._planned = {k: v for k, v in self._planned.items() if k[0] >= window - 2}
 
     def not_promised(self, camera: str, window: int) -> None:
-        """Exclude the camera's window from promises: its gain was not in the plan."""
-        self._planned.pop((window, camera), None)
+        """Exclude the camera's window from promises: its gain was not in the plan. Its showing still says what is
+        usual of the camera."""
+        key = (window, camera)
+        if key in self._planned:
+            self._planned[key] = replace(self._planned[key], predicted=None, measured=None, planned_gain=0.0)
         self._unpromised = {k for k in self._unpromised if k[0] >= window - 2} | {(window, camera)}
 
     def seen(self, camera: str, window: int, value: float, drift_per_s: float | None) -> None:

@@ -102,7 +102,7 @@ class SimulatedWholeBox:
             if not alone and windows.num_gpus > 1.0:
                 raise InvalidValue("num_gpus", windows.num_gpus, "at most 1 in a box with served models: one device")
             self._capacity = windows.num_gpus if alone else trace.capacity
-            there = replace(windows, num_gpus=self._capacity)
+            there = replace(windows, num_gpus=self._capacity, num_gpus_at=windows.num_gpus_at if alone else ())
             self._windows = Simulator(
                 there, policies.window, plan or planner(self._caps), on_measured=self._measured,
                 promises=LearnedPromises(windows.window_s),

@@ -110,7 +110,7 @@ def forecast(question: CapacityQuestion) -> CapacityForecast:
     windows = enough(box_windows(question.details))
     numbers = {w.number for w in windows}
     kept = [d for d in question.details if int(d["window"]["id"]) in numbers]
-    trace = replace(trace_from_windows("box", kept), num_gpus=fmean(map(_share, kept)))
+    trace = replace(trace_from_windows("box", kept), num_gpus=fmean(map(_share, kept)), num_gpus_at=())
     change, cameras = question.change, {c.id for c in trace.cameras}
     if change.camera is not None:
         checks.one_of("camera", change.camera, sorted(cameras))

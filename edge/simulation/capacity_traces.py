@@ -143,7 +143,8 @@ def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
         for h in range(2, windows + 1)
         if (record := camera.windows.get(whole_of(h - 1) + 1)) is not None
     }
-    return replace(camera, frozen=frozen or dict(camera.frozen), windows=kept)
+    factors = {h: camera.factors[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in camera.factors}
+    return replace(camera, frozen=frozen or dict(camera.frozen), windows=kept, factors=factors)
 
 
 def _halved_window(record: RecordedWindow, whole: int, half: int) -> RecordedWindow:

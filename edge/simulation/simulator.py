@@ -9,7 +9,9 @@ accuracy. Three rules carry a policy's run away from the recorded one; each use 
 - Another start: a retraining that begins from a worse model than the recorded one ends `start_influence` (0-1) of that
   difference worse; from a better one it ends so much better, but a better start alone adds no gain: never above both
   the recorded end and the start.
-- No outcome: a profiled configuration that the recorded run did not train ends where its profile said.
+- No outcome: a profiled configuration that the recorded run did not train in this window ends where one did that it
+  trained, with the believed part of the difference between their profiles (`believed`); if it trained none, where the
+  model in force is, with the believed part of the gain.
 """
 
 from __future__ import annotations
@@ -24,7 +26,19 @@ from edge.core import checks
 from edge.core import events as ev
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption
-from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
+from edge.simulation.accuracies import (
+    all_fresh,
+    believed,
+    carried,
+    clip,
+    faded,
+    fresh,
+    known,
+    mean,
+    nearest_outcome,
+    progress,
+)
+from edge.simulation.trace import RecordedCamera, RecordedWindow, Trace
 from scheduler.controller import WindowController, option_from_profile
 from scheduler.window_planning import PlanFunction
 
@@ -39,6 +53,8 @@ GateRule = Callable[[float, float, int], bool]
 #: Segments of plans begin at least this part of a window apart: a retraining that is later than its profile said makes
 #: the controller plan "what is left" again and again, and nothing may be left by the profile.
 SEGMENT_PAUSE = 0.0025
+#: Devices that are there from a boundary on change right after it.
+AFTER_BOUNDARY_S = 1e-6
 
 
 @dataclass(frozen=True)
@@ -91,6 +107,16 @@ class _Model:
     people: dict[int, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _End:
+    """The outcome of a retraining from the start that it has, whole windows on fresh answers."""
+
+    accuracy: float
+    device_seconds: float
+    live: Mapping[int, float]
+    people: Mapping[int, float]
+
+
 @dataclass
 class _SimulatedJob:
     """A running retraining in the simulation; `work` of `outcome.device_seconds` is done at time `at_s`."""
@@ -98,7 +124,7 @@ class _SimulatedJob:
     id: str
     config: str
     profile: RetrainingProfile
-    outcome: RecordedOutcome
+    outcome: _End
     share: float
     at_s: float
     work: float = 0.0
@@ -120,6 +146,8 @@ class _CameraState:
     record: RecordedCamera
     model: _Model
     inference: InferenceProfile
+    frozen: Mapping[int, float]
+    frozen_people: Mapping[int, float]
     share: float = 0.0
     job: _SimulatedJob | None = None
     accuracy_s: float = 0.0
@@ -127,6 +155,22 @@ class _CameraState:
     people_s: float = 0.0
     retraining_device_s: float = 0.0
     promoted: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(record: RecordedCamera) -> _CameraState:
+        """Before the first window, with the frozen student in force."""
+        frozen = all_fresh(record.frozen, record.factors)
+        people = all_fresh(record.frozen_people, record.factors)
+        model = _Model("frozen", 1, frozen[min(frozen)], dict(frozen), dict(people))
+        return _CameraState(record, model, record.inference_profile, frozen, people)
+
+    def most(self, window: int) -> float:
+        """The highest accuracy on fresh answers that a measured one of `window` stands for."""
+        return fresh(1.0, self.record.factors, window)
+
+    def at(self, window: int, accuracy: float) -> float:
+        """The same, within what is possible."""
+        return clip(accuracy, self.most(window))
 
 
 def not_worse(candidate: float, parent: float, frames: int) -> bool:
@@ -169,14 +213,7 @@ class Simulator:
         self._plans = 0
         self._complaints: list[str] = []
         self._estimates = {"drift": 0, "start": 0, "outcome": 0}
-        self._cameras = {
-            c.id: _CameraState(
-                c,
-                _Model("frozen", 1, c.frozen[min(c.frozen)], dict(c.frozen), dict(c.frozen_people)),
-                c.inference_profile,
-            )
-            for c in trace.cameras
-        }
+        self._cameras = {c.id: _CameraState.of(c) for c in trace.cameras}
         self._turn = dict.fromkeys(self._cameras, 0)
 
     def run(self) -> SimulationResult:
@@ -189,8 +226,13 @@ class Simulator:
     def begin(self) -> None:
         """The cameras join, and the first window opens."""
         for name, state in sorted(self._cameras.items()):
-            first = self._live(state, state.model, 1)
+            first = clip(self._live(state, state.model, 1))
             self._handle(ev.CameraJoined(0.0, name, first, state.inference, state.record.every_kth_window, "frozen"))
+        for at_s, num_gpus in self._trace.num_gpus_at:
+            self._at(at_s + AFTER_BOUNDARY_S, lambda n=num_gpus: self._handle(ev.CapacityChanged(self._now, n)))  # type: ignore[misc]
+        for name, state in sorted(self._cameras.items()):
+            for at_s, profile in state.record.inference_at:
+                self._at(at_s + AFTER_BOUNDARY_S, lambda n=name, p=profile: self._inference_measured(n, p))  # type: ignore[misc]
         self._boundary()
 
     @property
@@ -222,14 +264,14 @@ class Simulator:
         return SimulationResult(
             self._trace.name,
             self._policy,
-            _mean([r.accuracy for r in scored]),
-            _mean([r.frozen for r in scored]),
-            min(_mean(v) for v in by_camera.values()),
+            mean([r.accuracy for r in scored]),
+            mean([r.frozen for r in scored]),
+            min(mean(v) for v in by_camera.values()),
             tuple(self._rows),
             self._plans,
             tuple(self._complaints),
             dict(self._estimates),
-            _mean(people) if people else None,
+            mean(people) if people else None,
         )
 
     # -- the clock and the measurements under it
@@ -243,10 +285,10 @@ class Simulator:
         if seconds > 0:
             for state in self._cameras.values():
                 factor = state.inference.factor(state.share)
-                state.accuracy_s += self._live(state, state.model, self._window) * factor * seconds
-                state.frozen_s += self._frozen(state, self._window) * factor * seconds
-                if state.record.frozen_people:
-                    state.people_s += self._by_people(state, self._window) * factor * seconds
+                state.accuracy_s += clip(self._live(state, state.model, self._window) * factor) * seconds
+                state.frozen_s += clip(known(state.frozen, self._window) * factor) * seconds
+                if state.frozen_people:
+                    state.people_s += clip(self._by_people(state, self._window) * factor) * seconds
                 if state.job is not None:
                     done = state.job.rate() * seconds
                     state.job.work += done
@@ -265,7 +307,7 @@ class Simulator:
                         state.frozen_s / self._trace.window_s,
                         state.retraining_device_s,
                         tuple(state.promoted),
-                        state.people_s / self._trace.window_s if state.record.frozen_people else None,
+                        state.people_s / self._trace.window_s if state.frozen_people else None,
                     )
                 )
                 state.accuracy_s = state.frozen_s = state.people_s = state.retraining_device_s = 0.0
@@ -284,6 +326,14 @@ class Simulator:
         self._carry_out(self._controller.handle(event))
         if self._on_event is not None:
             self._on_event(self._controller)
+
+    def _inference_measured(self, camera: str, profile: InferenceProfile) -> None:
+        """A camera's inference was measured inside of a window."""
+        state = self._cameras[camera]
+        state.inference = profile
+        accuracy = self._controller.state.cameras[camera].accuracy
+        every = state.record.every_kth_window
+        self._handle(ev.CameraChanged(self._now, "camera_measured", camera, accuracy, profile, every, state.model.name))
 
     # -- instructions
 
@@ -378,22 +428,32 @@ class Simulator:
         record = state.record.windows[order.window + 1]
         start = self._held_out(state, state.model, record)
         profile = next(p for p in record.profiles if p.config.id == order.config)
-        outcome = record.outcomes.get(order.config)
+        end = self._end(state, record, profile, start)
+        shifted = self._shifted(profile, record, start)
+        state.job = _SimulatedJob(order.job, order.config, shifted, end, order.share, self._now)
+        self._schedule_job(order.camera, state.job)
+
+    def _end(self, state: _CameraState, record: RecordedWindow, profile: RetrainingProfile, start: float) -> _End:
+        """The outcome of a retraining of `profile` that begins at `start`."""
+        outcome, factors, more = record.outcomes.get(profile.config.id), state.record.factors, 0.0
         if outcome is None:
             self._estimates["outcome"] += 1
-            outcome = RecordedOutcome(profile.end_accuracy.value, profile.device_seconds.value)
-        shift = self._shift(record, start, outcome.accuracy)
+            part, cost = believed(record.held_out_frames), profile.device_seconds.value
+            near = nearest_outcome(record, profile, self._window)
+            if near is None:
+                more = part * (profile.end_accuracy.value - profile.start_accuracy)
+                now = self._live(state, state.model, self._window)
+                return _End(clip(start + more), cost, {self._window: state.at(self._window, now + more)}, {})
+            more = part * (profile.end_accuracy.value - near[0].end_accuracy.value)
+            outcome = replace(near[1], device_seconds=cost, people={})
+        shift = self._shift(record, start, outcome.accuracy + more)
         if shift:
             self._estimates["start"] += 1
-        moved = RecordedOutcome(
-            _clip(outcome.accuracy + shift),
-            outcome.device_seconds,
-            {w: _clip(a + shift) for w, a in outcome.live.items()},
-            {w: _clip(a + shift) for w, a in outcome.people.items()},
+        live, people = (
+            {w: state.at(w, a + more + shift) for w, a in all_fresh(found, factors).items()}
+            for found in (outcome.live, outcome.people)
         )
-        shifted = self._shifted(profile, record, start)
-        state.job = _SimulatedJob(order.job, order.config, shifted, moved, order.share, self._now)
-        self._schedule_job(order.camera, state.job)
+        return _End(clip(outcome.accuracy + more + shift), outcome.device_seconds, live, people)
 
     def _schedule_job(self, camera: str, job: _SimulatedJob) -> None:
         """The job's next report or its end, at its present rate; earlier scheduled ones are void."""
@@ -439,36 +499,33 @@ class Simulator:
         old = state.model
         record = state.record.windows.get(self._window)
         before = self._held_out(state, old, record)
-        gained = _progress(job.profile, part)
+        gained = progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
-        if not self._passes(_clip(after), before, 0 if record is None else record.held_out_frames):
+        if not self._passes(clip(after), before, 0 if record is None else record.held_out_frames):
             return before, False, old.name
         live = {}
         for window, accuracy in job.outcome.live.items():
             base = self._live(state, old, window)
-            live[window] = _clip(base + gained * (accuracy - base))
+            live[window] = state.at(window, base + gained * (accuracy - base))
         people = {}
         for window, accuracy in job.outcome.people.items():
-            base = _carried(old.people, state.record.frozen_people, window)
-            people[window] = _clip(base + gained * (accuracy - base))
-        state.model = _Model(f"w{self._window}-{job.config}", self._window, _clip(after), live, people)
+            base = carried(old.people, state.frozen_people, window, state.most(window))
+            people[window] = state.at(window, base + gained * (accuracy - base))
+        state.model = _Model(f"w{self._window}-{job.config}", self._window, clip(after), live, people)
         state.promoted.append(job.config)
         return state.model.accuracy, True, state.model.name
 
     # -- the truth about models
 
-    def _frozen(self, state: _CameraState, window: int) -> float:
-        return _known(state.record.frozen, window)
-
     def _by_people(self, state: _CameraState, window: int) -> float:
         """Accuracy of the model in force on the data of `window`, against people's labels."""
         people, window = state.model.people, max(1, window)
         if window not in people:
-            people[window] = _carried(people, state.record.frozen_people, window)
+            people[window] = carried(people, state.frozen_people, window, state.most(window))
         return people[window]
 
     def _live(self, state: _CameraState, model: _Model, window: int) -> float:
-        """Accuracy of `model` on the data of `window`."""
+        """Accuracy of `model` on the data of `window`, on fresh answers."""
         window = max(1, window)
         if window in model.live:
             return model.live[window]
@@ -480,7 +537,7 @@ class Simulator:
             # Held-out accuracy was measured on the data of the window before it was made.
             since, value = max(1, model.born - 1), model.accuracy
         self._estimates["drift"] += 1
-        model.live[window] = _faded(value, state.record.frozen, since, window)
+        model.live[window] = faded(value, state.frozen, since, window, state.most(window))
         return model.live[window]
 
     def _held_out(self, state: _CameraState, model: _Model, record: RecordedWindow | None) -> float:
@@ -489,8 +546,9 @@ class Simulator:
         """
         live = self._live(state, model, self._window - 1)
         if record is None or record.start_live is None:
-            return live
-        return _clip(record.start_accuracy + live - record.start_live)
+            return clip(live)
+        start_live = fresh(record.start_live, state.record.factors, max(1, self._window - 1))
+        return clip(record.start_accuracy + live - start_live)
 
     def _shift(self, record: RecordedWindow, start: float, end: float) -> float:
         """The rise in end accuracy of a retraining recorded to end at `end` when it begins at `start`."""
@@ -507,49 +565,10 @@ class Simulator:
             return profile
         e = profile.end_accuracy
         shift = self._shift(record, start, e.value)
-        end = Estimate(_clip(e.value + shift), _clip(e.low + shift), _clip(e.high + shift))
+        end = Estimate(clip(e.value + shift), clip(e.low + shift), clip(e.high + shift))
         total = max(profile.device_seconds.value, 1e-9)
-        curve = tuple((x, _clip(y + full + (shift - full) * min(1.0, x / total))) for x, y in profile.curve)
-        return replace(profile, start_accuracy=_clip(start), end_accuracy=end, curve=curve)
-
-
-def _known(by_window: Mapping[int, float], window: int) -> float:
-    """The accuracy in `window`, or in the last one before it that is known."""
-    if window in by_window:
-        return by_window[window]
-    earlier = [w for w in by_window if w <= window]
-    return by_window[max(earlier)] if earlier else by_window[min(by_window)]
-
-
-def _carried(measured: Mapping[int, float], frozen: Mapping[int, float], window: int) -> float:
-    """A model's accuracy in `window`: as measured, or its last one less what the frozen student lost since; of a model
-    that was never measured that of the frozen student."""
-    earlier = [w for w in measured if w <= window]
-    if not earlier:
-        return _known(frozen, window)
-    since = max(earlier)
-    return _faded(measured[since], frozen, since, window)
-
-
-def _faded(accuracy: float, frozen: Mapping[int, float], since: int, window: int) -> float:
-    """An accuracy of the window `since` in `window`: less what the frozen student lost in between."""
-    lost = max(0.0, _known(frozen, since) - _known(frozen, window)) if since < window else 0.0
-    return _clip(accuracy - lost)
-
-
-def _progress(profile: RetrainingProfile, part: float) -> float:
-    """Part of the gain that `part` of the work brings, along the profile's curve (linear where it has none)."""
-    curve = profile.curve
-    if part >= 1.0:
-        return 1.0
-    if len(curve) < 2 or abs(curve[-1][1] - curve[0][1]) < 1e-6:
-        return part
-    x = part * curve[-1][0]
-    for (x0, y0), (x1, y1) in itertools.pairwise(curve):
-        if x <= x1:
-            y = y0 + (y1 - y0) * (x - x0) / max(x1 - x0, 1e-12)
-            return min(1.0, max(0.0, (y - curve[0][1]) / (curve[-1][1] - curve[0][1])))
-    return 1.0
+        curve = tuple((x, clip(y + full + (shift - full) * min(1.0, x / total))) for x, y in profile.curve)
+        return replace(profile, start_accuracy=clip(start), end_accuracy=end, curve=curve)
 
 
 def simulate(
@@ -571,11 +590,3 @@ def simulate(
 
         promises = LearnedPromises(trace.window_s)
     return Simulator(trace, policy, plan, start_influence=start_influence, gate=gate, promises=promises).run()
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / max(1, len(values))
-
-
-def _clip(value: float) -> float:
-    return min(1.0, max(0.0, value))

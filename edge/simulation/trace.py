@@ -2,7 +2,8 @@
 
 A trace holds the recorded facts: per camera the accuracy of the frozen student in every window, and per window the
 micro-profiler's profiles, the time of labelling and profiling, and the real gain and cost of retrainings. Accuracies
-are [0, 1] on fresh answers (before the inference factor); work is in device seconds at 100 % of one device.
+are [0, 1], on fresh answers (before the inference factor) where a camera's `factors` say nothing else; work is in
+device seconds at 100 % of one device.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
+from edge.core.fields import number, points, sequence
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.shares import ShareCaps
 
@@ -99,7 +101,10 @@ class RecordedWindow:
 @dataclass(frozen=True)
 class RecordedCamera:
     """One camera's record. `frozen` is the accuracy of the student that was never retrained, by window number, and
-    `frozen_people` the same against people's labels, where there are any."""
+    `frozen_people` the same against people's labels, where there are any. `factors`: the inference factor that is in
+    the accuracies of whole windows (`frozen`, `live`, `start_live`, `people`), by window number; 1 where there is none.
+    `inference_at`: (seconds from the beginning, profile), where inference was measured anew inside of a window.
+    """
 
     id: str
     inference_profile: InferenceProfile
@@ -107,6 +112,8 @@ class RecordedCamera:
     windows: Mapping[int, RecordedWindow] = field(default_factory=dict)
     every_kth_window: int = 1
     frozen_people: Mapping[int, float] = field(default_factory=dict)
+    factors: Mapping[int, float] = field(default_factory=dict)
+    inference_at: tuple[tuple[float, InferenceProfile], ...] = ()
 
     def __post_init__(self) -> None:
         checks.in_range(f"cameras[{self.id}].every_kth_window", self.every_kth_window, 1, 1_000_000)
@@ -116,21 +123,31 @@ class RecordedCamera:
             checks.in_range(f"cameras[{self.id}].frozen[{window}]", accuracy, 0.0, 1.0)
         for window, accuracy in self.frozen_people.items():
             checks.in_range(f"cameras[{self.id}].frozen_people[{window}]", accuracy, 0.0, 1.0)
+        for window, factor in self.factors.items():
+            checks.in_range(f"cameras[{self.id}].factors[{window}]", factor, 0.0, 1.0, low_open=True)
+        for n, (at_s, _) in enumerate(self.inference_at):
+            checks.in_range(f"cameras[{self.id}].inference_at[{n}].at_s", at_s, 0.0, 1e12)
 
     def to_json(self) -> dict[str, Any]:
+        more: dict[str, Any] = {
+            "frozen_people": _windows(self.frozen_people),
+            "factors": _windows(self.factors),
+            "inference_at": [{"at_s": at_s, "profile": profile.to_json()} for at_s, profile in self.inference_at],
+        }
         return {
             "id": self.id,
             "inference_profile": self.inference_profile.to_json(),
             "frozen": _windows(self.frozen),
             "windows": {str(w): r.to_json() for w, r in sorted(self.windows.items())},
             "every_kth_window": self.every_kth_window,
-        } | ({"frozen_people": _windows(self.frozen_people)} if self.frozen_people else {})
+        } | {key: known for key, known in more.items() if known}
 
 
 @dataclass(frozen=True)
 class Trace:
     """A recorded run: windows are numbered from 1, window w lasts from (w - 1) to w times `window_s`. `caps` are those
-    of the device that it ran on, where known."""
+    of the device that it ran on, where known. `num_gpus_at`: (seconds from the beginning, devices from then on), where
+    the devices were not always `num_gpus`."""
 
     name: str
     window_s: float
@@ -141,9 +158,13 @@ class Trace:
     a_min: float | None = None
     notes: str = ""
     caps: ShareCaps | None = None
+    num_gpus_at: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         checks.positive("window_s", self.window_s)
+        for n, (at_s, num_gpus) in enumerate(self.num_gpus_at):
+            checks.in_range(f"num_gpus_at[{n}][0]", at_s, 0.0, 1e12)
+            checks.in_range(f"num_gpus_at[{n}][1]", num_gpus, 0.0, 4096, low_open=True)
         checks.in_range("num_gpus", self.num_gpus, 0.0, 4096, low_open=True)
         checks.in_range("delta", self.delta, 0.0, 1.0, low_open=True)
         checks.in_range("windows", self.windows, 1, 100_000)
@@ -163,7 +184,12 @@ class Trace:
             "a_min": self.a_min,
             "notes": self.notes,
             "cameras": [c.to_json() for c in self.cameras],
-        } | ({} if self.caps is None else {"caps": self.caps.to_json()})
+        } | self._known()
+
+    def _known(self) -> dict[str, Any]:
+        """Fields of the file that only a live run has."""
+        out: dict[str, Any] = {} if self.caps is None else {"caps": self.caps.to_json()}
+        return out | ({"num_gpus_at": [list(p) for p in self.num_gpus_at]} if self.num_gpus_at else {})
 
     @staticmethod
     def from_json(value: Any) -> Trace:
@@ -178,9 +204,11 @@ class Trace:
         )
         if not isinstance(value["cameras"], list):
             raise InvalidValue("cameras", value["cameras"], "a list")
-        plain = {k: v for k, v in value.items() if k not in ("format", "cameras", "caps")}
+        plain = {k: v for k, v in value.items() if k not in ("format", "cameras", "caps", "num_gpus_at")}
         cameras = tuple(_camera(c, f"cameras[{n}]") for n, c in enumerate(value["cameras"]))
-        return Trace(cameras=cameras, caps=_caps(value.get("caps")), **plain)
+        return Trace(
+            cameras=cameras, caps=_caps(value.get("caps")), num_gpus_at=points(value, "num_gpus_at", "(file)"), **plain
+        )
 
 
 def _caps(value: Any) -> ShareCaps | None:
@@ -219,7 +247,20 @@ def _camera(value: Any, path: str) -> RecordedCamera:
         {_number(w, f"{path}.windows"): _window(r, f"{path}.windows[{w}]") for w, r in windows.items()},
         value.get("every_kth_window", 1),
         _by_window(value.get("frozen_people") or {}, f"{path}.frozen_people"),
+        _by_window(value.get("factors") or {}, f"{path}.factors"),
+        _inference_at(value.get("inference_at") or [], f"{path}.inference_at"),
     )
+
+
+def _inference_at(value: Any, path: str) -> tuple[tuple[float, InferenceProfile], ...]:
+    out = []
+    for n, one in enumerate(sequence(value, path)):
+        where = f"{path}[{n}]"
+        one = _object(one, where)
+        _keys(where, one, {"at_s", "profile"}, {"at_s", "profile"})
+        profile = InferenceProfile.from_json(one["profile"], f"{where}.profile")
+        out.append((float(number(one, "at_s", where)), profile))
+    return tuple(out)
 
 
 def _window(value: Any, path: str) -> RecordedWindow:

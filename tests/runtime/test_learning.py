@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,23 @@ def test_promises_are_kept_over_a_restart(learning: Learning, kept: list[dict[st
     assert again.correction("a", 12, S).usual is None
     with pytest.raises(InvalidValue, match="learning_facts"):
         again.restore({"facts": {"labels": 3}})
+
+
+def test_a_window_without_a_promise_still_says_what_is_usual(learning: Learning) -> None:
+    """A group's student came into force: the camera is better from then on, and its gain was in no plan."""
+    for number, realised in ((2, 0.5), (3, 0.7)):
+        learning.planned(number, problem(number, Promise(0.6, Correction())), plan(problem(number)))
+        before = learning.correction("a", 4, S)
+        if number == 3:
+            learning.not_promised("a", number)
+            learning.planned(number, problem(number, Promise(0.7, Correction())), plan(problem(number)))
+        learning.seen("a", number, realised, None)
+    after = learning.correction("a", 4, S)
+    assert learning.kept("a", 3) is None
+    assert before.usual == pytest.approx(0.5)
+    assert after.usual is not None
+    assert 0.6 < after.usual < 0.7
+    assert replace(after, usual=None) == replace(before, usual=None), "nothing else is learned by it"
 
 
 def test_the_first_plan_with_retrainings_is_the_promise(learning: Learning) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,15 @@ from recorded_run_kit import CONFIG, INFERENCE, OTHER, keep_a_run
 
 from edge.cli import main
 from edge.core.errors import InvalidValue
+from edge.core.plan_basis import PlanRequest
+from edge.core.profiles import InferenceProfile
+from edge.core.window import Segment, StreamAllocation, WindowPlan
+from edge.simulation.accuracies import weighed
 from edge.simulation.record import trace_from_windows
-from edge.simulation.trace import read_trace
+from edge.simulation.simulator import simulate
+from edge.simulation.trace import Trace, read_trace
+from scheduler.controller import waiting_shares
+from scheduler.policies import window_policy
 
 
 def test_what_was_recorded_is_in_the_trace(tmp_path: Path) -> None:
@@ -74,3 +82,106 @@ def test_a_run_without_windows_or_two_sources_is_refused(tmp_path: Path, capsys:
     assert main(["simulate"]) == 1
     assert main(["simulate", "--data", str(tmp_path / "none")]) == 1
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_age_of_answers_is_charged_once(tmp_path: Path) -> None:
+    """Students in shadow answer as late as the one in force did: what was measured is what was realised."""
+    details = keep_a_run(tmp_path)
+    for detail in details:
+        (plan,) = detail["plans"]
+        allocation = {"inference_share": 0.15, "retraining_share": 0.0, "retrain_config": None}
+        plan["plan"]["segments"] = [{"start_s": 0.0, "streams": {"gate": allocation}}]
+    trace = trace_from_windows("run", details)
+    (camera,) = trace.cameras
+    assert camera.factors == {1: 0.5, 2: 0.5}, "half of the share that the camera can use"
+    assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+
+    def half_the_share(request: PlanRequest) -> WindowPlan:
+        return replace(window_policy("no-retraining").plan(request.problem), segments=(Segment(0.0, {"gate": half}),))
+
+    half = StreamAllocation(0.15)
+    rows = simulate(trace, "relay", half_the_share).rows
+    assert [row.accuracy for row in rows if row.window == 1] == pytest.approx([0.6])
+    full = simulate(trace, "no-retraining", lambda request: window_policy(request.policy).plan(request.problem)).rows
+    assert [row.accuracy for row in full if row.window == 1] == [1.0], "no more than everything right"
+
+
+def test_devices_and_inference_change_when_they_did(tmp_path: Path) -> None:
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    first = min(details, key=lambda d: d["window"]["id"])
+    later = json.loads(json.dumps(first["plans"][0]))
+    better = InferenceProfile("linear", 0.1)
+    later["at_utc_s"] += 20.0
+    later["problem"]["num_gpus"] = 0.5
+    later["problem"]["streams"][0]["inference_profile"] = better.to_json()
+    first["plans"].append(later)
+    trace = trace_from_windows("run", details)
+    (camera,) = trace.cameras
+    assert trace.num_gpus_at == ((0.0, 1.0), (20.0, 0.5), (100.0, 1.0))
+    assert (camera.inference_profile, camera.inference_at) == (INFERENCE, ((20.0, better),))
+    assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+
+    seen = []
+
+    def planned(request: PlanRequest) -> WindowPlan:
+        seen.append((request.problem.num_gpus, request.problem.streams[0].inference_profile))
+        return window_policy(request.policy).plan(request.problem)
+
+    simulate(trace, "no-retraining", planned)
+    assert {(1.0, INFERENCE), (0.5, better)} <= set(seen)
+
+
+def test_a_boundary_is_measured_by_the_student_that_served_before_it(tmp_path: Path) -> None:
+    details = keep_a_run(tmp_path)
+    first, second = sorted(details, key=lambda d: d["window"]["id"])[:2]
+    assert trace_from_windows("run", details).cameras[0].windows[2].start_live == 0.7
+    (row,) = first["window"]["cameras"]
+    del row["details"]["current_fresh"]  # the first student has no parent to be measured beside
+    assert trace_from_windows("run", details).cameras[0].windows[2].start_live == 0.6
+    second["window"]["cameras"][0]["model_version"] = "v1"  # another window measured it: then this one could have, too
+    assert trace_from_windows("run", details).cameras[0].windows[2].start_live is None
+
+
+def test_a_member_has_the_outcome_of_its_groups_retraining(tmp_path: Path) -> None:
+    """The camera "yard" has no retraining of its own, and another student at the end."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    for detail in details:
+        (row,) = detail["window"]["cameras"]
+        version = "v1" if row["model_version"] == "v1" else "yard-of-a-group"
+        detail["window"]["cameras"].append(row | {"camera": "yard", "model_version": version})
+        detail["profiles"] += [p | {"camera": "yard"} for p in detail["profiles"]]
+        for plan in detail["plans"]:
+            plan["problem"]["streams"].append(plan["problem"]["streams"][0] | {"id": "yard"})
+    yard = next(c for c in trace_from_windows("run", details).cameras if c.id == "yard")
+    assert set(yard.windows[2].outcomes) == {CONFIG.id}
+    outcome = yard.windows[2].outcomes[CONFIG.id]
+    assert (outcome.live, outcome.device_seconds) == ({2: 0.7}, 8.0), "it cost what its own would have"
+    assert 0.6 < outcome.accuracy < 0.75, "the believed part of what its profile says"
+    for detail in details:
+        detail["jobs"] = []
+    yard = next(c for c in trace_from_windows("run", details).cameras if c.id == "yard")
+    assert not yard.windows[2].outcomes, "nothing was retrained: the student came from elsewhere"
+
+
+def test_a_student_that_answered_few_frames_is_half_known(tmp_path: Path) -> None:
+    """It came into force at the end of window 2; one frame says little of it."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    second = sorted(details, key=lambda d: d["window"]["id"])[1]
+    second["window"]["cameras"][0]["details"]["current_fresh"] |= {"value": 0.95, "frames": 1}
+    live = trace_from_windows("run", details).cameras[0].windows[2].outcomes[CONFIG.id].live[2]
+    assert 0.6 < live < 0.75, "near what was expected: 0.7, less what the frozen student lost, with the believed gain"
+    assert weighed(0.95, 30, 30, 0.6) == pytest.approx(0.95), "that of every frame is what it is"
+    assert 0.6 < weighed(0.95, 10, 30, 0.6) < 0.95
+
+
+def test_a_share_that_others_squeeze_makes_the_record_dearer(tmp_path: Path) -> None:
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    second = sorted(details, key=lambda d: d["window"]["id"])[1]
+    first_job = next(j for j in second["jobs"] if j["config"] == CONFIG.id)
+    first_job["ended_utc_s"] = first_job["started_utc_s"] + 30.0
+    for profile in second["profiles"]:
+        profile["at_utc_s"] = second["window"]["start_utc_s"] + 12.0
+    window = trace_from_windows("run", details).cameras[0].windows[2]
+    assert window.outcomes[CONFIG.id].device_seconds == pytest.approx(0.7 * 30.0), "what its share was worth meanwhile"
+    spare = 1.0 - waiting_shares(1.0, {"gate": INFERENCE})["gate"]
+    assert window.profiling_device_s == pytest.approx(12.0 * spare)

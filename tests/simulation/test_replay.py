@@ -93,8 +93,11 @@ def test_a_trace_knows_the_recorded_device(tmp_path: Path) -> None:
     detail = keep(tmp_path)
     detail["window"] |= {"open": False}
     detail["window"]["cameras"] = [
-        {"camera": "gate", "frozen": {"value": 0.5}, "frames_labelled": 3, "labelling_delay_s": 1.0}
-    ]
+        {
+            "camera": "gate", "frozen": {"value": 0.5}, "frames_labelled": 3, "labelling_delay_s": 1.0,
+            "model_version": None, "details": {},
+        }
+    ]  # fmt: skip
     trace = trace_from_windows("run", [detail])
     assert trace.caps == ideal_caps(0.05)
     assert type(trace).from_json(json.loads(json.dumps(trace.to_json()))) == trace

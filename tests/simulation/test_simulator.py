@@ -17,6 +17,7 @@ from edge.core.errors import InvalidValue
 from edge.core.plan_basis import PlanRequest
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan
+from edge.simulation.accuracies import believed
 from edge.simulation.simulator import Simulator, simulate
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from scheduler.policies import WINDOW_POLICIES, window_policy
@@ -144,6 +145,39 @@ def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
         return simulate(trace, "relay", plan).mean_accuracy
 
     assert accuracy(dear) < accuracy(dict(record.outcomes))
+
+
+def test_an_unrecorded_retraining_ends_near_the_recorded_one() -> None:
+    """The light one was recorded to end 10 points under its word in its window; the heavy one promises 10 more."""
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    record = window(0.7, 0.75, 0.85, window=2, live_loss=0.1)
+    light = {LIGHT.id: record.outcomes[LIGHT.id]}
+    heavy = tuple(p for p in record.profiles if p.config == HEAVY)
+
+    def ends(outcomes: dict[str, RecordedOutcome]) -> float:
+        made = replace(record, outcomes=outcomes, profiling_device_s=0.0, labelling_s=0.0)
+        cameras = (replace(camera, windows={2: made}),)
+        result = simulate(replace(base, cameras=cameras), "relay", only_heavy)
+        assert result.estimates["outcome"] == 1
+        return next(r.accuracy for r in result.rows if r.window == 2)
+
+    def only_heavy(request: PlanRequest) -> WindowPlan:
+        streams = tuple(
+            replace(s, options=tuple(o for o in s.options if o.id == HEAVY.id)) for s in request.problem.streams
+        )
+        return window_policy("relay").plan(replace(request.problem, streams=streams))
+
+    part = believed(record.held_out_frames)
+    assert part == pytest.approx(0.6), "20 held-out frames are enough to count on as much as with 12"
+    near, alone = ends(light), ends({})
+    trained_s = 100.0 - 60.0 / 0.8  # the camera's inference has 0.2 devices
+    before = 0.6 * (100.0 - trained_s)
+    assert near == pytest.approx((before + (0.65 + part * 0.1) * trained_s) / 100.0)
+    assert alone == pytest.approx((before + (0.6 + part * 0.15) * trained_s) / 100.0)
+    assert heavy[0].end_accuracy.value == 0.85
+    assert believed(3) < part, "few held-out frames say less"
+    assert believed(0) == part
 
 
 @pytest.mark.parametrize("policy", ["relay", "thief", "exact", "uniform"])

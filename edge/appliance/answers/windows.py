@@ -51,7 +51,7 @@ class RowDetails:
     """More of a camera's window; null: not measured, or by an earlier version not kept. `quality`: indicators of the
     labels (golden.quality); `class_counts`: labelled objects by class; `download`: accuracy of the published detector
     that the student began as, looking where the student in force does, `download_whole`: the same at the whole picture;
-    `current_fresh`: that of the student in force, where every answer is fresh."""
+    `current_fresh`: that of the student in force in shadow, beside answers as old as those that it gave."""
 
     quality: Shown[Mapping[str, float] | None] = None
     class_counts: Shown[Mapping[str, int] | None] = None

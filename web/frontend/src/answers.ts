@@ -2305,7 +2305,7 @@ export type RollBackDetails = {
 /** More of a camera's window; null: not measured, or by an earlier version not kept. `quality`: indicators of the
  * labels (golden.quality); `class_counts`: labelled objects by class; `download`: accuracy of the published detector
  * that the student began as, looking where the student in force does, `download_whole`: the same at the whole picture;
- * `current_fresh`: that of the student in force, where every answer is fresh. */
+ * `current_fresh`: that of the student in force in shadow, beside answers as old as those that it gave. */
 export type RowDetails = {
   quality: Record<string, number> | null;
   class_counts: Record<string, number> | null;
