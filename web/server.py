@@ -131,6 +131,6 @@ class WebServer(AsgiServer):
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        # In this turn of the loop the sockets say "going away"; uvicorn, if its tick came first, would say "restarting".
+        # In this turn of the loop the sockets say "going away"; uvicorn, were it first, would say "restarting".
         await asyncio.sleep(0)
         await super().stop()
