@@ -15,8 +15,8 @@ from edge.files import store_whole
 
 @dataclass(frozen=True)
 class CheckpointFormat:
-    """What files of one kind of retraining have of their own: the format's name, the names of two entries, and the
-    notes on a file that is not taken up (`{error}` is the error's kind)."""
+    """A file format of one kind of retraining: its name, the names of two entries, and the notes on a file that is not
+    taken up (`{error}` is the error's kind)."""
 
     name: str
     seconds: str
@@ -27,7 +27,7 @@ class CheckpointFormat:
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run is: steps done, steps skipped of them, seconds of computing, and its tensors by name."""
+    """A state of a run: steps done, steps skipped of them, seconds of computing, and its tensors by name."""
 
     step: int
     skipped: int
@@ -57,7 +57,7 @@ class Checkpoint:
         store_whole(self._path, buffer.getvalue())
 
     def take_up(self, own: dict[str, Any], device: str) -> RunState | None:
-        """What the file holds for `device`, with tensors of the names and shapes of `own`. None if there is no file, or
+        """The state in the file, for `device`, with tensors of the names and shapes of `own`. None if there is no file, or
         none of this retraining that is whole: nothing of such a file is used."""
         if not self._path.exists():
             return None

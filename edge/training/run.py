@@ -129,7 +129,7 @@ class TrainingRun(ABC, Generic[S]):
 
     @abstractmethod
     def _tensors(self) -> dict[str, Any]:
-        """What a checkpoint holds of weights, average and optimiser."""
+        """The weights, average and optimiser that a checkpoint holds."""
 
     @abstractmethod
     def _restore(self, tensors: dict[str, Any]) -> None:
