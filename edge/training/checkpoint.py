@@ -57,8 +57,8 @@ class Checkpoint:
         store_whole(self._path, buffer.getvalue())
 
     def take_up(self, own: dict[str, Any], device: str) -> RunState | None:
-        """The state in the file, for `device`, with tensors of the names and shapes of `own`. None if there is no file, or
-        none of this retraining that is whole: nothing of such a file is used."""
+        """The state in the file, for `device`, with tensors of the names and shapes of `own`. None if there is
+        no file, or none of this retraining that is whole: nothing of such a file is used."""
         if not self._path.exists():
             return None
         try:
