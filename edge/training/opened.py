@@ -21,7 +21,9 @@ class RunningRetraining(Protocol):
     """The common interface of both kinds; see `Retraining`."""
 
     total_steps: int
-    resumed: bool
+
+    @property
+    def resumed(self) -> bool: ...
 
     @property
     def cpu_seconds(self) -> float: ...

@@ -10,11 +10,11 @@ zero-shot models, section 3). The next retraining takes that part out again befo
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +28,10 @@ from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.thresholds import LOWEST, best_score
 from edge.core.vision import Detections
 from edge.detectors.pictures import decoded
-from edge.files import store_whole
 from edge.students.detector_loss import Decoder, published_loss
 from edge.students.graph import GraphNet
 from edge.students.published import PublishedStudent, distance
+from edge.training.checkpoint import Checkpoint, CheckpointFormat
 from edge.training.pictures import read_frame
 from edge.training.progress import TrainingFailed, device_clock
 from edge.training.relative_adam import RelativeAdam
@@ -48,7 +48,13 @@ MANY_OBJECTS = 200
 MARGIN = 1.25
 #: Students whose answers on kept-out pictures are remembered: the new one, the one in force and the download, and one.
 REMEMBERED = 4
-CHECKPOINT_FORMAT = "magpie-checkpoint/2"
+CHECKPOINT_FORMAT = CheckpointFormat(
+    "magpie-checkpoint/2",
+    "seconds",
+    "skipped",
+    "the checkpoint is of another retraining: begun anew",
+    "the checkpoint is damaged: begun anew",
+)
 
 
 class PublishedExamples:
@@ -190,7 +196,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         held_out_every: int = 1,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        super().__init__(config, seed, checkpoint_path, held_out_every, clock or device_clock(parent.device))
+        super().__init__(config, seed, held_out_every, clock or device_clock(parent.device))
         self.parent = parent
         self.examples = data if isinstance(data, PublishedExamples) else PublishedExamples(data, parent)
         if self.examples.spec.classes != parent.spec.classes:
@@ -215,8 +221,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         self._plan_steps(len(self._chosen))
         self._finished: tuple[int, PublishedStudent, Accuracy] | None = None
         if checkpoint_path is not None:
-            self._fingerprint = self._identify()
-            self._resume(checkpoint_path)
+            self._resume(Checkpoint(checkpoint_path, CHECKPOINT_FORMAT, self._identify()), parent.device)
 
     @property
     def train_frames(self) -> int:
@@ -327,9 +332,8 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
 
     def keep_checkpoint(self) -> None:
         """Keep the state now, in the middle of an epoch: a later run goes on with the next step."""
-        if self._path is not None:
-            self._seconds = self._clock() - self._began
-            self._keep(self._path)
+        self._stopwatch.read()
+        super().keep_checkpoint()
 
     def _identify(self) -> str:
         digest = hashlib.sha256(self.parent.content)
@@ -341,39 +345,14 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         digest.update(json.dumps(parts, sort_keys=True).encode())
         return digest.hexdigest()
 
-    def _keep(self, path: Path) -> None:
-        state = {
-            "format": CHECKPOINT_FORMAT,
-            "fingerprint": self._fingerprint,
-            "step": self.step,
-            "seconds": self.cpu_seconds,
-            "skipped": self.skipped_steps,
-            "weights": [p.detach() for p in self._trained],
-            "average": self._average,
-            "optimiser": self._optimiser.state(),
-        }
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        store_whole(path, buffer.getvalue())
+    def _tensors(self) -> dict[str, Any]:
+        weights = [p.detach() for p in self._trained]
+        return {"weights": weights, "average": self._average, "optimiser": self._optimiser.state()}
 
-    def _resume(self, path: Path) -> None:
-        if not path.is_file():
-            return
-        try:
-            state = torch.load(path, map_location=self.parent.device, weights_only=True)
-            fits = state["format"] == CHECKPOINT_FORMAT and state["fingerprint"] == self._fingerprint
-        except Exception:  # any error of torch on a damaged file: begin anew
-            self.checkpoint_note = "the checkpoint is damaged: begun anew"
-            return
-        if not fits:
-            self.checkpoint_note = "the checkpoint is of another retraining: begun anew"
-            return
-        self._put(self._trained, state["weights"])
-        self._average = list(state["average"])
-        self._optimiser.restore(state["optimiser"])
-        self.step, self.skipped_steps = int(state["step"]), int(state["skipped"])
-        self._earlier_seconds = float(state["seconds"])
-        self.resumed = True
+    def _restore(self, tensors: dict[str, Any]) -> None:
+        self._put(self._trained, tensors["weights"])
+        self._average = list(tensors["average"])
+        self._optimiser.restore(tensors["optimiser"])
 
 
 def _weights(network: GraphNet, parent: PublishedStudent) -> list[Tensor]:

@@ -8,7 +8,6 @@ trial of few epochs says what a longer run would have had at that point.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 from collections.abc import Callable
@@ -24,7 +23,6 @@ from edge.core.configs import RetrainingConfig
 from edge.core.errors import InvalidValue
 from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.vision import Detections
-from edge.files import store_whole
 from edge.students import (
     ANSWER_SCORE,
     DetectionNet,
@@ -38,6 +36,7 @@ from edge.students import (
 from edge.students.network import Activations
 from edge.training.adamw import GroupedAdamW, RatedGroup
 from edge.training.cache import PrefixCache, WindowExamples
+from edge.training.checkpoint import Checkpoint, CheckpointFormat
 from edge.training.progress import device_clock
 from edge.training.run import TrainingRun
 
@@ -49,7 +48,13 @@ AVERAGING = 4.0
 # The backbone learns slower than the head: it has more to lose.
 BACKBONE_RATE = 0.5
 LARGEST_BRIGHTNESS, LARGEST_CONTRAST = 25.0, 0.25
-CHECKPOINT_FORMAT = "magpie-checkpoint/3"
+CHECKPOINT_FORMAT = CheckpointFormat(
+    "magpie-checkpoint/3",
+    "cpu_seconds",
+    "skipped_steps",
+    "the checkpoint belongs to another retraining: started anew",
+    "the checkpoint cannot be read ({error}): started anew",
+)
 
 
 class Retraining(TrainingRun[Student]):
@@ -76,7 +81,7 @@ class Retraining(TrainingRun[Student]):
         score: float = ANSWER_SCORE,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        super().__init__(config, seed, checkpoint_path, held_out_every, clock or device_clock(parent.device))
+        super().__init__(config, seed, held_out_every, clock or device_clock(parent.device))
         self._score = score
         if cache is not None:
             self.examples = cache.examples
@@ -84,7 +89,7 @@ class Retraining(TrainingRun[Student]):
             self.examples = data if isinstance(data, WindowExamples) else WindowExamples(data, parent.spec)
         if self.examples.spec.classes != parent.spec.classes:
             raise InvalidValue("labelled_window.classes", self.examples.spec.classes, f"{parent.spec.classes}")
-        self.cache = cache or PrefixCache(parent, self.examples, clock=self._clock)
+        self.cache = cache or PrefixCache(parent, self.examples, clock=self._stopwatch.clock)
         self._chosen = self._choose(frames)
         self.student = parent.copy()
         if config.last_layer_width not in (0, parent.spec.last_layer_width):
@@ -98,8 +103,8 @@ class Retraining(TrainingRun[Student]):
         self._average = {k: v.clone() for k, v in self._state.items()}
         self._plan_steps(len(self._chosen))
         if checkpoint_path is not None:
-            self._fingerprint = self._identify(parent)
-            self._resume(checkpoint_path)
+            checkpoint = Checkpoint(checkpoint_path, CHECKPOINT_FORMAT, self._identify(parent))
+            self._resume(checkpoint, self.student.device)
 
     # what to train on
 
@@ -137,11 +142,6 @@ class Retraining(TrainingRun[Student]):
             parameter.requires_grad_(True)
         student.info = {"config": self.config.to_json(), "steps": self.step, "train_frames": self.train_frames}
         return student
-
-    def keep_checkpoint(self) -> None:
-        """Keep the state now, in the middle of an epoch: a later Retraining goes on with the next step."""
-        if self._path is not None:
-            self._keep(self._path)
 
     def held_out(self) -> Accuracy:
         """Accuracy of the present result on the held-out part (fresh answers; 0 frames: nothing held out)."""
@@ -228,40 +228,13 @@ class Retraining(TrainingRun[Student]):
             digest.update(value.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
-    def _keep(self, path: Path) -> None:
-        buffer = io.BytesIO()
-        content = {
-            "format": CHECKPOINT_FORMAT,
-            "fingerprint": self._fingerprint,
-            "step": self.step,
-            "cpu_seconds": self.cpu_seconds,
-            "skipped_steps": self.skipped_steps,
-            "state": self._state,
-            "average": self._average,
-            "optimiser": self._optimiser.state(),
-        }
-        torch.save(content, buffer)
-        store_whole(path, buffer.getvalue())
+    def _tensors(self) -> dict[str, Any]:
+        return {"state": self._state, "average": self._average, "optimiser": self._optimiser.state()}
 
-    def _resume(self, path: Path) -> None:
-        """Take up the checkpoint if there is one of ours; otherwise start at the beginning and say why."""
-        if not path.exists():
-            return
-        try:
-            kept = torch.load(path, map_location=self.student.device, weights_only=True)
-            if kept["format"] != CHECKPOINT_FORMAT or kept["fingerprint"] != self._fingerprint:
-                self.checkpoint_note = "the checkpoint belongs to another retraining: started anew"
-                return
-            self._net.load_state_dict(kept["state"], strict=False)
-            self._average = dict(kept["average"])
-            self._optimiser.restore(kept["optimiser"])
-            self.step, self.skipped_steps = int(kept["step"]), int(kept["skipped_steps"])
-            self._earlier_seconds = float(kept["cpu_seconds"])
-        except Exception as error:
-            # With a broken checkpoint, the retraining can be done without it.
-            self.checkpoint_note = f"the checkpoint cannot be read ({type(error).__name__}): started anew"
-            return
-        self.resumed = True
+    def _restore(self, tensors: dict[str, Any]) -> None:
+        self._net.load_state_dict(tensors["state"], strict=False)
+        self._average = dict(tensors["average"])
+        self._optimiser.restore(tensors["optimiser"])
 
 
 def held_out_accuracy(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from edge.core.configs import RetrainingConfig
 from edge.core.errors import out_of_memory
 from edge.core.labels import Accuracy
+from edge.training.checkpoint import Checkpoint, RunState
 from edge.training.progress import BAD_STEPS, Progress, TrainingFailed
+from edge.training.stopwatch import Stopwatch
 
 S = TypeVar("S")
 
@@ -19,22 +20,12 @@ S = TypeVar("S")
 class TrainingRun(ABC, Generic[S]):
     """A retraining that ends in a student of type `S`; a kind of student says what one step and its result are."""
 
-    def __init__(
-        self,
-        config: RetrainingConfig,
-        seed: int,
-        checkpoint_path: Path | None,
-        held_out_every: int,
-        clock: Callable[[], float],
-    ) -> None:
-        self._clock = clock
-        self._began = clock()
+    def __init__(self, config: RetrainingConfig, seed: int, held_out_every: int, clock: Callable[[], float]) -> None:
+        self._stopwatch = Stopwatch(clock)
         self.config, self.seed = config, seed
-        self.checkpoint_note, self.resumed = "", False
-        self._path, self._held_out_every = checkpoint_path, held_out_every
+        self._held_out_every = held_out_every
         self._batches = self.total_steps = self.step = self.skipped_steps = 0
-        self._earlier_seconds = self._seconds = 0.0
-        self._fingerprint = ""
+        self._checkpoint: Checkpoint | None = None
 
     def _plan_steps(self, examples: int) -> None:
         """Steps of an epoch and of the run, for this many examples."""
@@ -69,15 +60,15 @@ class TrainingRun(ABC, Generic[S]):
             if epoch_over and every and (self.step == self.total_steps or (epoch + 1) % every == 0):
                 measured = self.held_out()
                 held_out = measured.value if measured.frames else None
-            self._seconds = self._clock() - self._began
-            if epoch_over and self._path is not None:
-                self._keep(self._path)
+            self._stopwatch.read()
+            if epoch_over:
+                self._keep()
             yield Progress(self.step, self.total_steps, epoch, self.cpu_seconds, loss, held_out, epoch_over)
 
     @property
     def cpu_seconds(self) -> float:
         """Seconds of computing up to the last step, over restarts (the end of the run stops the count)."""
-        return self._earlier_seconds + self._seconds
+        return self._stopwatch.seconds
 
     @property
     def epoch(self) -> float:
@@ -90,10 +81,39 @@ class TrainingRun(ABC, Generic[S]):
             pass
         return self.result()
 
+    # the checkpoint
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the run goes on where an earlier one left off."""
+        return self._checkpoint is not None and self._checkpoint.resumed
+
+    @property
+    def checkpoint_note(self) -> str:
+        """Why the checkpoint that was there was not taken up ("": it was, or there was none)."""
+        return "" if self._checkpoint is None else self._checkpoint.note
+
+    def keep_checkpoint(self) -> None:
+        """Keep the state now, in the middle of an epoch: a later run goes on with the next step."""
+        self._keep()
+
     def discard_checkpoint(self) -> None:
         """The result is safe elsewhere: forget the checkpoint."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if self._checkpoint is not None:
+            self._checkpoint.discard()
+
+    def _keep(self) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.keep(RunState(self.step, self.skipped_steps, self.cpu_seconds, self._tensors()))
+
+    def _resume(self, checkpoint: Checkpoint, device: str) -> None:
+        """Go on from the checkpoint if there is one of ours, and keep the state there from now on."""
+        self._checkpoint = checkpoint
+        state = checkpoint.take_up(self._tensors(), device)
+        if state is not None:
+            self._restore(state.tensors)
+            self.step, self.skipped_steps = state.step, state.skipped
+            self._stopwatch.go_on_from(state.seconds)
 
     @abstractmethod
     def result(self) -> S:
@@ -108,5 +128,9 @@ class TrainingRun(ABC, Generic[S]):
         """The loss of one batch; weights change only if the loss and its gradient are finite."""
 
     @abstractmethod
-    def _keep(self, path: Path) -> None:
-        """Write the checkpoint whole."""
+    def _tensors(self) -> dict[str, Any]:
+        """The weights, average and optimiser that a checkpoint holds."""
+
+    @abstractmethod
+    def _restore(self, tensors: dict[str, Any]) -> None:
+        """Take in what `_tensors` of an earlier run gave."""

@@ -132,6 +132,42 @@ def test_a_checkpoint_of_something_else_is_not_used(window: LabelledWindow, tmp_
     assert "damaged" in made.checkpoint_note
 
 
+def test_the_checkpoint_of_an_earlier_version_is_taken_up(window: LabelledWindow, tmp_path: Path) -> None:
+    data, path = few(window), tmp_path / "checkpoint"
+    whole = PublishedRetraining(student(), data, SHORT, 5).run()
+    next(p for p in PublishedRetraining(student(), data, SHORT, 5, path).steps() if p.epoch_over)
+    kept = torch.load(path, weights_only=True)
+    names = ("fingerprint", "step", "weights", "average", "optimiser")
+    assert set(kept) == {"format", "seconds", "skipped", *names}
+    earlier = {"format": "magpie-checkpoint/2", "seconds": 77.5, "skipped": 1}
+    torch.save(earlier | {name: kept[name] for name in names}, path)
+    again = PublishedRetraining(student(), data, SHORT, 5, path)
+    assert (again.resumed, again.checkpoint_note) == (True, "")
+    assert (again.step, again.skipped_steps, again.cpu_seconds) == (kept["step"], 1, 77.5)
+    assert again.run().content == whole.content
+
+
+@pytest.mark.parametrize("broken", ["average", "optimiser", "step", "shape", "one less"])
+def test_nothing_of_a_checkpoint_with_a_part_missing_is_used(
+    broken: str, window: LabelledWindow, tmp_path: Path
+) -> None:
+    data, path = few(window), tmp_path / "checkpoint"
+    whole = PublishedRetraining(student(), data, SHORT, 5).run()
+    next(p for p in PublishedRetraining(student(), data, SHORT, 5, path).steps() if p.epoch_over)
+    kept = torch.load(path, weights_only=True)
+    if broken == "shape":
+        kept["weights"][-1] = torch.zeros(1, 2, 3)
+    elif broken == "one less":
+        kept["average"].pop()
+    else:
+        del kept[broken]
+    torch.save(kept, path)
+    made = PublishedRetraining(student(), data, SHORT, 5, path)
+    assert (made.resumed, made.step) == (False, 0)
+    assert "damaged" in made.checkpoint_note
+    assert made.run().content == whole.content
+
+
 def test_the_result_keeps_a_part_of_the_download(window: LabelledWindow) -> None:
     data = few(window)
     alone = PublishedRetraining(student(), data, SHORT, 5).run()

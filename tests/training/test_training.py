@@ -160,6 +160,41 @@ def test_checkpoints_of_others_and_damaged_ones_are_not_taken_up(tmp_path: Path)
     assert "cannot be read" in damaged.checkpoint_note
 
 
+def test_the_checkpoint_of_an_earlier_version_is_taken_up(tmp_path: Path) -> None:
+    parent, config = Student(NAMER, build(NAMER, 2)), RetrainingConfig(2, 8, "all")
+    data, path = window(tmp_path, "classification", train=6, held_out=2), tmp_path / "x.checkpoint"
+    next(p for p in Retraining(parent, data, config, 5, path, held_out_every=0).steps() if p.epoch_over)
+    kept = torch.load(path, weights_only=True)
+    names = ("fingerprint", "step", "state", "average", "optimiser")
+    assert set(kept) == {"format", "cpu_seconds", "skipped_steps", *names}
+    earlier = {"format": "magpie-checkpoint/3", "cpu_seconds": 77.5, "skipped_steps": 1}
+    torch.save(earlier | {name: kept[name] for name in names}, path)
+    again = Retraining(parent, data, config, 5, path)
+    assert (again.resumed, again.checkpoint_note) == (True, "")
+    assert (again.step, again.skipped_steps, again.cpu_seconds) == (kept["step"], 1, 77.5)
+    average = again.result().module.state_dict()
+    assert all(torch.equal(average[name], value) for name, value in kept["average"].items())
+
+
+@pytest.mark.parametrize("broken", ["average", "optimiser", "step", "shape"])
+def test_nothing_of_a_checkpoint_with_a_part_missing_is_used(broken: str, tmp_path: Path) -> None:
+    parent, config = Student(NAMER, build(NAMER, 2)), RetrainingConfig(2, 8, "all")
+    data, path = window(tmp_path, "classification", train=6, held_out=2), tmp_path / "x.checkpoint"
+    expected = Retraining(parent, data, config, 5, held_out_every=0).run().module.state_dict()
+    next(p for p in Retraining(parent, data, config, 5, path, held_out_every=0).steps() if p.epoch_over)
+    kept = torch.load(path, weights_only=True)
+    if broken == "shape":
+        kept["state"][list(kept["state"])[-1]] = torch.zeros(1, 2, 3)
+    else:
+        del kept[broken]
+    torch.save(kept, path)
+    made = Retraining(parent, data, config, 5, path, held_out_every=0)
+    assert (made.resumed, made.step) == (False, 0)
+    assert "cannot be read" in made.checkpoint_note
+    got = made.run().module.state_dict()
+    assert [k for k, v in expected.items() if "num_batches" not in k and not torch.equal(got[k], v)] == []
+
+
 def test_the_result_may_be_taken_at_any_step(tmp_path: Path) -> None:
     parent = Student(NAMER, build(NAMER, 2))
     run = Retraining(parent, window(tmp_path, "classification", train=6, held_out=2), RetrainingConfig(2, 8, "head"))
