@@ -28,7 +28,7 @@ _WAY_S, _MOVES = 0.3, 0.2
 #: (logarithm), and how alike they go (between two directions, as vectors of length one).
 _NEAR, _NEAR_LEAST, _ALIKE, _TURNED = 0.5, 0.01, 0.4, 0.45
 #: Others of so much weight say it, if so much of it is for one zone. So many places are remembered.
-_LEAST, _MOST_OF_IT, _KEPT = 1.0, 0.5, 4000
+_LEAST, _MOST_OF_IT, _KEPT = 1.0, 0.6, 4000
 #: One that is found within so many seconds after another was lost, as far ahead of it as it may have gone (in sizes,
 #: and times its speed), may be that one.
 _SAME_S, _REACH, _FASTER = 4.0, 2.0, 3.0
