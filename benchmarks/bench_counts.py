@@ -1,15 +1,18 @@
 """Counts on the demo's drawn streets, where it is known what passed: raw and corrected by the teacher's labels.
 
-    python -m benchmarks.bench_counts [--streets 8] [--minutes 10] [--first-seed 5200] [--keep FOLDER]
+    python -m benchmarks.bench_counts [--streets 8] [--minutes 10] [--first-seed 5200] [--stale] [--keep FOLDER]
 
 Each street has another seed; the demo's first student is retrained on it in two windows as `magpie demo` would
-(benchmarks/tracked_streets.py), then answers for ten minutes at five pictures a second, and goes stale as it does. The
-product's own tracker, counting, checks and correction take the answers; the teacher labels 48 pictures of each window
-of 75 s, as in the demo. Two lines cross each street. Truth: the same counting on the drawn objects. Reported over all
-cells (a line, a direction, a class, five minutes): the sum of absolute errors over the sum of objects, raw and
-corrected, and how many 90 % intervals hold the truth; and the part of the objects that went from one of four zones to
-another of which that movement was counted. With --keep answers and labels are kept for the next time (three
-minutes of a core for each street). Results: benchmarks/results/counts.json.
+(benchmarks/tracked_streets.py), then answers for ten minutes at five pictures a second. Meanwhile it is retrained in
+each window of 75 s on the labels of the window before, as on a box; the new student answers from the middle of the
+window on. With --stale it is not, and goes stale. The product's own tracker, counting, checks and correction take the
+answers; the teacher labels 48 pictures of each window, as in the demo. Two lines cross each street. Truth: the same
+counting on the drawn objects, where one that is hidden for a while is not gone, and the first and the last zone that
+each was drawn in. Reported over all cells (a line, a direction, a class, five minutes): the sum of absolute errors over
+the sum of objects, raw and corrected, and how many 90 % intervals hold the truth; of the objects that went from one of
+four zones to another, the part of which that movement was counted, and of the movements counted the part that is right.
+With --keep answers and labels are kept for the next time (four minutes of a core for each street, one and a half with
+--stale). Results: benchmarks/results/counts.json.
 """
 
 from __future__ import annotations
@@ -306,7 +309,7 @@ def main() -> None:
         f"intervals hold {COVERED[0]} to {COVERED[1]}": COVERED[0] <= (total["intervals_hold"] or 0.0) <= COVERED[1],
         f"at least {MOVED} of objects with the right movement": total["moves_right"] >= MOVED,
     }
-    about = {"at_utc": datetime.now(UTC).isoformat(timespec="seconds"), "minutes": args.minutes,
+    about = {"at_utc": datetime.now(UTC).isoformat(timespec="seconds"), "minutes": args.minutes, "stale": args.stale,
              "machine": platform.machine(), "cpus": os.cpu_count()}  # fmt: skip
     found = about | {"total": total, "streets": streets, "reached": reached, "cells": rows}
     args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
