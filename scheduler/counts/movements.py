@@ -75,7 +75,7 @@ def _none() -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class Journeys:
-    """What is remembered of one camera's objects: `rows` of places on their ways (x, y, the logarithm of the size, the
+    """The memory of one camera's objects: `rows` of places on their ways (x, y, the logarithm of the size, the
     direction's x and y, the object, its first and its last zone), the oldest first; `zones` are numbered in the order
     in which they came; `seen`: classes that were seen in a zone; `recent` movements."""
 
@@ -100,7 +100,7 @@ def went_on(path: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ..
 
 
 def moved(journeys: Journeys, journey: Journey, at_utc_s: float) -> tuple[Journeys, Movement | None]:
-    """Take the journey of an object that is gone: what is remembered then, and its movement; None where it made none,
+    """Take the journey of an object that is gone: the memory with it, and its movement; None where it made none,
     or is the rest of one that made it."""
     found = _movement(journeys, journey)
     recent = [m for m in journeys.recent if 0.0 <= at_utc_s - m.journey.path[-1].utc_s <= _REMEMBERED_S]

@@ -180,7 +180,7 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
 
 
 def _gone(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Place | None]:
-    """What is remembered of the way of an object that is gone, and its movement, once."""
+    """The memory with the way of an object that is gone, and its movement, once."""
     if any(place.kind == "movement" for place in passing.counted):
         return journeys, None
     end = footprint(passing.box, passing.seen_utc_s)
