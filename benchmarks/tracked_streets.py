@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,10 +106,15 @@ def street(first_seed: int, character: int) -> Scene:
 
 def retrained(scene: Scene, seed: int) -> Student:
     """The demo's first student after WINDOWS retraining windows of this street, labelled by the demo's teacher."""
+    return next(itertools.islice(retrained_each_window(scene, seed), WINDOWS - 1, None))
+
+
+def retrained_each_window(scene: Scene, seed: int) -> Generator[Student, None, None]:
+    """The demo's first student after each retraining window of this street, labelled by the demo's teacher."""
     teacher, student = DemoTeacher(TEACHER), first_student("detection")
     exemplars: tuple[LabelledFrame, ...] = ()
     with tempfile.TemporaryDirectory() as folder:
-        for window in range(WINDOWS):
+        for window in itertools.count():
             rng = np.random.default_rng(seed + 1000 * window)
             made = []
             for n in range(LABELS):
@@ -123,7 +128,7 @@ def retrained(scene: Scene, seed: int) -> Student:
             data = LabelledWindow("street", window + 1, "detection", CLASSES, train, held_out, exemplars)
             student = Retraining(student, data, CONFIG, 0, held_out_every=0).run()
             exemplars = train[::3]
-    return student
+            yield student
 
 
 def retrained_answers(first_seed: int, seconds: float, keep: Path | None) -> dict[str, list[Picture]]:

@@ -78,9 +78,10 @@ class Seen:
 @dataclass(frozen=True)
 class TrackedObject:
     """One object as it is now. `box` xyxy in fractions of the picture, where it was seen last; `score` its best answer;
-    `zones` it is in now, `zone_s` seconds of its present (or last) stay in each zone that it was in; `attributes` are
-    what applications that the camera feeds say of it; `began_box`: where it was seen first; `velocity` of
-    its middle, in fractions of the picture a second."""
+    `zones` it is in now, the one that it was seen in last at the end; `zone_s` seconds of its present (or last) stay in
+    each zone that it was in, in the order in which it came to them first; `attributes` are what applications that the
+    camera feeds say of it; `began_box`: where it was seen first; `velocity` of its middle, in fractions of the picture
+    a second."""
 
     id: int
     camera: str

@@ -176,8 +176,9 @@ class Track:
         return x0 + dx, y0 + dy, x1 + dx, y1 + dy
 
     def zones(self) -> tuple[str, ...]:
-        """Those it is in."""
-        return tuple(sorted(zone for zone, stay in self.stays if not stay.left))
+        """Those it is in; the one that it was seen in last is the last."""
+        there = [(stay.inside_s, stay.entered_s, zone) for zone, stay in self.stays if not stay.left]
+        return tuple(zone for _, _, zone in sorted(there))
 
     def to_object(self, camera: str) -> TrackedObject:
         """As others see it."""

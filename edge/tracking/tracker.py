@@ -115,7 +115,7 @@ def finish(state: TrackerState) -> TrackerStep:
 def _differs(before: dict[int, Track], track: Track) -> bool:
     """Whether its class or its zones are others than at the answer before."""
     old = before.get(track.object) if track.object is not None else None
-    return old is not None and (old.class_name != track.class_name or old.zones() != track.zones())
+    return old is not None and (old.class_name != track.class_name or set(old.zones()) != set(track.zones()))
 
 
 def _ended(

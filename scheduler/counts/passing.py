@@ -19,6 +19,7 @@ from typing import Final
 from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
+from scheduler.counts.movements import Footprint, Journey, Journeys, footprint, moved, went_on
 
 #: An object is clear of a line when its foot is so many of its sizes away from it, at least so much of the picture.
 _CLEAR, _CLEAR_LEAST = 0.1, 0.004
@@ -33,7 +34,8 @@ FORGET_S: Final = 120.0
 @dataclass(frozen=True)
 class Passing:
     """An object on its way: where it was clear of each line last, at which places it has counted, the zones that it
-    was in first and last, when it was seen last, where, and how it moved (fractions of the picture a second)."""
+    was in first and last, when it was seen last, where, how it moved (fractions of the picture a second), and the
+    places on its way."""
 
     clear: Mapping[str, Point]
     counted: frozenset[Place]
@@ -43,6 +45,7 @@ class Passing:
     seen_utc_s: float
     box: Box
     velocity: Point
+    path: tuple[Footprint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,12 @@ class Guess:
 
 @dataclass(frozen=True)
 class CountingState:
-    """The objects of one camera that may be counted yet, by their number, and late guesses, each of which one of the
-    other kind may be the same as."""
+    """The objects of one camera that may be counted yet, by their number, late guesses, each of which one of the
+    other kind may be the same as, and how objects went from zone to zone."""
 
     objects: Mapping[int, Passing] = field(default_factory=lambda: MappingProxyType({}))
     guesses: tuple[Guess, ...] = ()
+    journeys: Journeys = field(default_factory=Journeys, compare=False)
 
 
 def step(
@@ -94,14 +98,18 @@ def step(
             went = _crossed_from(passing, passing.velocity, LOST_S, lines)
             now[number] = replace(passing, counted=passing.counted | set(went), velocity=(0.0, 0.0))
             guess(number, passing, went, lost=True)
-    here = {tracked.id for tracked in objects}
-    for number, passing in state.objects.items():
-        if number not in here and passing.last_zone and passing.first_zone != passing.last_zone:
-            moved = _moved(number, passing, at_utc_s)
-            found += moved
-            now[number] = replace(now[number], counted=now[number].counted | {c.place for c in moved})
+    here, journeys = {tracked.id for tracked in objects}, state.journeys
+    for number, passing in sorted(state.objects.items()):
+        if number in here or not passing.path:
+            continue
+        journeys, movement = _gone(journeys, passing, at_utc_s)
+        counted_at = now[number].counted
+        if movement is not None:
+            found.append(Counted(movement, passing.class_name, number, at_utc_s))
+            counted_at |= {movement}
+        now[number] = replace(now[number], counted=counted_at, path=())
     kept = {n: p for n, p in now.items() if n in here or at_utc_s - p.seen_utc_s <= FORGET_S}
-    return CountingState(MappingProxyType(kept), tuple(guesses)), tuple(found)
+    return CountingState(MappingProxyType(kept), tuple(guesses), journeys), tuple(found)
 
 
 def crossed_way(line: CountLine, there: Point, here: Point) -> Direction | None:
@@ -116,7 +124,8 @@ def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:
     """A new object: it may have crossed a line before it was sure to be one."""
     began = tracked.began_box or tracked.box
     clear = {line.name: foot_point(began) for line in lines if _side(line, began) != 0}
-    return Passing(clear, frozenset(), "", "", tracked.class_name, tracked.began_utc_s, began, (0.0, 0.0))
+    path = (footprint(began, tracked.began_utc_s),)
+    return Passing(clear, frozenset(), "", "", tracked.class_name, tracked.began_utc_s, began, (0.0, 0.0), path)
 
 
 def _passed(
@@ -142,12 +151,14 @@ def _passed(
     first, last = before.first_zone, before.last_zone
     for zone in tracked.zones:
         count(Place("zone", zone))
-        if zone != last:
-            first, last = first or zone, zone
+    if tracked.zones:
+        first, last = first or next(iter(tracked.zone_s), tracked.zones[0]), tracked.zones[-1]
     # One that was taken further already, and was not seen since, is not taken further again.
-    velocity = tracked.velocity if tracked.seen_utc_s > before.seen_utc_s else before.velocity
+    again = tracked.seen_utc_s > before.seen_utc_s
+    velocity = tracked.velocity if again else before.velocity
+    path = went_on(before.path, footprint(tracked.box, tracked.seen_utc_s)) if again else before.path
     passing = Passing(
-        clear, frozenset(counted), first, last, tracked.class_name, tracked.seen_utc_s, tracked.box, velocity
+        clear, frozenset(counted), first, last, tracked.class_name, tracked.seen_utc_s, tracked.box, velocity, path
     )
     return passing, found
 
@@ -168,12 +179,15 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
     return tuple(place for place in found if place not in passing.counted)
 
 
-def _moved(number: int, passing: Passing, at_utc_s: float) -> list[Counted]:
-    """The movement of an object that is gone, once."""
-    place = Place("movement", passing.first_zone, passing.last_zone)
-    if any(p.kind == "movement" for p in passing.counted):
-        return []
-    return [Counted(place, passing.class_name, number, at_utc_s)]
+def _gone(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Place | None]:
+    """The memory with the way of an object that is gone, and its movement, once."""
+    if any(place.kind == "movement" for place in passing.counted):
+        return journeys, None
+    end = footprint(passing.box, passing.seen_utc_s)
+    path = passing.path if passing.path[-1] == end else (*passing.path, end)
+    journey = Journey(path, passing.first_zone, passing.last_zone, passing.class_name)
+    after, movement = moved(journeys, journey, at_utc_s)
+    return after, None if movement is None else movement.place
 
 
 def _side(line: CountLine, box: Box) -> int:

@@ -9,7 +9,7 @@ around labelled frames every crossing is known twice, once as it was counted and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from edge.core.counts import Counted, CountLine, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
 from scheduler.counts.near import FrameChecks, NamedBox
-from scheduler.counts.passing import crossed_way
+from scheduler.counts.passing import LOST_S, crossed_way
 
 #: Crossings so long before and after a labelled frame are counted again, in seconds.
 AROUND_S: Final = 0.75
@@ -29,6 +29,8 @@ AROUND_S: Final = 0.75
 LOOK_S: Final = 3.0
 #: A label is of the object that it overlaps by so much (intersection over union).
 _SAME: Final = 0.2
+#: Of an object of which a nearer one covers so much nothing is seen.
+_HIDDEN: Final = 0.5
 #: The foot's speed is taken over so many seconds before and after.
 _SPEED_S: Final = 0.7
 #: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), and how
@@ -46,6 +48,12 @@ class Passer:
     number: int
     box: Box
     velocity: Point
+
+    @property
+    def in_picture(self) -> bool:
+        """Whether its middle is."""
+        x, y = (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
+        return 0.0 < x < 1.0 and 0.0 < y < 1.0
 
 
 @dataclass(frozen=True)
@@ -85,12 +93,14 @@ def recounted(
 ) -> FrameChecks:
     """Crossings around the frame as they were counted and as its labels say, by line, direction and class."""
     found: dict[tuple[Place, str], list[int]] = {}
+    followed = _followed([p for p in instant.passers if p.in_picture], labels)
+    unseen = _unseen(instant.passers, {p.number for p in followed.values()}, labels)
     for c in instant.counted:
-        found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
+        if c.object not in unseen:
+            found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
     here = {(c.object, c.place.name): c for c in instant.counted}
     known = instant.lines or {}
     usual = np.array(ways, np.float64).reshape(-1, 5)
-    followed = _followed(instant.passers, labels)
     for n, label in enumerate(labels):
         passer = followed.get(n)
         velocity = _usual(label.box, usual) if passer is None else passer.velocity
@@ -119,10 +129,13 @@ def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
 
 
 def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
-    """The object where it was; None where it was not seen soon before and soon after."""
+    """The object where it was; None where it was not seen soon before and soon after. One that was found soon after, or
+    lost soon before, was where it came from, or went to."""
     after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - 1e-6), None)
-    if after is None or (after == 0 and path[0][0] > utc_s + 1e-6):
-        return None
+    if after is None:
+        return _taken_further(number, path[-3:], -1, utc_s)
+    if after == 0 and path[0][0] > utc_s + 1e-6:
+        return _taken_further(number, path[:3], 0, utc_s)
     (t1, end), (t0, begin) = path[after], path[max(0, after - 1)]
     if t1 - t0 > LOOK_S:
         return None
@@ -137,6 +150,34 @@ def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Pas
         return Passer(number, (x0, y0, x1, y1), (0.0, 0.0))
     vx, vy = ((b - a) / passed for a, b in zip(near[0][1], near[-1][1], strict=True))
     return Passer(number, (x0, y0, x1, y1), (vx, vy))
+
+
+def _unseen(passers: Sequence[Passer], labelled: Collection[int], labels: Sequence[NamedBox]) -> set[int]:
+    """The objects that no label could show: those that came into the picture after the frame or went out before it, and
+    those that a nearer one hid."""
+    out = {p.number for p in passers if not p.in_picture}
+    for p in passers:
+        x0, y0, x1, y1 = p.box
+        area = (x1 - x0) * (y1 - y0)
+        for label in labels if p.number not in labelled else ():
+            a0, b0, a1, b1 = label.box
+            common = max(0.0, min(x1, a1) - max(x0, a0)) * max(0.0, min(y1, b1) - max(y0, b0))
+            if b1 > y1 and common > _HIDDEN * area:
+                out.add(p.number)
+    return out
+
+
+def _taken_further(number: int, path: Sequence[tuple[float, Box]], end: int, utc_s: float) -> Passer | None:
+    """The object before the first place of its path (`end` 0), or after the last one (-1); None where that is too long
+    before or after, or its way is not known."""
+    at_s, box = path[end]
+    (t0, begin), (t1, last) = path[0], path[-1]
+    if abs(at_s - utc_s) > AROUND_S + LOST_S or not 0.0 < t1 - t0 <= LOOK_S:
+        return None
+    (x0, y0), (x1, y1) = foot_point(begin), foot_point(last)
+    vx, vy = (x1 - x0) / (t1 - t0), (y1 - y0) / (t1 - t0)
+    dx, dy = (utc_s - at_s) * vx, (utc_s - at_s) * vy
+    return Passer(number, (box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy), (vx, vy))
 
 
 def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int, Passer]:

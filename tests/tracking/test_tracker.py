@@ -155,6 +155,17 @@ def test_stay_in_a_zone() -> None:
     assert inside.dwell_s == inside.zone_s["drive"]
 
 
+def test_the_zone_that_an_object_was_seen_in_last_is_the_last() -> None:
+    west = Zone("west", ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0)))
+    east = Zone("east", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))
+    for places, ways in (((0.3, 0.4, 0.45, 0.55), ("west", "east")), ((0.7, 0.6, 0.55, 0.45), ("east", "west"))):
+        camera = Camera([west, east])
+        for n, x in enumerate(places):
+            camera.answer(n * 0.25, (box(x), "car"))
+        assert camera.now()[0].zones == ways, "it has left the first one only when it was outside for a while"
+        assert tuple(camera.now()[0].zone_s) == ways
+
+
 def test_a_zone_for_other_classes_does_not_count() -> None:
     camera = Camera([Zone("drive", DRIVE.polygon, ("bus",))])
     for n in range(10):

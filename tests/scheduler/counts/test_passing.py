@@ -89,6 +89,26 @@ def test_a_movement_is_from_the_first_zone_to_the_last_and_counts_when_the_objec
     assert [p for p in places(walk(back)) if p[0] == "movement"] == [], "it came back to where it came from"
 
 
+def test_a_movement_ends_in_the_zone_that_the_object_was_seen_in_last() -> None:
+    # The tracker says for a while that an object is in a zone which it has left.
+    at = replace(tracked(1, (0.1, 0.5)), zones=("right", "left"), zone_s={"right": 1.0, "left": 0.2})
+    assert places(walk([[at], []]))[-1] == ("movement", "right", "left", 1)
+    left = replace(at, zones=("left",), zone_s={"gate": 0.2, "right": 0.4, "left": 0.2})
+    assert places(walk([[left], []]))[-1] == ("movement", "gate", "left", 1), "it was in one before it was an object"
+
+
+def test_one_that_is_lost_early_goes_as_others_went() -> None:
+    zones = (LEFT, RIGHT)
+    whole = [0.05 * n for n in range(1, 20)]
+    way: list[list[TrackedObject]] = []
+    for number in (1, 2, 3):
+        way += [*([tracked(number, (x, 0.5), zones=zones)] for x in whole), []]
+    lost = [*([tracked(4, (x, 0.5), zones=zones)] for x in whole[:8]), [], []]
+    moves = [c for c in walk([*way, *lost]) if c.place.kind == "movement"]
+    assert [(c.object, c.place) for c in moves] == [(n, Place("movement", "left", "right")) for n in (1, 2, 3, 4)]
+    assert [c for c in walk(lost) if c.place.kind == "movement"] == [], "nobody went there before"
+
+
 def test_an_object_that_is_lost_on_its_way_and_one_that_is_found_beyond_are_one_crossing() -> None:
     lost = replace(tracked(1, (0.5, 0.42)), velocity=(0.0, 0.4))
     found = replace(tracked(2, (0.5, 0.62)), velocity=(0.0, 0.4))

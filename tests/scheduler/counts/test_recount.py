@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +64,38 @@ def test_an_object_that_is_followed_but_was_not_counted_crosses_as_it_goes() -> 
     label = NamedBox(box(0.5, 0.51), "car")
     assert recounted(instant, [label], [GATE], ()).found == {(FORWARD, "car"): (0, 1, 0)}
     assert recounted(instant, [label], [CountLine("gate", GATE.start, GATE.end, ("bus",))], ()).found == {}
+
+
+def test_one_that_was_found_or_lost_soon_is_where_it_came_from_or_went() -> None:
+    seen = walk(1, 0.5)
+    found = [(at_s, (replace(o, began_utc_s=at_s, began_box=None),)) for at_s, (o,) in seen if at_s > 100.9]
+    lost = [(at_s, objects) for at_s, objects in seen if at_s < 99.1]
+    for part in (found, lost):
+        (one,) = at_instant(part, [], 100.0).passers
+        assert abs(one.box[3] - 0.5) < 1e-6
+        assert abs(one.velocity[1] - 0.2) < 1e-6
+    assert at_instant(lost[:1], [], 100.0).passers == (), "it is not known how it went"
+    assert at_instant(lost, [], 102.0).passers == (), "too long after"
+
+
+def test_one_that_was_not_in_the_picture_yet_is_not_counted_again() -> None:
+    """No label can show it."""
+    one = Passer(1, box(1.02, 0.5), (0.2, 0.0))
+    assert not one.in_picture
+    instant = Instant(100.0, (one,), (crossing(1, 100.2),), {1: frozenset({"gate"})})
+    assert recounted(instant, [], [GATE], ()).found == {}
+    assert recounted(replace(instant, passers=()), [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
+
+
+def test_one_that_a_nearer_one_hides_is_not_counted_again() -> None:
+    instant = at_instant(walk(1, 0.5), [crossing(1, 100.2)], 100.0)
+    x0, y0, x1, y1 = box(0.5, 0.5)
+    nearer = NamedBox((x0 - 0.1, y0 - 0.1, x1 + 0.1, y1 + 0.2), "bus")
+    farther = NamedBox((x0 - 0.1, y0 - 0.3, x1 + 0.1, y1 - 0.01), "bus")
+    half = NamedBox((x0 + 0.06, y0, x1 + 0.3, y1 + 0.1), "bus")
+    assert recounted(instant, [nearer], [GATE], ()).found.get((FORWARD, "car")) is None
+    for label in (farther, half):
+        assert recounted(instant, [label], [GATE], ()).found[FORWARD, "car"][0] == 1
 
 
 def test_one_that_is_not_followed_goes_as_others_went() -> None:

@@ -1,0 +1,204 @@
+"""From which zone to which an object went, also where it was found late or lost early: by those that went as it did.
+
+An object that moves came from somewhere and goes on somewhere. Where it was seen first, others went by whose first
+zone is known, and where it was seen last, others whose last zone is known: those that were near, of its size, and went
+its way say it by majority. Only objects that were seen in two zones say anything. One that stood where it was found or
+lost neither came nor went. An object that is lost and one that is found ahead of it soon after, which come to the same
+movement, are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core.counts import Place
+from edge.core.zones import Box, Point, foot_point
+
+#: Places of an object's path are so many of its sizes apart, and at most so many.
+_APART, _LONGEST = 0.3, 64
+#: A way is taken over so many seconds at least; one of fewer sizes a second is none.
+_WAY_S, _MOVES = 0.3, 0.2
+#: Places of others count by how near they are (in sizes of the object, and of the picture), how alike in size
+#: (logarithm), and how alike they go (between two directions, as vectors of length one).
+_NEAR, _NEAR_LEAST, _ALIKE, _TURNED = 0.5, 0.01, 0.4, 0.45
+#: Others of so much weight say it, if so much of it is for one zone. So many places are remembered.
+_LEAST, _MOST_OF_IT, _KEPT = 1.0, 0.6, 4000
+#: One that is found within so many seconds after another was lost, as far ahead of it as it may have gone (in sizes,
+#: and times its speed), may be that one.
+_SAME_S, _REACH, _FASTER = 4.0, 2.0, 3.0
+#: Movements are remembered for so long, to be taken together with others.
+_REMEMBERED_S: Final = 30.0
+
+Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Where an object stood, and the root of its box's area."""
+
+    utc_s: float
+    foot: Point
+    size: float
+
+
+@dataclass(frozen=True)
+class Journey:
+    """The path of an object that is gone, from where it was seen first to where it was seen last, and the zones that it
+    was seen in first and last (empty: none)."""
+
+    path: tuple[Footprint, ...]
+    first_zone: str
+    last_zone: str
+    class_name: str
+
+
+@dataclass(frozen=True)
+class Movement:
+    """A journey from one zone to another. `came`: its first zone is not the one it was seen in, since it was found
+    late; `went`: nor the last one, since it was lost early."""
+
+    place: Place
+    journey: Journey
+    came: bool = False
+    went: bool = False
+
+
+def _none() -> Rows:
+    return np.empty((0, 8))
+
+
+@dataclass(frozen=True, eq=False)
+class Journeys:
+    """The memory of one camera's objects: `rows` of places on their ways (x, y, the logarithm of the size, the
+    direction's x and y, the object, its first and its last zone), the oldest first; `zones` are numbered in the order
+    in which they came; `seen`: classes that were seen in a zone; `recent` movements."""
+
+    rows: Rows = field(default_factory=_none)
+    zones: tuple[str, ...] = ()
+    seen: frozenset[tuple[str, str]] = frozenset()
+    recent: tuple[Movement, ...] = ()
+    number: int = 0
+
+
+def footprint(box: Box, utc_s: float) -> Footprint:
+    """Where the object of a box stands."""
+    area = max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+    return Footprint(utc_s, foot_point(box), max(1e-3, math.sqrt(area)))
+
+
+def went_on(path: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ...]:
+    """A path with one place more, if it is away from the last one. Of a long one every second place is forgotten."""
+    if path and math.dist(path[-1].foot, here.foot) < _APART * here.size:
+        return path
+    return (*(path if len(path) < _LONGEST else path[::2]), here)
+
+
+def moved(journeys: Journeys, journey: Journey, at_utc_s: float) -> tuple[Journeys, Movement | None]:
+    """Take the journey of an object that is gone: the memory with it, and its movement; None where it made none,
+    or is the rest of one that made it."""
+    found = _movement(journeys, journey)
+    recent = [m for m in journeys.recent if 0.0 <= at_utc_s - m.journey.path[-1].utc_s <= _REMEMBERED_S]
+    after = replace(_learned(journeys, journey), recent=tuple(recent))
+    if found is None:
+        return after, None
+    other = next((m for m in recent if _one(m, found) or _one(found, m)), None)
+    if other is None:
+        return replace(after, recent=(*recent, found)), found
+    recent.remove(other)
+    return replace(after, recent=(*recent, _together(other, found))), None
+
+
+def _movement(journeys: Journeys, journey: Journey) -> Movement | None:
+    """From where to where it went, by itself and by others."""
+    first, last = journey.first_zone, journey.last_zone
+    came = _said(journeys, journey, 0, 6) or first
+    went = _said(journeys, journey, len(journey.path) - 1, 7) or last
+    if not came or not went or came == went:
+        return None
+    return Movement(Place("movement", came, went), journey, came != first, went != last)
+
+
+def _said(journeys: Journeys, journey: Journey, at: int, column: int) -> str:
+    """The zone that most of those say that went as it did at a place of its path; empty: they do not say."""
+    here, (dx, dy) = journey.path[at], _direction(journey.path, at)
+    rows = journeys.rows
+    if (dx, dy) == (0.0, 0.0) or not len(rows):
+        return ""
+    off = ((rows[:, 0] - here.foot[0]) ** 2 + (rows[:, 1] - here.foot[1]) ** 2) / (_NEAR * here.size + _NEAR_LEAST) ** 2
+    off += (rows[:, 2] - math.log(here.size)) ** 2 / _ALIKE**2
+    off += ((rows[:, 3] - dx) ** 2 + (rows[:, 4] - dy) ** 2) / _TURNED**2
+    weight = np.exp(-0.5 * np.minimum(off, 60.0))
+    # Each of the others says it once, however many of its places are near.
+    of_object: dict[tuple[float, float], float] = {}
+    for n in np.flatnonzero(weight > 0.02).tolist():
+        key = float(rows[n, 5]), float(rows[n, column])
+        of_object[key] = max(of_object.get(key, 0.0), float(weight[n]))
+    of_zone = [0.0] * len(journeys.zones)
+    for (_, zone), value in of_object.items():
+        of_zone[int(zone)] += value
+    best = max(range(len(of_zone)), key=of_zone.__getitem__)
+    name = journeys.zones[best]
+    sure = sum(of_zone) >= _LEAST and of_zone[best] >= _MOST_OF_IT * sum(of_zone)
+    return name if sure and (name, journey.class_name) in journeys.seen else ""
+
+
+def _learned(journeys: Journeys, journey: Journey) -> Journeys:
+    """With the ways of an object that was seen in two zones."""
+    first, last = journey.first_zone, journey.last_zone
+    seen = journeys.seen | {(zone, journey.class_name) for zone in (first, last) if zone}
+    if first == last:
+        return journeys if seen == journeys.seen else replace(journeys, seen=seen)
+    names = (*journeys.zones, *(zone for zone in (first, last) if zone not in journeys.zones))
+    of = float(journeys.number), float(names.index(first)), float(names.index(last))
+    new = [
+        (*one.foot, math.log(one.size), dx, dy, *of)
+        for n, one in enumerate(journey.path)
+        for dx, dy in (_direction(journey.path, n),)
+        if (dx, dy) != (0.0, 0.0)
+    ]
+    rows = np.concatenate([journeys.rows, np.array(new).reshape(-1, 8)])[-_KEPT:]
+    return replace(journeys, rows=rows, zones=names, seen=seen, number=journeys.number + 1)
+
+
+def _velocity(path: Sequence[Footprint], at: int) -> Point:
+    """How its foot moved a second at a place of its path."""
+    a, b = max(0, at - 1), min(len(path) - 1, at + 1)
+    while path[b].utc_s - path[a].utc_s < _WAY_S and (a > 0 or b < len(path) - 1):
+        a, b = max(0, a - 1), min(len(path) - 1, b + 1)
+    passed_s = path[b].utc_s - path[a].utc_s
+    if passed_s <= 0:
+        return 0.0, 0.0
+    return (path[b].foot[0] - path[a].foot[0]) / passed_s, (path[b].foot[1] - path[a].foot[1]) / passed_s
+
+
+def _direction(path: Sequence[Footprint], at: int) -> Point:
+    """Where it went at a place of its path, as a vector of length one; no way: (0, 0)."""
+    dx, dy = _velocity(path, at)
+    speed = math.hypot(dx, dy)
+    return (dx / speed, dy / speed) if speed >= _MOVES * path[at].size else (0.0, 0.0)
+
+
+def _one(lost: Movement, found: Movement) -> bool:
+    """Whether `found` may be the rest of `lost`: of the same movement, soon after it, and ahead of where it was."""
+    if not (lost.went and found.came and lost.place == found.place):
+        return False
+    end, begin = lost.journey.path[-1], found.journey.path[0]
+    gap_s = begin.utc_s - end.utc_s
+    dx, dy = _velocity(lost.journey.path, len(lost.journey.path) - 1)
+    x, y = begin.foot[0] - end.foot[0], begin.foot[1] - end.foot[1]
+    reach = _REACH * max(end.size, begin.size) + _FASTER * math.hypot(dx, dy) * max(0.0, gap_s)
+    ahead = x * dx + y * dy >= 0.0 or math.hypot(x, y) <= 0.5 * end.size
+    return -0.5 <= gap_s <= _SAME_S and ahead and math.hypot(x, y) <= reach
+
+
+def _together(a: Movement, b: Movement) -> Movement:
+    """Two that are one, from where the earlier one began to where the later one was lost."""
+    lost, found = (a, b) if a.journey.path[-1].utc_s <= b.journey.path[-1].utc_s else (b, a)
+    path = (*lost.journey.path, *found.journey.path)
+    return Movement(found.place, replace(found.journey, path=path), lost.came, found.went)
