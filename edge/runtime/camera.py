@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from edge.settings import CameraSettings, InferenceSettings
 
 #: Until it is measured: device seconds of one answer, with decoding (a careful guess; measured within seconds).
 _ASSUMED_ANSWER_S = 0.03
+#: Switches of a camera's student whose gaps are remembered.
+_KEPT_GAPS = 1000
 
 
 def assumed_profile(inference: InferenceSettings, cores: float) -> InferenceProfile:
@@ -91,9 +94,10 @@ class WindowAccuracy:
 
 @dataclass
 class Swaps:
-    """The cost of switches of a camera's student: longest time between answers of each, in seconds; frames."""
+    """The cost of switches of a camera's student: longest time between answers of each of the last ones, in seconds;
+    frames."""
 
-    gaps_s: list[float] = field(default_factory=list)
+    gaps_s: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_GAPS))
     frames_lost: int = 0
 
     def add(self, swapped: m.Swapped) -> None:
