@@ -1,43 +1,41 @@
-"""Memory of what people's answers say: bounded, however many windows they answer."""
+"""Memory of estimates by people's answers: bounded, however many windows they answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import pytest
+from truth_kit import CLASSES, street
 
-from edge.appliance import truth as module
 from edge.appliance.truth import MAX_WINDOWS, Truth
 from edge.core.clock import SystemClock
+from edge.core.truth import Answer, FrameKey, Question
+from edge.store.answers import AnswerRecord
 
 
 @dataclass
-class Answered:
-    """Answers of one camera: one in each window, from 1 to `last`."""
+class Answers:
+    """The answers of one camera that are kept."""
 
-    last: int = 0
+    records: list[AnswerRecord] = field(default_factory=list)
 
-    def all_answers(self, camera: str) -> list[Any]:
-        return [SimpleNamespace(id=n, answer=_answer(n)) for n in range(1, self.last + 1)]
+    def add(self, window: int) -> None:
+        """One answer about a window."""
+        answer = Answer(Question(FrameKey(window, 1), "box", 0), "yes", "ann", float(window))
+        self.records.append(AnswerRecord("north", answer, CLASSES, id=window))
+
+    def all_answers(self, camera: str) -> tuple[AnswerRecord, ...]:
+        return tuple(self.records)
+
+    def last_answers(self) -> dict[str, int]:
+        return {"north": self.records[-1].id}
 
 
-def _answer(window: int) -> Any:
-    return SimpleNamespace(question=SimpleNamespace(key=SimpleNamespace(window=window)))
-
-
-def test_estimates_of_windows_that_are_shown_no_more_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = SimpleNamespace(population=None, frames=(), agreed={}, known={})
-    monkeypatch.setattr(module, "true_accuracy", lambda *_: None)
-    monkeypatch.setattr(Truth, "_asked", lambda *_: asked)
-    answers = Answered()
+def test_estimates_of_windows_that_are_shown_no_more_are_forgotten(tmp_path: Path) -> None:
+    answers = Answers()
     truth = Truth(answers, tmp_path, SystemClock(), lambda camera: None, lambda finding: None)  # type: ignore[arg-type]
-    for _ in range(200):
-        answers.last += 1
-        for camera in ("north", "south"):
-            assert [window for window, _ in truth._history(camera)][0] == answers.last
-    assert len(truth._estimates) == 2 * MAX_WINDOWS
+    for window in range(1, MAX_WINDOWS + 5):
+        street(tmp_path, window, frames=3)
+        answers.add(window)
+        truth.latest(["north"])
+    assert sorted(window for _, window in truth._estimates) == list(range(5, MAX_WINDOWS + 5))

@@ -365,7 +365,9 @@ def test_a_student_that_is_read_again_and_again_leaves_nothing_in_memory(again: 
     student = Student(DETECTOR)
     save_weights(path, student.module, DETECTOR)
     spare = student.for_inference()
-    read: Callable[[], object] = (lambda: load_student(path)) if again == "load_student" else lambda: refill(spare, path)
+    read: Callable[[], object] = (
+        (lambda: load_student(path)) if again == "load_student" else lambda: refill(spare, path)
+    )
 
     def objects_after(times: int) -> int:
         for _ in range(times):
