@@ -90,7 +90,8 @@ class Truth:
         self._check, self._report = check, report
         self.pictures = AnsweredPictures(data / "answers")
         self._lock = threading.Lock()
-        self._reported: set[tuple[str, str, int]] = set()
+        #: (kind, camera) -> the newest window with such a finding that was reported
+        self._reported: dict[tuple[str, str], int] = {}
         #: (camera, window) -> (the last answer's id, the estimate from answers up to it)
         self._estimates: dict[tuple[str, int], tuple[int, TrueAccuracy | None]] = {}
         #: camera -> (its last answer's id, the result of `latest` after it): a scrape reads no answers again
@@ -208,10 +209,11 @@ class Truth:
         usable = 0 if asked is None else sum(a.verdict != "unsure" for a in asked.agreed.values())
         findings = [] if newest is None else self._findings(camera, *newest)
         for finding in findings:
-            key = (finding.kind, camera, finding.window)
+            key = (finding.kind, camera)
             with self._lock:
-                new = key not in self._reported
-                self._reported.add(key)
+                new = finding.window > self._reported.get(key, -1)
+                if new:
+                    self._reported[key] = finding.window
             if new:
                 self._report(finding)
         answer = {
@@ -257,8 +259,12 @@ class Truth:
     def _history(self, camera: str) -> list[tuple[int, TrueAccuracy | None]]:
         """Estimates of the windows with answers whose manifest is there, newest first."""
         by_window = _by_window(self._answers.all_answers(camera))
+        newest = sorted(by_window, reverse=True)[:MAX_WINDOWS]
+        with self._lock:
+            for gone in [key for key in self._estimates if key[0] == camera and key[1] not in newest]:
+                del self._estimates[gone]
         out = []
-        for window in sorted(by_window, reverse=True)[:MAX_WINDOWS]:
+        for window in newest:
             last = by_window[window][-1].id
             with self._lock:
                 known = self._estimates.get((camera, window))

@@ -258,7 +258,7 @@ def _finish(
 
     appliance = running.appliance
     appliance.services.events.buffer.flush()
-    swaps = {c.id: c.swaps.gaps_s for c in appliance.runtime.cameras.values()}
+    swaps = {c.id: list(c.swaps.gaps_s) for c in appliance.runtime.cameras.values()}
     lost = {c.id: c.swaps.frames_lost for c in appliance.runtime.cameras.values()}
     about = {
         "source": "scene" if args.videos is None else "videos",

@@ -80,6 +80,12 @@ class OwnCameras:
         """Ask the appliance for its cameras; it may be away."""
         try:
             rows = await self._appliance.cameras()
+            for row in rows:
+                _version(row), _answers(row)
+        except (KeyError, TypeError) as error:
+            log.warning("the fleet's agent and its appliance are of two versions, start both again: no %s", error)
+            self.appliance_answers = False
+            return
         except MagpieError as error:
             if self.appliance_answers or not isinstance(error, Unavailable):
                 log.warning("the fleet's agent cannot ask its appliance: %s", error)
@@ -94,7 +100,7 @@ class OwnCameras:
     async def learn_students(self) -> None:
         """Ask the appliance for the students of cameras that have another one than before. Raises MagpieError."""
         for name, row in tuple(self._present.items()):
-            version = row["state"]["model"]["version"]
+            version = _version(row)
             if not version or self._students.get(name, ("", ""))[0] == version:
                 continue
             try:
@@ -284,6 +290,10 @@ def described(settings: Mapping[str, Any]) -> dict[str, Any]:
 def digest_of(settings: Mapping[str, Any]) -> str:
     """The SHA-256 of a camera's settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _version(row: Mapping[str, Any]) -> str:
+    return str(row["state"]["model"]["version"])
 
 
 def _answers(row: Mapping[str, Any]) -> bool:

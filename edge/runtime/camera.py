@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -24,6 +25,8 @@ _STREAM = (
     "fps", "delay_s", "width", "height", "codec", "frames_decoded", "frames_damaged", "frames_replaced",
     "packets_dropped", "freezes",
 )  # fmt: skip
+#: Switches of a camera's student whose gaps are remembered.
+_KEPT_GAPS = 1000
 
 
 def assumed_profile(inference: InferenceSettings, cores: float) -> InferenceProfile:
@@ -93,9 +96,10 @@ class WindowAccuracy:
 
 @dataclass
 class Swaps:
-    """The cost of switches of a camera's student: longest time between answers of each, in seconds; frames."""
+    """The cost of switches of a camera's student: longest time between answers of each of the last ones, in seconds;
+    frames."""
 
-    gaps_s: list[float] = field(default_factory=list)
+    gaps_s: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_GAPS))
     frames_lost: int = 0
 
     def add(self, swapped: m.Swapped) -> None:

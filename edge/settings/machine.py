@@ -35,13 +35,15 @@ def old_keys(site: Any) -> tuple[str, ...]:
 def in_section(site: Any) -> Any:
     """`site` with its old keys in the section `machine`. Raises FieldProblem for a setting that is in both places."""
     old = old_keys(site)
-    section = site.get("machine", {}) if old else None
-    if not isinstance(section, Mapping):
+    if not old:
         return site
+    others = {key: value for key, value in site.items() if key not in old}
+    section = site.get("machine", {})
+    if not isinstance(section, Mapping):
+        return others  # the section is the mistake; the old keys are none
     for name in old:
         if name in section:
             raise FieldProblem(name, f"either {name} or machine.{name}, not both")
-    others = {key: value for key, value in site.items() if key not in old}
     return others | {"machine": {**section} | {name: site[name] for name in old}}
 
 

@@ -1,4 +1,4 @@
-"""A camera's inference profile from its measured points."""
+"""A camera's inference profile from its measured points, and what it remembers of switches of its student."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from edge.core.configs import InferenceConfig
 from edge.core.profiles import InferencePoint
-from edge.runtime.camera import assumed_profile, profile_from_points
+from edge.runtime import messages as m
+from edge.runtime.camera import Swaps, assumed_profile, profile_from_points
 from edge.settings import CameraSettings
 
 points = st.lists(
@@ -58,3 +59,12 @@ def test_what_is_assumed_before_anything_is_measured_can_be_planned_with(cores: 
     profile = assumed_profile(settings.inference, cores)
     assert profile.factor(profile.max_gpu) == 1.0
     assert {p.config for p in profile.points} <= set(settings.inference.space())
+
+
+def test_the_gaps_of_the_last_switches_are_remembered_and_all_lost_frames_counted() -> None:
+    swaps = Swaps()
+    for n in range(5000):
+        swaps.add(m.Swapped(f"v{n}", float(n), 1))
+    assert swaps.frames_lost == 5000
+    assert len(swaps.gaps_s) == 1000
+    assert swaps.gaps_s[-1] == 4999.0

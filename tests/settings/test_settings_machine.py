@@ -77,8 +77,8 @@ def test_other_problems_of_the_file_are_reported_beside_those_of_old_keys() -> N
 
 
 def test_a_section_that_is_none_is_named() -> None:
-    assert "machine" in refused({"machine": None})
-    assert "machine" in refused({"machine": [1], "cores": 1})
+    assert set(refused({"machine": None})) == {"machine"}
+    assert set(refused({"machine": [1], "cores": 1})) == {"machine"}
     assert refused(3)
 
 

@@ -87,8 +87,9 @@ class DictCameras:
             "inference": {"share": 0.16, "answers_per_s": 5.0, "inference_ms": 20.0},
             "accuracy": {"realised": 0.712, "frozen": 0.523},
         }  # fmt: skip
-        losses = {"frames_damaged": 0, "stalls": 0}
-        return merge(merge(CAMERA_STATE, live) | {"losses": losses}, self.states.get(camera, {}))
+        changed = self.states.get(camera, {})
+        state = merge(merge(CAMERA_STATE, live), changed)
+        return state | {"losses": changed.get("losses", {"frames_damaged": 0, "stalls": 0})}
 
     async def add(self, settings: Mapping[str, Any], by: str) -> CameraAnswer:
         self.box.state.look("add_camera")
