@@ -191,7 +191,7 @@ class SimulatedWholeBox:
         windows = self._trace.windows
         state: Any = SimpleNamespace(num_gpus=self._capacity, cameras={}, window=1)
         controller = SimpleNamespace(state=state) if self._windows is None else self._windows.controller
-        # Cameras and served models have `_capacity` together, whoever has how much of it now.
+        # Cameras and served models have `_capacity` together, however it is shared now.
         return SimpleNamespace(
             clock=self._clock,
             shares=SimpleNamespace(

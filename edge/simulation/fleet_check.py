@@ -165,7 +165,7 @@ class _Judge:
         if isinstance(at_s, bool) or not isinstance(at_s, (int, float)):
             return f"a row without a time: {dict(row)}"
         if event not in _OF_TASKS | _OF_BOXES | _OTHERS:
-            return f"nobody knows the event {event!r}"
+            return f"the event {event!r} is unknown"
         if event in _OF_TASKS | _OF_BOXES and row.get("box") not in self._ledger.boxes:
             return f"there is no box {row.get('box')!r}"
         if event in _OF_TASKS | {"submitted", "rejected"} and row.get("job") not in self._ledger.jobs:

@@ -46,7 +46,7 @@ def _job(scenario: FleetScenario, ledger: FleetLedger, arriving: ArrivingJob, to
     if job.id not in ledger.submitted_s:
         yield "lost", f"{job.id} was never submitted"
     elif arriving.infeasible and job.id not in ledger.refused:
-        yield "lost", f"{job.id} cannot be placed, and nobody said so"
+        yield "lost", f"{job.id} cannot be placed, and no instruction said so"
     elif not arriving.infeasible and job.id in ledger.refused:
         yield "lost", f"{job.id} was refused, although it can be placed"
     elif not arriving.infeasible:

@@ -309,7 +309,7 @@ class FleetSimulation:
             self._inbox.append(ev.BoxDraining(self._now_s, box.box.name))
 
     def _falls_silent(self, box: _SimulatedBox, lost_after_s: float) -> None:
-        """Nobody hears the box from now on; it counts as lost so long after its last beat."""
+        """The box is not heard from now on; it counts as lost so long after its last beat."""
         rules, name = self._rules, box.box.name
         box.last_beat_s = math.floor(self._now_s / rules.beat_s) * rules.beat_s
         silent, lost = partial(ev.BoxSilent, box=name), partial(ev.LeaseEnded, box=name)

@@ -15,7 +15,7 @@ from edge.tracking.track import Ahead, SeenAt, Track
 
 #: An object is taken on at once by so many seconds at the most: its way bends.
 _STRIDE_S: Final = 0.25
-#: So many strides after it was seen last nobody knows where it is.
+#: So many strides after it was seen last it may be anywhere.
 _FURTHEST_S: Final = 4.0
 #: A sample is of an object that was seen so often, over so many seconds, and went at least so many sizes a second.
 _ANSWERS, _LEAST_S, _MOST_S, _MOVES = 4, 0.35, 1.7, 0.35

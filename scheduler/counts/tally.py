@@ -11,7 +11,7 @@ from edge.core.counts import STEP_S, Count, Counted, CountLine, Place, WatchedTi
 from edge.core.tracks import TrackedObject
 from scheduler.counts.passing import CountingState, step
 
-#: Between two answers that are further apart nobody watched: an object could have passed unseen.
+#: Between two answers that are further apart the place was not watched: an object could have passed unseen.
 GAP_S: Final = 3.0
 _MINUTE_S: Final = STEP_S["minute"]
 

@@ -102,7 +102,7 @@ def test_one_that_is_not_followed_goes_as_others_went() -> None:
     ways = ways_after((), at_instant(walk(1, 0.5), [], 100.0))
     missed = NamedBox(box(0.5, 0.52), "car")
     assert recounted(Instant(200.0), [missed], [GATE], ways).found == {(FORWARD, "car"): (0, 1, 0)}
-    assert recounted(Instant(200.0), [missed], [GATE], ()).found == {}, "nobody knows how it goes"
+    assert recounted(Instant(200.0), [missed], [GATE], ()).found == {}, "its way is not known"
     elsewhere = NamedBox(box(0.5, 0.9), "car")
     assert recounted(Instant(200.0), [elsewhere], [GATE], ways).found == {}
 
