@@ -344,7 +344,7 @@ def _object_condition(rule: Rule, camera: str, tracked: TrackedObject) -> Condit
     if stay is None or stay < rule.dwell_s:
         place = f" {', '.join(rule.zones)}" if rule.zones else ""
         return Condition(camera, str(tracked.id), False, stay is None, f"{tracked.class_name} left{place}")
-    zones = [z for z in tracked.zones if not rule.zones or z in rule.zones]
+    zones = sorted(z for z in tracked.zones if not rule.zones or z in rule.zones)
     words = tracked.class_name
     if zones:
         words += f" in {', '.join(zones)}"

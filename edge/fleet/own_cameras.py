@@ -80,19 +80,22 @@ class OwnCameras:
         """Ask the appliance for its cameras; it may be away."""
         try:
             rows = await self._appliance.cameras()
-            for row in rows:
-                _version(row), _answers(row)
-        except (KeyError, TypeError) as error:
-            log.warning("the fleet's agent and its appliance are of two versions, start both again: no %s", error)
-            self.appliance_answers = False
-            return
         except MagpieError as error:
             if self.appliance_answers or not isinstance(error, Unavailable):
                 log.warning("the fleet's agent cannot ask its appliance: %s", error)
             self.appliance_answers = False
             return
-        self._present = {row["id"]: row for row in rows}
-        self._copies.begun_with = frozenset(Path(row["settings"]["student"]["weights"]).stem for row in rows)
+        try:
+            present = {row["id"]: row for row in rows}
+            begun_with = frozenset(Path(row["settings"]["student"]["weights"]).stem for row in rows)
+            for row in rows:
+                _version(row), _answers(row)
+        except (KeyError, TypeError) as error:
+            if self.appliance_answers or not self._answered:
+                log.warning("the fleet's agent and its appliance are of two versions, start both again: no %s", error)
+            self.appliance_answers = False
+            return
+        self._present, self._copies.begun_with = present, begun_with
         now = self._clock.monotonic()
         self._seen_s |= dict.fromkeys(self._present, now)
         self._looked_s, self._answered, self.appliance_answers = now, True, True

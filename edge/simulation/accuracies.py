@@ -22,6 +22,11 @@ def fresh(measured: float, factors: Mapping[int, float], window: int) -> float:
     return measured / max(LEAST_FACTOR, factors.get(window, 1.0))
 
 
+def aged(accuracy: float, factors: Mapping[int, float], window: int) -> float:
+    """An `accuracy` on fresh answers as a whole window would have measured it: the inverse of `fresh`."""
+    return accuracy * max(LEAST_FACTOR, factors.get(window, 1.0))
+
+
 def all_fresh(measured: Mapping[int, float], factors: Mapping[int, float]) -> dict[int, float]:
     """The same of several windows."""
     return {w: fresh(a, factors, w) for w, a in measured.items()}

@@ -5,11 +5,12 @@ Pure. Each function gives a trace that the simulator plays; docs/capacity.md nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from edge.core.configs import InferenceConfig
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
+from edge.simulation.accuracies import aged, clip
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 from scheduler.capacity.learning import LearningEffect
 
@@ -95,10 +96,11 @@ def learned(trace: Trace, effect: LearningEffect) -> Trace:
 
 
 def _learned_camera(camera: RecordedCamera, effect: LearningEffect) -> RecordedCamera:
-    return replace(camera, windows={w: _learned_window(r, effect) for w, r in camera.windows.items()})
+    windows = {w: _learned_window(r, effect, camera.factors) for w, r in camera.windows.items()}
+    return replace(camera, windows=windows)
 
 
-def _learned_window(record: RecordedWindow, effect: LearningEffect) -> RecordedWindow:
+def _learned_window(record: RecordedWindow, effect: LearningEffect, factors: Mapping[int, float]) -> RecordedWindow:
     def gained(start: float, end: float) -> float:
         return end if end <= start else min(1.0, start + (end - start) * effect.gain)
 
@@ -110,7 +112,7 @@ def _learned_window(record: RecordedWindow, effect: LearningEffect) -> RecordedW
 
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
         accuracy = gained(record.start_accuracy, o.accuracy)
-        live = {w: min(1.0, max(0.0, a + accuracy - o.accuracy)) for w, a in o.live.items()}
+        live = {w: clip(a + aged(accuracy - o.accuracy, factors, w)) for w, a in o.live.items()}
         return RecordedOutcome(accuracy, o.device_seconds * effect.work, live)
 
     return replace(
@@ -139,7 +141,7 @@ def whole_of(half: int) -> int:
 def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
     frozen = {h: camera.frozen[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in camera.frozen}
     kept = {
-        h: _halved_window(record, whole_of(h - 1) + 1, h)
+        h: _halved_window(record, whole_of(h - 1) + 1, h, camera.factors)
         for h in range(2, windows + 1)
         if (record := camera.windows.get(whole_of(h - 1) + 1)) is not None
     }
@@ -147,12 +149,14 @@ def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
     return replace(camera, frozen=frozen or dict(camera.frozen), windows=kept, factors=factors)
 
 
-def _halved_window(record: RecordedWindow, whole: int, half: int) -> RecordedWindow:
+def _halved_window(record: RecordedWindow, whole: int, half: int, factors: Mapping[int, float]) -> RecordedWindow:
     """`whole`: the recorded window in which these profiles were made; `half`: the new one."""
 
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
-        live = {half: o.accuracy + (o.live[whole] - o.accuracy) / HALVES} if whole in o.live else {}
-        return replace(o, live=live)
+        if whole not in o.live:
+            return replace(o, live={})
+        begun = aged(o.accuracy, factors, whole)  # held-out answers are fresh, those of a whole window are not
+        return replace(o, live={half: clip(begun + (o.live[whole] - begun) / HALVES)})
 
     return replace(record, outcomes={i: outcome(o) for i, o in record.outcomes.items()}, start_live=None)
 
@@ -174,4 +178,5 @@ def _with_inference(camera: RecordedCamera, change: Callable[[InferenceProfile],
         w: replace(r, inference_profile=None if r.inference_profile is None else change(r.inference_profile))
         for w, r in camera.windows.items()
     }
-    return replace(camera, inference_profile=change(camera.inference_profile), windows=windows)
+    inside = tuple((at_s, change(profile)) for at_s, profile in camera.inference_at)
+    return replace(camera, inference_profile=change(camera.inference_profile), windows=windows, inference_at=inside)

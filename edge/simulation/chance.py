@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from edge.simulation.accuracies import aged, clip
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 
 #: Standard deviation of the accuracy between two equal retrainings (the micro-profiler counts on the same), and of the
@@ -21,23 +22,20 @@ def varied(trace: Trace, seed: int) -> Trace:
 
 
 def _camera(camera: RecordedCamera, seed: int) -> RecordedCamera:
-    windows = {w: _window(camera.id, w, r, seed) for w, r in camera.windows.items()}
+    windows = {w: _window(camera, w, r, seed) for w, r in camera.windows.items()}
     return replace(camera, windows=windows)
 
 
-def _window(camera: str, number: int, window: RecordedWindow, seed: int) -> RecordedWindow:
+def _window(camera: RecordedCamera, number: int, window: RecordedWindow, seed: int) -> RecordedWindow:
     outcomes = {}
     for config, outcome in window.outcomes.items():
-        chance = random.Random(f"{seed} {camera} {number} {config}")
+        chance = random.Random(f"{seed} {camera.id} {number} {config}")
         more, dearer = chance.gauss(0.0, ACCURACY_SD), chance.lognormvariate(0.0, COST_SD)
         outcomes[config] = RecordedOutcome(
-            _clip(outcome.accuracy + more),
+            clip(outcome.accuracy + more),
             outcome.device_seconds * dearer,
-            {w: _clip(a + more) for w, a in outcome.live.items()},
-            {w: _clip(a + more) for w, a in outcome.people.items()},
+            {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.live.items()},
+            {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.people.items()},
         )
     return replace(window, outcomes=outcomes)
 
-
-def _clip(value: float) -> float:
-    return min(1.0, max(0.0, value))

@@ -96,7 +96,7 @@ def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera |
                 tuple(by_config.values()),
                 _outcomes(name, number, details, by_config, measured),
                 _delay(name, details, number),
-                _slower(detail) * sum(_device_seconds(c) for c in costs),
+                _slower(detail, _first_labels(details, number)) * sum(_device_seconds(c) for c in costs),
                 max(1, labelled - labelled // 3),
                 held_out,
                 profile_now,
@@ -146,9 +146,9 @@ def _work(job: Mapping[str, Any], profiles: Mapping[str, RetrainingProfile]) -> 
     return max(done, rate * float(job["ended_utc_s"] - job["started_utc_s"]))
 
 
-def _slower(detail: Mapping[str, Any]) -> float:
-    """How many times as long as by the shares a window's profiles took, from the first labels to the last profile; at
-    least 1."""
+def _slower(detail: Mapping[str, Any], labelled_s: float) -> float:
+    """How many times as long as by the shares a window's profiles took, from the first camera's labels (`labelled_s`
+    after the boundary) to the last profile; at least 1."""
     work = sum(float(_device_seconds(c)) for c in detail["costs"] if c["kind"] == "profiling")
     plans, began = _plans(detail), detail["window"]["start_utc_s"]
     at_s = [p["at_utc_s"] - began for p in detail["profiles"] if p.get("at_utc_s") is not None]
@@ -157,7 +157,7 @@ def _slower(detail: Mapping[str, Any]) -> float:
     problem = WindowProblem.from_json(plans[0][1]["problem"])
     answering = waiting_shares(problem.num_gpus, {s.id: s.inference_profile for s in problem.streams})
     spare = max(0.05, min(1.0, problem.num_gpus - sum(answering.values())))
-    return max(1.0, spare * float(max(at_s)) / work)
+    return max(1.0, spare * (float(max(at_s)) - labelled_s) / work)
 
 
 def _live(
@@ -250,6 +250,12 @@ def _delay(name: str, details: Sequence[Mapping[str, Any]], number: int) -> floa
         return 0.0
     rows = [r for r in details[number - 2]["window"]["cameras"] if r["camera"] == name]
     return float(rows[0]["labelling_delay_s"] or 0.0) if rows else 0.0
+
+
+def _first_labels(details: Sequence[Mapping[str, Any]], number: int) -> float:
+    """Seconds after the boundary until the first camera's sample was labelled."""
+    names = {p["camera"] for p in details[number - 1]["profiles"]}
+    return min((_delay(name, details, number) for name in names), default=0.0)
 
 
 def _row(name: str, detail: Mapping[str, Any]) -> Mapping[str, Any] | None:

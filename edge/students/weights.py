@@ -141,7 +141,7 @@ def _read(path: Path) -> tuple[StudentSpec, dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
         tensors = _tensors(path)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, KeyError, AssertionError, MemoryError) as error:
         raise WeightsError(f"weight file {path} is damaged or no safetensors file: {error}") from error
     if metadata.get("format") != FORMAT:
         raise WeightsError(f"weight file {path} holds no student (format {metadata.get('format')!r})")

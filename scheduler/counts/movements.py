@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,9 @@ _LEAST, _MOST_OF_IT, _KEPT = 1.0, 0.6, 4000
 #: One that is found within so many seconds after another was lost, as far ahead of it as it may have gone (in sizes,
 #: and times its speed), may be that one.
 _SAME_S, _REACH, _FASTER = 4.0, 2.0, 3.0
-#: Movements are remembered for so long, to be taken together with others.
-_REMEMBERED_S: Final = 30.0
+#: The latest movements are remembered, to be taken together with others: at most so many, for so long. The rest of one is
+#: compared when it is gone, too, and may have stood at a light until then.
+_RECENT, _REMEMBERED_S = 200, 900.0
 
 Rows = NDArray[np.float64]
 
@@ -104,6 +104,7 @@ def moved(journeys: Journeys, journey: Journey, at_utc_s: float) -> tuple[Journe
     or is the rest of one that made it."""
     found = _movement(journeys, journey)
     recent = [m for m in journeys.recent if 0.0 <= at_utc_s - m.journey.path[-1].utc_s <= _REMEMBERED_S]
+    recent = recent[-_RECENT:]
     after = replace(_learned(journeys, journey), recent=tuple(recent))
     if found is None:
         return after, None

@@ -66,6 +66,9 @@ def test_another_class_or_zone_is_an_update_and_not_too_often() -> None:
     assert w.at(4, a.ObjectsNow("gate", (tracked(1, "bus"),))) == []
     assert w.at(12, a.ObjectsNow("gate", (tracked(1, "bus", zones=("road",)),))) == [("update", 1, "bus in road")]
     assert w.at(30, a.ObjectsNow("gate", (tracked(1, "bus", zones=("road",)),))) == []
+    both = [a.ObjectsNow("gate", (tracked(1, "bus", zones=zones),)) for zones in (("bay", "road"), ("road", "bay"))]
+    assert w.at(42, both[0]) == [("update", 1, "bus in bay, road")]
+    assert w.at(54, both[1]) == [], "the zone that it was seen in last is no news"
 
 
 def test_accuracy_ends_with_a_margin() -> None:

@@ -145,6 +145,21 @@ def test_halves_belong_to_their_whole_and_lose_half_as_much() -> None:
     assert b.live[2] == pytest.approx((a.accuracy + a.live[2]) / 2)
 
 
+def test_halves_of_accuracies_with_the_age_of_answers_in_them() -> None:
+    trace = trace_from_windows("box", details(4))
+    old = replace(trace.cameras[0], factors={w: 0.8 for w in range(1, 5)})
+    (a,) = old.windows[2].outcomes.values()
+    (b,) = halved(replace(trace, cameras=(old,))).cameras[0].windows[2].outcomes.values()
+    assert b.live[2] == pytest.approx((0.8 * a.accuracy + a.live[2]) / 2)
+
+
+def test_inference_that_was_measured_inside_of_a_window_is_changed_too() -> None:
+    trace = trace_from_windows("box", details(3))
+    camera = replace(trace.cameras[0], inference_at=((20.0, trace.cameras[0].inference_profile),))
+    small = on_device(replace(trace, cameras=(camera,)), 0.5).cameras[0]
+    assert small.inference_at == ((20.0, small.inference_profile),)
+
+
 def test_a_device_of_another_size_is_another_unit() -> None:
     trace = trace_from_windows("box", details(3))
     small = on_device(trace, 0.5).cameras[0]

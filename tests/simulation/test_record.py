@@ -184,4 +184,4 @@ def test_a_share_that_others_squeeze_makes_the_record_dearer(tmp_path: Path) -> 
     window = trace_from_windows("run", details).cameras[0].windows[2]
     assert window.outcomes[CONFIG.id].device_seconds == pytest.approx(0.7 * 30.0), "what its share was worth meanwhile"
     spare = 1.0 - waiting_shares(1.0, {"gate": INFERENCE})["gate"]
-    assert window.profiling_device_s == pytest.approx(12.0 * spare)
+    assert window.profiling_device_s == pytest.approx((12.0 - 3.0) * spare)

@@ -96,6 +96,12 @@ def test_one_lost_and_one_found_ahead_of_it_are_one() -> None:
     assert taken(remembered(), found, lost)[1] == [("left", "right"), None], "in whatever order they are over"
 
 
+def test_the_rest_of_one_may_wait_at_a_light() -> None:
+    lost = journey(path(0.1, 0.15, 0.2, 0.25, began_s=900.0), "left", "")
+    waited = (*path(0.5, 0.55, 0.6, 0.65, began_s=901.6), *path(0.7, 0.8, 0.9, began_s=980.0))
+    assert taken(remembered(), lost, journey(waited, "", "right"))[1] == [("left", "right"), None]
+
+
 def test_three_parts_of_one_way_are_one() -> None:
     parts = (
         journey(path(0.1, 0.15, 0.2, 0.25, began_s=900.0), "left", ""),
