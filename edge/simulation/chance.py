@@ -38,4 +38,3 @@ def _window(camera: RecordedCamera, number: int, window: RecordedWindow, seed: i
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.people.items()},
         )
     return replace(window, outcomes=outcomes)
-

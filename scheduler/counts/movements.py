@@ -31,8 +31,8 @@ _LEAST, _MOST_OF_IT, _KEPT = 1.0, 0.6, 4000
 #: One that is found within so many seconds after another was lost, as far ahead of it as it may have gone (in sizes,
 #: and times its speed), may be that one.
 _SAME_S, _REACH, _FASTER = 4.0, 2.0, 3.0
-#: The latest movements are remembered, to be taken together with others: at most so many, for so long. The rest of one is
-#: compared when it is gone, too, and may have stood at a light until then.
+#: The latest movements are remembered, to be taken together with others: at most so many, for so long. The rest of
+#: one is compared when it is gone, too, and may have stood at a light until then.
 _RECENT, _REMEMBERED_S = 200, 900.0
 
 Rows = NDArray[np.float64]

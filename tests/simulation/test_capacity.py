@@ -147,7 +147,7 @@ def test_halves_belong_to_their_whole_and_lose_half_as_much() -> None:
 
 def test_halves_of_accuracies_with_the_age_of_answers_in_them() -> None:
     trace = trace_from_windows("box", details(4))
-    old = replace(trace.cameras[0], factors={w: 0.8 for w in range(1, 5)})
+    old = replace(trace.cameras[0], factors=dict.fromkeys(range(1, 5), 0.8))
     (a,) = old.windows[2].outcomes.values()
     (b,) = halved(replace(trace, cameras=(old,))).cameras[0].windows[2].outcomes.values()
     assert b.live[2] == pytest.approx((0.8 * a.accuracy + a.live[2]) / 2)
