@@ -139,14 +139,16 @@ def whole_of(half: int) -> int:
 
 
 def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
-    frozen = {h: camera.frozen[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in camera.frozen}
+    def halves(by_window: Mapping[int, float]) -> dict[int, float]:
+        return {h: by_window[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in by_window}
+
     kept = {
         h: _halved_window(record, whole_of(h - 1) + 1, h, camera.factors)
         for h in range(2, windows + 1)
         if (record := camera.windows.get(whole_of(h - 1) + 1)) is not None
     }
-    factors = {h: camera.factors[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in camera.factors}
-    return replace(camera, frozen=frozen or dict(camera.frozen), windows=kept, factors=factors)
+    frozen = halves(camera.frozen) or dict(camera.frozen)
+    return replace(camera, frozen=frozen, windows=kept, factors=halves(camera.factors))
 
 
 def _halved_window(record: RecordedWindow, whole: int, half: int, factors: Mapping[int, float]) -> RecordedWindow:

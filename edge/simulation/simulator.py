@@ -20,6 +20,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edge.core import checks
@@ -229,10 +230,10 @@ class Simulator:
             first = clip(self._live(state, state.model, 1))
             self._handle(ev.CameraJoined(0.0, name, first, state.inference, state.record.every_kth_window, "frozen"))
         for at_s, num_gpus in self._trace.num_gpus_at:
-            self._at(at_s + AFTER_BOUNDARY_S, lambda n=num_gpus: self._handle(ev.CapacityChanged(self._now, n)))  # type: ignore[misc]
+            self._at(at_s + AFTER_BOUNDARY_S, partial(self._capacity_changed, num_gpus))
         for name, state in sorted(self._cameras.items()):
             for at_s, profile in state.record.inference_at:
-                self._at(at_s + AFTER_BOUNDARY_S, lambda n=name, p=profile: self._inference_measured(n, p))  # type: ignore[misc]
+                self._at(at_s + AFTER_BOUNDARY_S, partial(self._inference_measured, name, profile))
         self._boundary()
 
     @property
@@ -326,6 +327,9 @@ class Simulator:
         self._carry_out(self._controller.handle(event))
         if self._on_event is not None:
             self._on_event(self._controller)
+
+    def _capacity_changed(self, num_gpus: float) -> None:
+        self._handle(ev.CapacityChanged(self._now, num_gpus))
 
     def _inference_measured(self, camera: str, profile: InferenceProfile) -> None:
         """A camera's inference was measured inside of a window."""
