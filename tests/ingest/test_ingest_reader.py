@@ -239,7 +239,9 @@ class SlowOnce:
     """A sink that is held up for a while at its third picture, as a starved process would be."""
 
     def __init__(self, release: threading.Event) -> None:
-        self.release, self.drops, self.pictures, self.after_drops = release, 0, 0, 0
+        self.release, self.pictures, self.after_drops = release, 0, 0
+        self.drops: list[int] = []  # packets between two pictures
+        self.row = 0
 
     def wanted(self) -> bool:
         return self.after_drops < 5
@@ -252,13 +254,16 @@ class SlowOnce:
     def packet(self) -> None: ...
 
     def dropped(self) -> None:
-        self.drops += 1
+        self.row += 1
 
     def damaged(self) -> None:
         raise AssertionError("skipping to a key frame must not damage pictures")
 
     def picture(self, picture: Picture, at: FrameTime) -> None:
         self.pictures += 1
+        if self.row:
+            self.drops.append(self.row)
+            self.row = 0
         self.after_drops += bool(self.drops)
         if self.pictures == 3:
             assert self.release.wait(PATIENCE_S)
@@ -278,6 +283,7 @@ def test_a_reader_that_is_behind_skips_to_a_key_frame() -> None:
         release.set()
         thread.join(PATIENCE_S)  # it ends at the fifth picture after the first that was left out
         assert not thread.is_alive()
+        assert 0 < max(sink.drops) < FPS, "never beyond the next key frame: there is one a second"
 
 
 def test_a_failure_of_the_stream_is_an_error_without_the_password(server: RtspServer) -> None:
