@@ -11,6 +11,7 @@ import heapq
 import math
 import random
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,13 @@ class ServedRequests:
     requests: int = 0
     missed: int = 0
     missed_at_s: list[float] = field(default_factory=list)
+    missed_of: Counter[str] = field(default_factory=Counter)
+
+    def miss(self, model: str, at_s: Sequence[float]) -> None:
+        """Those of `model` that came at these seconds."""
+        self.missed += len(at_s)
+        self.missed_at_s += at_s
+        self.missed_of[model] += len(at_s)
 
     @property
     def part(self) -> float:
@@ -82,9 +90,7 @@ def replayed(
         end = steps[n + 1][0] if n + 1 < len(steps) else math.inf
         _run(_lanes(table, gpulets, begin, errors or {}), begin, end, heads, arrivals, slo_ms, out)
     for model, found in arrivals.items():
-        left = found[heads[model] :]
-        out.missed += len(left)
-        out.missed_at_s += left
+        out.miss(model, found[heads[model] :])
     return out
 
 
@@ -120,16 +126,16 @@ def _run(
     while heap:
         known, n = heapq.heappop(heap)
         start, model = _next(lanes[n], heads, arrivals)
+        if start >= end:
+            continue
         if start > known:
-            if start < end:
-                heapq.heappush(heap, (start, n))
+            heapq.heappush(heap, (start, n))
             continue
         lane, waiting, slo_s = lanes[n], arrivals[model], slo_ms[model] / 1000
         batch = min(lane.batches[model], bisect_right(waiting, start, heads[model]) - heads[model])
         first = heads[model]
         while batch and waiting[first] + slo_s < start + lane.times_s[model][batch - 1]:
-            out.missed += 1
-            out.missed_at_s.append(waiting[first])
+            out.miss(model, [waiting[first]])
             first += 1
             batch = min(lane.batches[model], bisect_right(waiting, start, first) - first)
         heads[model] = first + batch

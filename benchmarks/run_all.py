@@ -13,7 +13,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_serving_planner", (), 8),
     ("benchmarks.bench_pipelines", (), 1),
     ("benchmarks.bench_pipeline_box", (), 15),
-    ("benchmarks.reproduce_gpulets", (), 5),
+    ("benchmarks.reproduce_gpulets", (), 7),
     ("benchmarks.reproduce_harpagon", (), 3),
     ("benchmarks.reproduce_escher", (), 3),
     ("benchmarks.bench_shares", (), 4),

@@ -33,6 +33,16 @@ def test_without_a_gpulet_everything_is_missed_and_a_later_plan_takes_over() -> 
     assert replayed(TABLE, [(0.0, []), (0.4, [ALONE])], arrivals, {"a": 50.0}, 1.0).missed_at_s == [0.0]
 
 
+def test_a_plan_that_is_behind_ends_when_the_next_one_begins() -> None:
+    # 500 requests/s come, the first plan does 50 and the second all of them, from 0.5 s on.
+    slow = DeviceTable("by hand", {"a": {100: (20.0,), 50: (1.0,)}}, {})
+    arrivals = {"a": [n / 500 for n in range(1000)]}
+    plans = [(0.0, [Gpulet(0, 1.0, 20.0, (ModelBatch("a", 1),))]), (0.5, [Gpulet(0, 0.5, 1.0, (ModelBatch("a", 1),))])]
+    out = replayed(slow, plans, arrivals, {"a": 100.0}, 2.0)
+    assert out.missed > 100
+    assert max(out.missed_at_s) < 0.5
+
+
 def test_arrivals_follow_the_rate_and_the_seed() -> None:
     first = poisson({"a": 200.0}, 10.0, 1)
     assert first == poisson({"a": 200.0}, 10.0, 1) != poisson({"a": 200.0}, 10.0, 2)
