@@ -1,10 +1,10 @@
 """How right capacity forecasts are: `python -m benchmarks.bench_capacity` (about 15 minutes per change).
 
-A box of the demo's drawn cameras runs some windows, the change is forecast from them, then it is made (a camera is
-added, the device is halved, windows are halved), and the windows after it are compared with the forecast, as the
-appliance does it. The cameras' light and weather come round once in as much time as is recorded before the change, so
-that both sides see all of it, as days do. Target: within 4 points per camera; a change that
-misses it, or cannot be compared, gives exit status 1. `--kept DIR` compares kept windows again.
+A box of the demo's drawn cameras learns for `--warm-up` windows and until enough windows in a row are alike; the change
+is forecast from those, then it is made (a camera is added, the device is halved, windows are halved), and the windows
+after it are compared with the forecast, as the appliance does it. The cameras' light and weather come round once in the
+windows that count on each side, so that both sides see all of it, as days do. Target: within 4 points per camera; a
+change that misses it, or cannot be compared, gives exit status 1. `--kept DIR` compares kept windows again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from edge.core.learning import BudgetProblem
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras
 from edge.settings import SiteSettings
-from edge.simulation.capacity import CapacityQuestion, box_windows, forecast
+from edge.simulation.capacity import CapacityQuestion, box_windows, forecast, usable
 from scheduler.capacity.compared import outcome
 
 TARGET_POINTS = 4.0
@@ -69,15 +69,37 @@ def make_site(
     return site.model_copy(update={"machine": site.machine.model_copy(update={"cores": cores})})
 
 
-async def measured(box: Appliance, wanted: Callable[[dict[str, Any]], bool], count: int, after: int) -> Details:
-    """Wait until `count` closed windows of number `after` and later, such as are `wanted`, were measured; give them."""
+def recorded(box: Appliance, first: int) -> Details:
+    """The closed windows of number `first` and later."""
+    numbers = [r.id for r in box.store.windows.newest(100) if not r.open and r.id >= first]
+    return [box.store.windows.window(n).to_json() for n in sorted(numbers)]
+
+
+def whole(found: Details) -> Details:
+    """Those that are complete and measured for each camera."""
+    return [
+        d
+        for d in found
+        if d["plans"]
+        and d["window"]["outcome"] == "completed"
+        and all(r["realised"] is not None for r in d["window"]["cameras"])
+    ]
+
+
+async def alike(box: Appliance, count: int, first: int) -> Details:
+    """Wait until the newest `count` windows from `first` on are alike as a forecast needs it, and the last measured."""
     while True:
-        records = await asyncio.to_thread(box.store.windows.newest, 100)
-        numbers = [r.id for r in records if not r.open and r.id >= after]
-        found = [box.store.windows.window(n).to_json() for n in sorted(numbers)]
-        whole = [d for d in found if wanted(d) and all(r["realised"] is not None for r in d["window"]["cameras"])]
-        whole = [d for d in whole if d["plans"] and d["window"]["outcome"] == "completed"]
-        if len(whole) >= count:
+        found = await asyncio.to_thread(recorded, box, first)
+        if whole(found[-1:]) and len(usable(box_windows(found))) >= count:
+            return found
+        await asyncio.sleep(1.0)
+
+
+async def measured(box: Appliance, wanted: Callable[[dict[str, Any]], bool], count: int, first: int) -> Details:
+    """Wait until `count` closed windows of number `first` and later, such as are `wanted`, were measured; give all."""
+    while True:
+        found = await asyncio.to_thread(recorded, box, first)
+        if len([d for d in whole(found) if wanted(d)]) >= count:
             return found
         await asyncio.sleep(1.0)
 
@@ -91,7 +113,8 @@ async def run_change(name: str, given: argparse.Namespace, folder: Path) -> Run:
         first = make_site(described[:-1], port, data, given.window_seconds, None)
         with_new = make_site(described, port, data, given.window_seconds, None)
         async with Appliance(first, front_process) as box:
-            before = await measured(box, lambda d: True, given.windows, 0)
+            # The first window of those that are alike does not count, neither before nor after.
+            before = await alike(box, given.windows + 1, given.warm_up + 1)
             budget = await asyncio.to_thread(last_budget, box.store)
             golden, last = box.runtime.shares.golden, max(d["window"]["id"] for d in before)
             after_count = given.after + 1
@@ -136,7 +159,8 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", nargs="+", choices=list(CHANGES), default=list(CHANGES))
-    parser.add_argument("--windows", type=int, default=6, help="before the change")
+    parser.add_argument("--warm-up", type=int, default=2, help="windows of learning before those that are recorded")
+    parser.add_argument("--windows", type=int, default=6, help="that count before the change")
     parser.add_argument("--after", type=int, default=6, help="windows of the first length that are compared")
     parser.add_argument("--window-seconds", type=float, default=60.0)
     parser.add_argument("--cameras", type=int, default=3, help="before the change")

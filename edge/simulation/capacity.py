@@ -262,9 +262,10 @@ class _Box:
     # -- a camera's forecast
 
     def _levels(self, camera: str, base: _Means) -> dict[int, float]:
-        """Measured accuracy by window of the trace; of a camera that was not measured, that of the replay."""
+        """Measured accuracy by window of the trace; of a camera that was not measured, that of the replay. The first
+        window counts only where no other was measured: on a new box or camera it shows students that never learned."""
         found = {n: v for n, w in enumerate(self.windows, 1) if (v := w.realised.get(camera)) is not None}
-        return found or dict(base.get(camera, {}))
+        return {n: v for n, v in found.items() if n > 1} or found or dict(base.get(camera, {}))
 
     def _camera(self, camera: str, base: _Means, means: _Means, changed: _Changed) -> CameraForecast:
         levels = self._levels(camera, base)

@@ -111,6 +111,18 @@ def test_the_same_windows_give_the_same_answer() -> None:
     assert asked("window").share_then == pytest.approx(0.8)
 
 
+def test_the_first_window_shows_students_that_never_learned_and_does_not_count() -> None:
+    found = details(6)
+    young = details(6)
+    for row in young[0]["window"]["cameras"]:
+        row["realised"]["value"] = 0.01
+    change = BoxChange.of("window")
+    old, new = (forecast(CapacityQuestion(change, tuple(d))) for d in (found, young))
+    assert [c.now for c in new.cameras] == [c.now for c in old.cameras]
+    for row in found[0]["window"]["cameras"]:
+        assert row["realised"]["value"] != 0.01, "the windows differ"
+
+
 def test_too_few_windows_are_refused_with_the_number_that_is_needed() -> None:
     change = BoxChange.of("window")
     with pytest.raises(Conflict, match=r"needs 3 .* there are 0"):
