@@ -28,6 +28,7 @@ from edge.core.facts import FrameLabelled, FrameSampled, RuntimeFact
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Zone
+from edge.garbage import no_garbage_search
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention, CountsPart
 from scheduler.counts.checks import REACH_S, CheckIndex
@@ -300,7 +301,10 @@ class ObjectCounts:
     def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         """See `CountsService`."""
         starts = _buckets(step, from_utc_s, to_utc_s)
-        first, end = starts.start, starts.stop
+        with no_garbage_search():  # a year has tens of thousands of rows
+            return self._in_buckets(camera, step, starts.start, starts.stop)
+
+    def _in_buckets(self, camera: str, step: Step, first: int, end: int) -> CountsAnswer:
         counts = self._counts.counted(camera, step, first, end)
         watched = self._counts.watched(camera, step, first, end)
         if not watched:
