@@ -19,6 +19,7 @@ from edge.appliance.count_answers import comparison_answer, counts_answer
 from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts_rules import CountFacts
 from edge.appliance.daily_report import DailyReports
+from edge.appliance.garbage import no_garbage_search
 from edge.appliance.settled_counts import SettledCounts
 from edge.core import checks
 from edge.core.clock import Clock
@@ -28,7 +29,6 @@ from edge.core.facts import FrameLabelled, FrameSampled, RuntimeFact
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Zone
-from edge.garbage import no_garbage_search
 from edge.settings import CameraSettings, RetentionSettings
 from edge.store.counts import CountRetention, CountsPart
 from scheduler.counts.checks import REACH_S, CheckIndex

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from edge.garbage import no_garbage_search
+from edge.appliance.garbage import no_garbage_search
 
 
 def test_the_search_goes_on_after_the_last_pause() -> None:
