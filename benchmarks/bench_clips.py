@@ -5,7 +5,9 @@
 Turns alternate: the same cameras (720p, 25 frames a second, 2 Mbit/s, H.264 over RTSP from another process) read by a
 process of their own without rings and with rings, where each camera makes a clip of 15 s every 10 s. CPU and memory are
 those of that process; a consumer takes the newest picture of each camera five times a second, as inference does, and
-counts the times that none had come. Results: benchmarks/results/clips.json.
+counts the times that none had come. `alone` is the CPU time of the parts by themselves, in one thread: taking the
+packets of a file into a ring (which are also made a byte stream, as those of RTSP need not be), and writing a clip with
+its hash. Results: benchmarks/results/clips.json.
 """
 
 from __future__ import annotations
@@ -21,13 +23,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import av
 import psutil
 
 from benchmarks.bench_ingest import FPS, HEIGHT, OUT, WIDTH, make_clip, serve
 from benchmarks.machine import when_and_where
-from edge.core.clips import ClipAsked, ClipMade
+from edge.clips.mp4 import write_clip
+from edge.clips.ring import PacketRing
+from edge.core.clips import TICKS, ClipAsked, ClipMade, Cut
 from edge.ingest.reader import CameraReader
 from edge.ingest.source import CameraSource
+from edge.ingest.tap import TappedStream
 from edge.runtime.clip_maker import ClipMaker
 from edge.settings import CameraSettings, ClipSettings
 
@@ -155,6 +161,35 @@ def turn(urls: dict[str, str], folder: Path, with_rings: bool, seconds: float) -
     return result
 
 
+def alone(clip: Path, folder: Path) -> dict[str, float]:
+    """The CPU time of a ring for a camera, and of one clip of 15 s, by themselves."""
+    ring, packets, taken = PacketRing(RING_S, 16_000_000), 0, 0.0
+    with av.open(str(clip)) as container:
+        video = container.streams.video[0]
+        tapped = TappedStream(ring, ring.attempt(), video)
+    for _ in range(3):
+        with av.open(str(clip)) as container:
+            tapped.again(container.streams.video[0], round(packets / FPS * TICKS))
+            for packet in container.demux(video=0):
+                if packet.size:
+                    cpu = time.thread_time()
+                    tapped.packet(packet, packets / FPS, packets / FPS)
+                    taken += time.thread_time() - cpu
+                    packets += 1
+    held = ring.stretches()[-1]
+    writing = []
+    for n in range(5):
+        cpu = time.thread_time()
+        footage = ring.footage(Cut(held.number, 0, held.keys_utc_s[0] + BEFORE_S + AFTER_S, 0.0, 0.0, "whole"))
+        assert footage is not None
+        write_clip(folder / f"alone-{n}.mp4", footage, {})
+        writing.append(time.thread_time() - cpu)
+    return {
+        "ring_cpu_percent_a_camera": round(100 * FPS * taken / packets, 3),
+        "clip_cpu_ms": round(1000 * statistics.median(writing), 1),
+    }
+
+
 def summary(turns: list[dict[str, Any]], cameras: int) -> dict[str, Any]:
     """What rings add, as medians over turns."""
 
@@ -197,6 +232,8 @@ def main() -> None:
         server.start()
         urls = ours.recv()
         load = os.getloadavg()[0]
+        parts = alone(clip, folder)
+        print(json.dumps(parts), flush=True)
         for _ in range(args.turns):
             for with_rings in (False, True):
                 turns.append(turn(urls, folder, with_rings, args.seconds))
@@ -212,6 +249,7 @@ def main() -> None:
         "cameras": args.cameras,
         "mbit_per_s": round(rate, 2),
         "ring_s": RING_S,
+        "alone": parts,
         "added": summary(turns, args.cameras),
         "turns": turns,
     }

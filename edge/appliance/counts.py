@@ -19,6 +19,7 @@ from edge.appliance.count_answers import comparison_answer, counts_answer
 from edge.appliance.counted_minutes import CountedMinutes
 from edge.appliance.counts_rules import CountFacts
 from edge.appliance.daily_report import DailyReports
+from edge.appliance.garbage import no_garbage_search
 from edge.appliance.settled_counts import SettledCounts
 from edge.core import checks
 from edge.core.clock import Clock
@@ -300,7 +301,10 @@ class ObjectCounts:
     def of_camera(self, camera: str, step: Step, from_utc_s: float, to_utc_s: float) -> CountsAnswer:
         """See `CountsService`."""
         starts = _buckets(step, from_utc_s, to_utc_s)
-        first, end = starts.start, starts.stop
+        with no_garbage_search():  # a year has tens of thousands of rows
+            return self._in_buckets(camera, step, starts.start, starts.stop)
+
+    def _in_buckets(self, camera: str, step: Step, first: int, end: int) -> CountsAnswer:
         counts = self._counts.counted(camera, step, first, end)
         watched = self._counts.watched(camera, step, first, end)
         if not watched:

@@ -62,7 +62,7 @@ def check_line(path: str, start: Point, end: Point) -> None:
         raise InvalidValue(path, f"a length of {length:.2g}", f"at least {MIN_LENGTH:g} of the picture")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Place:
     """Where objects are counted. `name`: the line, or the (first) zone; `way`: a line's direction, the last zone of a
     movement, empty for a zone."""
@@ -82,7 +82,7 @@ class Counted:
     utc_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Corrected:
     """A count corrected by what labels say, and the interval that holds the true count with 90 %."""
 
@@ -94,7 +94,7 @@ class Corrected:
         return {"value": round(self.value, 2), "low": round(self.low, 2), "high": round(self.high, 2)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Count:
     """Objects of one class at one place in the bucket that begins at `start_s` (UTC epoch seconds). `seconds`: of a
     zone, the sum over objects of the time that they were in it, and `standing_s` of the time that they stood; `most`:

@@ -24,6 +24,7 @@ from edge.core.counts import (
     watched_coarser,
 )
 from edge.store import tables as t
+from edge.store.check_totals import Totals, read_totals
 from edge.store.database import retried, upsert
 from edge.store.parts import Part, text
 
@@ -32,7 +33,6 @@ _CHUNK = 5000
 _c, _w, _k, _s = t.counts.c, t.count_watched.c, t.count_checks.c, t.count_check_sums.c
 #: The clusters of checks that are summed when checks are added.
 _CLUSTERS = (CLUSTER_S["hour"], CLUSTER_S["day"])
-Sums = tuple[int, ...]
 _COUNT_KEY = ("camera", "step_s", "start_s", "kind", "name", "way", "class_name")
 _WATCHED_KEY = ("camera", "step_s", "start_s")
 _CHECK_KEY = ("camera", "start_s", "kind", "name", "way", "class_name")
@@ -129,19 +129,12 @@ class CountsPart(Part):
             return tuple(CountCheck(camera, r[0], place(r[1], r[2], r[3]), *r[4:]) for r in rows)
 
     @retried
-    def check_totals(self, camera: str, from_s: float, to_s: float, cluster_s: int) -> dict[tuple[Place, str], Sums]:
+    def check_totals(self, camera: str, from_s: float, to_s: float, cluster_s: int) -> Totals:
         """Sums over the clusters of `cluster_s` seconds that begin in a time, by place and class, and of all classes
         under "": how many clusters, followed, there, same, and the squares and the product of the first two."""
         where = (_s.camera == camera) & (_s.step_s == cluster_s) & (_s.start_s >= from_s) & (_s.start_s < to_s)
-        place = (_s.kind, _s.name, _s.way)
-        by_start = sa.select(*place, *(sa.func.sum(_s[n]).label(n) for n in ("followed", "there", "same")))
-        every = by_start.where(where).group_by(*place, _s.start_s).subquery().c
-        by_class = sa.select(*place, _s.class_name, *_sums(_s)).where(where).group_by(*place, _s.class_name)
-        by_place = sa.select(every.kind, every.name, every.way, sa.literal(""), *_sums(every))
-        by_place = by_place.group_by(every.kind, every.name, every.way)
         with self.database.read() as c:
-            rows = (*c.execute(by_class), *c.execute(by_place))
-            return {(Place(*r[:3]), r[3]): tuple(map(int, r[4:])) for r in rows}
+            return read_totals(c, where)
 
     @retried
     def next_bucket(self, step: Step, from_s: float, to_s: float) -> int | None:
@@ -246,9 +239,3 @@ def _add_check(c: Connection, check: CountCheck) -> None:
     for step_s in _CLUSTERS:
         at = {"step_s": step_s, "start_s": check.start_s // step_s * step_s}
         upsert(c, t.count_check_sums, _SUM_KEY, key | at | values, more)
-
-
-def _sums(of: Any) -> tuple[Any, ...]:
-    """The sums over clusters whose columns `of` has."""
-    products = (of.followed * of.followed, of.there * of.there, of.followed * of.there)
-    return (sa.func.count(), *map(sa.func.sum, (of.followed, of.there, of.same, *products)))
