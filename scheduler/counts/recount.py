@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from edge.core.accuracy import best_pairs, box_iou
-from edge.core.counts import Counted, CountLine, Place
+from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
 from scheduler.counts.near import FrameChecks, NamedBox
@@ -31,6 +31,8 @@ LOOK_S: Final = 3.0
 _SAME: Final = 0.2
 #: Of an object of which a nearer one covers so much nothing is seen.
 _HIDDEN: Final = 0.5
+#: So near to the picture's edge an object that was not seen may be gone.
+_EDGE: Final = 0.01
 #: The foot's speed is taken over so many seconds before and after.
 _SPEED_S: Final = 0.7
 #: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), and how
@@ -43,15 +45,22 @@ Way = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True)
 class Passer:
-    """A followed object at an instant; `velocity` of its foot, in fractions of the picture a second."""
+    """A followed object at an instant; `velocity` of its foot, in fractions of the picture a second. `before`, `after`:
+    where its foot was AROUND_S earlier and later; None: it was not seen so long. `seen`: it was seen before the instant
+    and after it; else it was taken further, and it is not known whether it was in the picture yet, or still."""
 
     number: int
     box: Box
     velocity: Point
+    before: Point | None = None
+    after: Point | None = None
+    seen: bool = True
 
     @property
     def in_picture(self) -> bool:
-        """Whether its middle is."""
+        """Whether its middle is; of one that was taken further, all of it: at the edge it may be gone."""
+        if not self.seen and (min(self.box) <= _EDGE or max(self.box) >= 1.0 - _EDGE):
+            return False
         x, y = (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
         return 0.0 < x < 1.0 and 0.0 < y < 1.0
 
@@ -79,7 +88,7 @@ def at_instant(
                 path.append((one.began_utc_s, one.began_box))
             if not path or path[-1][0] < one.seen_utc_s:
                 path.append((one.seen_utc_s, one.box))
-    passers = (_passer(number, path, utc_s) for number, path in sorted(paths.items()))
+    passers = (_with_ends(_passer(number, path, utc_s), path, utc_s) for number, path in sorted(paths.items()))
     at_lines = [c for c in counted if c.place.kind == "line"]
     lines: dict[int, frozenset[str]] = {}
     for c in at_lines:
@@ -114,18 +123,27 @@ def recounted(
                     row[1] += 1
                     row[2] += mine.class_name == label.class_name
                 continue
-            x, y = foot_point(label.box)
-            dx, dy = (v * AROUND_S for v in velocity)
-            way = crossed_way(line, (x - dx, y - dy), (x + dx, y + dy))
+            way = _crosses(line, label.box, velocity, passer)
             if way is not None:
                 found.setdefault((Place("line", line.name, way), label.class_name), [0, 0, 0])[1] += 1
     return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()})
 
 
 def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
-    """The ways that are remembered, with those of the instant's objects."""
-    new = ((*foot_point(p.box), math.log(_size(p.box)), *p.velocity) for p in instant.passers)
+    """The ways that are remembered, with those of the instant's objects, where they were seen."""
+    new = ((*foot_point(p.box), math.log(_size(p.box)), *p.velocity) for p in instant.passers if p.seen)
     return (*ways, *new)[-_WAYS:]
+
+
+def _crosses(line: CountLine, box: Box, velocity: Point, passer: Passer | None) -> Direction | None:
+    """The way in which the object of a label that was not counted at a line crosses it within AROUND_S. One that was
+    seen in all of that time would have been counted: its foot trembles, which is no crossing."""
+    x, y = foot_point(box)
+    dx, dy = (v * AROUND_S for v in velocity)
+    there, here = (x - dx, y - dy), (x + dx, y + dy)
+    if passer is not None:
+        there, here = passer.before or there, passer.after or here
+    return crossed_way(line, there, here)
 
 
 def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
@@ -150,6 +168,23 @@ def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Pas
         return Passer(number, (x0, y0, x1, y1), (0.0, 0.0))
     vx, vy = ((b - a) / passed for a, b in zip(near[0][1], near[-1][1], strict=True))
     return Passer(number, (x0, y0, x1, y1), (vx, vy))
+
+
+def _with_ends(passer: Passer | None, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
+    if passer is None:
+        return None
+    return replace(passer, before=_foot_at(path, utc_s - AROUND_S), after=_foot_at(path, utc_s + AROUND_S))
+
+
+def _foot_at(path: Sequence[tuple[float, Box]], utc_s: float) -> Point | None:
+    """Where the foot was, between two places of the path; None: before the first or after the last one."""
+    after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - 1e-6), None)
+    if after is None or (after == 0 and path[0][0] > utc_s + 1e-6):
+        return None
+    (t1, end), (t0, begin) = path[after], path[max(0, after - 1)]
+    part = 1.0 if t1 <= t0 else min(1.0, max(0.0, (utc_s - t0) / (t1 - t0)))
+    (x0, y0), (x1, y1) = foot_point(begin), foot_point(end)
+    return x0 + part * (x1 - x0), y0 + part * (y1 - y0)
 
 
 def _unseen(passers: Sequence[Passer], labelled: Collection[int], labels: Sequence[NamedBox]) -> set[int]:
@@ -177,7 +212,7 @@ def _taken_further(number: int, path: Sequence[tuple[float, Box]], end: int, utc
     (x0, y0), (x1, y1) = foot_point(begin), foot_point(last)
     vx, vy = (x1 - x0) / (t1 - t0), (y1 - y0) / (t1 - t0)
     dx, dy = (utc_s - at_s) * vx, (utc_s - at_s) * vy
-    return Passer(number, (box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy), (vx, vy))
+    return Passer(number, (box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy), (vx, vy), seen=False)
 
 
 def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int, Passer]:

@@ -87,6 +87,52 @@ def test_one_that_was_not_in_the_picture_yet_is_not_counted_again() -> None:
     assert recounted(replace(instant, passers=()), [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
 
 
+def trembling(first_s: float, last_s: float) -> list[tuple[float, tuple[TrackedObject, ...]]]:
+    """A walker beside the gate, along it; at 100 s its foot comes nearer for a moment."""
+    out = []
+    for n in range(-10, 11):
+        at_s, y = 100.0 + 0.2 * n, 0.47 + 0.01 * (n + 3 if abs(n) <= 3 else 0)
+        if first_s <= at_s <= last_s:
+            one = TrackedObject(1, "north", "person", 0.9, box(0.5 + 0.01 * n, y), at_s, at_s, 0.0, 3)
+            out.append((at_s, (one,)))
+    return out
+
+
+def test_a_foot_that_trembles_beside_a_line_is_no_crossing_that_was_missed() -> None:
+    """It was seen in all of the time, and where it was then it did not cross."""
+    label = NamedBox(box(0.5, 0.485), "person")
+    instant = at_instant(trembling(98.0, 102.0), [], 100.0)
+    (one,) = instant.passers
+    assert one.velocity[1] * 0.75 > 0.015, "as it went at the instant it would have crossed"
+    assert recounted(instant, [label], [GATE], ()).found == {}
+    lost = at_instant(trembling(98.0, 100.6), [], 100.0)
+    assert recounted(lost, [label], [GATE], ()).found == {(FORWARD, "person"): (0, 1, 0)}, "it may have gone on"
+
+
+@given(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(0.3, 0.49), st.floats(0.3, 0.49))
+def test_one_that_was_seen_on_one_side_before_and_after_does_not_cross(
+    vx: float, vy: float, before: float, after: float
+) -> None:
+    one = Passer(1, box(0.5, 0.49), (vx, vy), before=(0.5, before), after=(0.5, after))
+    assert recounted(Instant(100.0, (one,)), [NamedBox(box(0.5, 0.49), "car")], [GATE], ()).found == {}
+
+
+def test_one_that_was_lost_at_the_edge_of_the_picture_before_the_frame_may_be_gone() -> None:
+    """No label need show it there; in the middle of the picture one would."""
+    at_edge, inside = (Passer(1, box(x, 0.5), (0.2, 0.0), seen=False) for x in (0.96, 0.5))
+    assert not at_edge.in_picture
+    assert inside.in_picture
+    assert replace(at_edge, seen=True).in_picture
+    instant = Instant(100.0, (at_edge,), (crossing(1, 100.2),), {1: frozenset({"gate"})})
+    assert recounted(instant, [], [GATE], ()).found == {}
+    assert recounted(replace(instant, passers=(inside,)), [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
+
+
+def test_ways_are_of_places_where_objects_were_seen() -> None:
+    seen = Passer(1, box(0.5, 0.5), (0.0, 0.2))
+    assert len(ways_after((), Instant(100.0, (seen, replace(seen, number=2, seen=False))))) == 1
+
+
 def test_one_that_a_nearer_one_hides_is_not_counted_again() -> None:
     instant = at_instant(walk(1, 0.5), [crossing(1, 100.2)], 100.0)
     x0, y0, x1, y1 = box(0.5, 0.5)
