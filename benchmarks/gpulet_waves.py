@@ -112,9 +112,8 @@ def _why(found: Mapping[tuple[str, str], Sequence[float]], room: float) -> str:
         f"at the higher top {both('steady')} are missed, {strict[0]:.0f} and {strict[1]:.0f} % of them of "
         f"{' and '.join(STRICT)}, whose objectives of {' and '.join(f'{SLO_MS[m]:g}' for m in STRICT)} ms leave the "
         f"least time for bursts. The devices suffice: gpulet+int has a plan for {room:.1f} times that top. The paper "
-        "names neither its rates nor the weight of its average, so it is not known how steep its waves are. The "
-        "replay was at fault before 2026-11-28: a plan that was behind stayed in use after its end, and 15 and 33 % "
-        "were missed. `python -m benchmarks.bench_serving_run wave` puts a wave on the real appliance."
+        "names neither its rates nor the weight of its average, so it is not known how steep its waves are. "
+        "`python -m benchmarks.bench_serving_run wave` puts a wave on the real appliance."
     )
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.reproduce_gpulets [--seeds 3]
 
 Latencies are those of `benchmarks/gpulet_device.py`; measured interference is what `bench_interference` measured on
-this project's machine. Seeds are those of random arrivals and of held-out pairs. About ten minutes.
+this project's machine. Seeds are those of random arrivals and of held-out pairs. About seven minutes.
 """
 
 from __future__ import annotations

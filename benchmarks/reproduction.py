@@ -171,10 +171,10 @@ class Reproduction:
 
 
 def source_of(name: str) -> str:
-    """SHA-256 of a paper's scripts: `reproduce_<name>.py` and the `<name>_*.py` beside it. What they import from the
-    product is not in it."""
+    """SHA-256 of a paper's scripts: `reproduce_<name>.py` and the `<name>_*.py` (`gpulet_*.py`) beside it. What they
+    import from the product is not in it."""
     folder = REPO / "benchmarks"
-    files = [folder / f"reproduce_{name}.py", *sorted(folder.glob(f"{name}_*.py"))]
+    files = [folder / f"reproduce_{name}.py", *sorted(folder.glob(f"{name.removesuffix('s')}_*.py"))]
     return hashlib.sha256(b"".join(f.name.encode() + f.read_bytes() for f in files)).hexdigest()
 
 
