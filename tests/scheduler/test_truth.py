@@ -187,7 +187,7 @@ def test_as_many_answers_more_as_promised_halve_the_interval() -> None:
 def test_the_variance_of_a_spread_is_that_of_neighbours_differences() -> None:
     half, ranks = np.full(4, 0.5), np.arange(4)
     assert spread_variance(np.ones(4), half, ranks) == 0.0, "an error that all share is balanced"
-    # The ends differ by 2 from their one neighbour: 2 of 2 squared / 2; the others by 2 from two: 2 of 2 squared * 2 / 3.
+    # Two ends differ by 2 from one neighbour: 4 / 2 each; two others by 2 from the mean of two: 4 * 2 / 3 each.
     assert spread_variance(np.array([1.0, -1.0, 1.0, -1.0]), half, ranks) == pytest.approx(2 * 2 + 2 * 8 / 3)
     # The same in another order of answering, and with one that is asked in any case.
     error, chance = np.array([-1.0, 9.0, 1.0, -1.0, 1.0]), np.array([0.5, 1.0, 0.5, 0.5, 0.5])
