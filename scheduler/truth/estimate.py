@@ -181,19 +181,19 @@ def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds
     return Interval(value, low, high, more)
 
 
-def spread_variance(error: Floats, chance: Floats, ranks: NDArray[np.int64]) -> float:
+def spread_variance(errors: Floats, chance: Floats, ranks: NDArray[np.int64]) -> float:
     """Variance of the sum of errors (N,) of questions chosen in an even spread: from each one's difference to the mean
     of its neighbours in the spread, as an error that neighbours share is balanced (Grafström and Schelin, Scand. J.
     Stat. 41, 2014: local means). Questions that are asked in any case have none."""
     some = np.flatnonzero(chance < 1.0)
-    error = error[some][np.argsort(ranks[some], kind="stable")]
-    if len(error) < 3:
-        return float((error**2).sum())
-    beside, others = np.zeros(len(error)), np.full(len(error), 2.0)
-    beside[1:] += error[:-1]
-    beside[:-1] += error[1:]
+    errors = errors[some][np.argsort(ranks[some], kind="stable")]
+    if len(errors) < 3:
+        return float((errors**2).sum())
+    beside, others = np.zeros(len(errors)), np.full(len(errors), 2.0)
+    beside[1:] += errors[:-1]
+    beside[:-1] += errors[1:]
     others[[0, -1]] = 1.0
-    return float(((error - beside / others) ** 2 * others / (others + 1)).sum())
+    return float(((errors - beside / others) ** 2 * others / (others + 1)).sum())
 
 
 def _within(value: float, half: float, bounds: tuple[float, float]) -> tuple[float, float]:

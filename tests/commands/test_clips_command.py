@@ -12,7 +12,6 @@ import pytest
 from http_kit import QuietHandler, answering
 
 from edge.cli import main
-from edge.commands import clips
 from web.examples.clips import CLIP
 
 VIDEO = b"an mp4 of sixteen seconds" * 1000
@@ -56,7 +55,6 @@ def _clip(state: str) -> dict[str, Any]:
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(clips, "_LOOK_S", 0.01)
     _Appliance.asked, _Appliance.looks, _Appliance.fails, _Appliance.sent = [], 0, False, VIDEO
     with answering(_Appliance) as address:
         yield address
@@ -71,12 +69,12 @@ def test_clips_are_listed_with_their_state(url: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_clip_is_waited_for_and_written(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _Appliance.looks = 3
+    _Appliance.looks = 2
     out = tmp_path / "gate.mp4"
     made = ["make", "--camera", "junction-north", "--before", "5", "--output", str(out)]
     assert main(["clips", "--url", url, *made]) == 0
     assert _Appliance.asked[0] == ("POST", "/clips", {"camera": "junction-north", "before_s": 5.0})
-    assert [path for _, path, _ in _Appliance.asked[1:]] == ["/clips/7"] * 4 + ["/clips/7/download"]
+    assert [path for _, path, _ in _Appliance.asked[1:]] == ["/clips/7"] * 3 + ["/clips/7/download"]
     assert out.read_bytes() == VIDEO
     said = " ".join(capsys.readouterr().out.split())
     assert "clip 7: 16.1 s, h264" in said
