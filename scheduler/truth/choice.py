@@ -2,12 +2,15 @@
 
 Each question has a size: the error in the two estimates without its answer. Questions are asked in the order of
 (random number / size), which is sequential Poisson sampling (Ohlsson, J. Off. Stat. 14, 1998): after n questions each
-has been asked with probability min(1, n size / sum of sizes), whenever the operator stops. The random numbers come from
-a seed, so that the order stays the same from one visit to the next.
+has been asked with probability min(1, n size / sum of sizes), whenever the operator stops. The random numbers are not
+independent: along the questions, sorted by stratum and size, they go by the golden ratio from a random start, so that
+however many are asked, they are spread evenly over strata and sizes (as by systematic sampling). The start comes from a
+seed, so that the order stays the same from one visit to the next.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +24,8 @@ from scheduler.truth.predictions import Floats, Predictor
 MISSED_SCATTER = 1.0
 #: The least size of a question, as a part of the mean: no answer may get an enormous weight.
 _LEAST_SIZE = 0.5
+#: Multiples of it, less their whole parts, are spread evenly over 0 to 1, however many there are.
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclass(frozen=True)
@@ -112,11 +117,19 @@ def probabilities(size: Floats, count: int) -> Floats:
         sure |= over
 
 
-def order(size: Floats, seed: int) -> NDArray[np.int64]:
-    """Indices of the questions in the order in which they are asked."""
+def rank(size: Floats, strata: Sequence[str]) -> NDArray[np.int64]:
+    """Each question's place (Q,) when sorted by stratum and size."""
+    _, stratum = np.unique(np.array(strata, dtype=str), return_inverse=True)
+    out = np.empty(len(size), np.int64)
+    out[np.lexsort((size, stratum))] = np.arange(len(size))
+    return out
+
+
+def order(size: Floats, seed: int, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices of the questions in the order in which they are asked; `ranks`: see `rank`."""
     # 1 - u: never 0, so that a size decides between any two numbers.
-    draw = (1.0 - np.random.default_rng(seed).random(len(size))) / np.maximum(size, 1e-12)
-    return np.argsort(draw, kind="stable")
+    spread = 1.0 - (np.random.default_rng(seed).random() + _GOLDEN * ranks) % 1.0
+    return np.argsort(spread / np.maximum(size, 1e-12), kind="stable")
 
 
 def next_questions(
@@ -131,13 +144,14 @@ def next_questions(
     count = sum(q in answered for q in (people.questions[i] for i in indices))
     sizes = {s: people.strata.count(s) for s in set(people.strata)}
     out: list[NextQuestion] = []
-    for index in order(people.size, seed):
+    size = people.size[indices]
+    for place in order(size, seed, rank(size, [people.strata[i] for i in indices])):
         if len(out) >= limit:
             break
-        question = people.questions[index]
-        if not free[index] or question in answered:
+        index = indices[place]
+        question, stratum = people.questions[index], people.strata[index]
+        if question in answered:
             continue
-        chance = probabilities(people.size[indices], count + len(out) + 1)[np.searchsorted(indices, index)]
-        stratum = people.strata[index]
+        chance = probabilities(size, count + len(out) + 1)[place]
         out.append(NextQuestion(question, stratum, sizes[stratum], float(chance)))
     return out

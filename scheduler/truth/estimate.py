@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.truth import Agreed, Interval, Question, TrueAccuracy
-from scheduler.truth.choice import Population, probabilities
+from scheduler.truth.choice import Population, probabilities, rank
 from scheduler.truth.predictions import Floats
 from scheduler.truth.students_t import quantile
 
@@ -29,7 +29,7 @@ LEAST_ANSWERS = 4
 #: Power tuning starts from lambda 1 and correction 0; standard deviations of the prior, and of box answers.
 _POWER_SD, _SHIFT_SD = 0.5, 0.15
 #: So many answers' worth is the variance that the predictions themselves expect.
-_MODEL_WORTH = 6.0
+_MODEL_WORTH = 2.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def true_accuracy(
     (f1_s, own_s, model_s), (f1_t, own_t, model_t) = parts
     model_d = np.sqrt(np.maximum(model_s**2 + model_t**2 - 1.2 * model_s * model_t, 0.0))
     drawn = int(said.free[said.index].sum())
-    size = _Size(asked.size[said.free], int(said.free.sum()) - drawn, drawn, said)
+    ranks = rank(asked.size, asked.strata)[said.index]
+    size = _Size(asked.size[said.free], int(said.free.sum()) - drawn, drawn, said, ranks)
     return TrueAccuracy(
         _interval(f1_s, own_s, model_s, size, (0.0, 1.0)),
         _interval(f1_t, own_t, model_t, size, (0.0, 1.0)),
@@ -162,6 +163,8 @@ class _Size:
     left: int
     count: int
     said: _Answered
+    #: Of each answered question its place in the spread of the choice.
+    ranks: NDArray[np.int64]
 
 
 def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds: tuple[float, float]) -> Interval:
@@ -169,13 +172,28 @@ def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds
     if size.left == 0:
         return Interval(value, value, value, 0)
     freedom = max(count - 3.0, 1.0)
-    measured = float(((1 - chance) * (residual / chance) ** 2).sum()) * count / freedom
+    measured = spread_variance(np.sqrt(1 - chance) * residual / chance, chance, size.ranks)
     expected = _model_variance(size.size, model, count)
     variance = (freedom * measured + _MODEL_WORTH * expected) / (freedom + _MODEL_WORTH)
     half = quantile(CONFIDENCE, freedom + 0.5 * _MODEL_WORTH) * math.sqrt(variance)
     low, high = _within(value, half, bounds)
     more = _more(size, model, count, freedom)
     return Interval(value, low, high, more)
+
+
+def spread_variance(errors: Floats, chance: Floats, ranks: NDArray[np.int64]) -> float:
+    """Variance of the sum of errors (N,) of questions chosen in an even spread: from each one's difference to the mean
+    of its neighbours in the spread, as an error that neighbours share is balanced (Grafström and Schelin, Scand. J.
+    Stat. 41, 2014: local means). Questions that are asked in any case have none."""
+    some = np.flatnonzero(chance < 1.0)
+    errors = errors[some][np.argsort(ranks[some], kind="stable")]
+    if len(errors) < 3:
+        return float((errors**2).sum())
+    beside, others = np.zeros(len(errors)), np.full(len(errors), 2.0)
+    beside[1:] += errors[:-1]
+    beside[:-1] += errors[1:]
+    others[[0, -1]] = 1.0
+    return float(((errors - beside / others) ** 2 * others / (others + 1)).sum())
 
 
 def _within(value: float, half: float, bounds: tuple[float, float]) -> tuple[float, float]:

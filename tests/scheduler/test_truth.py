@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
 from edge.core.truth import Agreed, Answer, AskableFrame, Candidate, FrameKey, Marked, Question, Source, Verdict
-from scheduler.truth.choice import Population, next_questions, order, population, probabilities
-from scheduler.truth.estimate import LEAST_ANSWERS, true_accuracy
+from scheduler.truth.choice import Population, next_questions, order, population, probabilities, rank
+from scheduler.truth.estimate import LEAST_ANSWERS, spread_variance, true_accuracy
 from scheduler.truth.people import agreed
 from scheduler.truth.predictions import Predictor, learned
 from scheduler.truth.students_t import quantile
@@ -80,11 +80,20 @@ def test_probabilities_add_up_to_the_number_asked(sizes: list[float], count: int
 
 
 def test_each_question_is_asked_as_often_as_its_probability_says() -> None:
-    size = np.array([0.5, 0.5, 1.0, 1.0, 1.5, 2.0, 3.0, 0.7, 0.9, 1.1] * 3)
-    asked = np.zeros(len(size))
+    people = asked_town(3)[2]
+    ranks, asked = rank(people.size, people.strata), np.zeros(len(people))
     for seed in range(3000):
-        asked[order(size, seed)[:9]] += 1
-    assert np.abs(asked / 3000 - probabilities(size, 9)).max() < 0.045
+        asked[order(people.size, seed, ranks)[:30]] += 1
+    assert np.abs(asked / 3000 - probabilities(people.size, 30)).max() < 0.035
+
+
+@given(st.integers(0, 10_000), st.integers(1, 120))
+def test_questions_are_spread_evenly_over_the_strata_however_many_are_asked(seed: int, count: int) -> None:
+    people = asked_town(3)[2]
+    strata, expected = np.array(people.strata), probabilities(people.size, count)
+    asked = order(people.size, seed, rank(people.size, people.strata))[:count]
+    for stratum in set(people.strata):
+        assert abs((strata[asked] == stratum).sum() - expected[strata == stratum].sum()) < 4.0
 
 
 def test_the_weighted_answers_are_unbiased_whatever_was_predicted() -> None:
@@ -93,7 +102,7 @@ def test_the_weighted_answers_are_unbiased_whatever_was_predicted() -> None:
     value = np.array([float(truth[q].verdict == "yes") for q in asked.questions])
     sums = []
     for seed in range(1500):
-        chosen = order(asked.size, seed)[:30]
+        chosen = order(asked.size, seed, rank(asked.size, asked.strata))[:30]
         sums.append((value[chosen] / probabilities(asked.size, 30)[chosen]).sum())
     assert np.mean(sums) == pytest.approx(value.sum(), rel=0.03)
 
@@ -106,7 +115,9 @@ def test_questions_go_on_where_they_stopped_and_none_is_asked_twice() -> None:
     rest = [n.question for n in next_questions(asked, 7, first, (), 12)]
     assert first + rest == whole
     known = set(whole[:3])
-    assert [n.question for n in next_questions(asked, 7, (), known, 17)] == whole[3:]
+    others = [n.question for n in next_questions(asked, 7, (), known, 17)]
+    assert len(set(others) - known) == 17
+    assert [n.question for n in next_questions(asked, 7, others[:5], known, 12)] == others[5:]
     assert next_questions(asked, 7, asked.questions, (), 5) == []
 
 
@@ -171,6 +182,17 @@ def test_as_many_answers_more_as_promised_halve_the_interval() -> None:
         assert then is not None
         ratios.append(then.teacher.width / now.teacher.width)
     assert 0.4 <= np.mean(ratios) <= 0.6
+
+
+def test_the_variance_of_a_spread_is_that_of_neighbours_differences() -> None:
+    half, ranks = np.full(4, 0.5), np.arange(4)
+    assert spread_variance(np.ones(4), half, ranks) == 0.0, "an error that all share is balanced"
+    # Two ends differ by 2 from one neighbour: 4 / 2 each; two others by 2 from the mean of two: 4 * 2 / 3 each.
+    assert spread_variance(np.array([1.0, -1.0, 1.0, -1.0]), half, ranks) == pytest.approx(2 * 2 + 2 * 8 / 3)
+    # The same in another order of answering, and with one that is asked in any case.
+    error, chance = np.array([-1.0, 9.0, 1.0, -1.0, 1.0]), np.array([0.5, 1.0, 0.5, 0.5, 0.5])
+    assert spread_variance(error, chance, np.array([3, 9, 0, 1, 2])) == pytest.approx(2 * 2 + 2 * 8 / 3)
+    assert spread_variance(np.array([3.0, 4.0]), half[:2], ranks[:2]) == 25.0, "two have too few neighbours"
 
 
 def test_few_answers_say_nothing_and_equal_answers_are_not_certain() -> None:
@@ -240,12 +262,12 @@ def test_an_estimate_is_ordered_and_within_bounds(seed: int, count: int, real: f
 
 def test_predictions_learn_from_another_window_and_narrow_the_interval() -> None:
     narrow, wide = [], []
-    for seed in range(20):
+    for seed in range(40):
         frames, truth = town(seed, real=0.2, missed=4.0)
         now, said = town(seed + 500, real=0.2, missed=4.0)
         for predictor, widths in ((learned(frames, truth), narrow), (Predictor.prior(), wide)):
             asked = population(now, predictor)
-            found = true_accuracy(asked, len(now), sitting(asked, said, seed, 20))
+            found = true_accuracy(asked, len(now), sitting(asked, said, seed, 30))
             assert found is not None
             widths.append(found.teacher.width)
     assert np.mean(narrow) < np.mean(wide)
