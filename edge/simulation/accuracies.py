@@ -15,6 +15,8 @@ from scheduler.learning.promise import FRAME_NOISE, PRIOR, TRUE_GAINS, reliabili
 
 #: A smaller inference factor says nothing about accuracy.
 LEAST_FACTOR = 0.2
+#: The part of what a scene gives back to the frozen student that a model that learned has, too: it had lost less.
+RISE = 0.5
 
 
 def fresh(measured: float, factors: Mapping[int, float], window: int) -> float:
@@ -41,8 +43,8 @@ def known(by_window: Mapping[int, float], window: int) -> float:
 
 
 def carried(measured: Mapping[int, float], frozen: Mapping[int, float], window: int, most: float = 1.0) -> float:
-    """A model's accuracy in `window`, at `most` this: as measured, or its last one less what the frozen student lost
-    since; of a model that was never measured that of the frozen student."""
+    """A model's accuracy in `window`, at `most` this: as measured, or its last one moved with the frozen student
+    (`faded`); of a model that was never measured that of the frozen student."""
     earlier = [w for w in measured if w <= window]
     if not earlier:
         return known(frozen, window)
@@ -51,9 +53,10 @@ def carried(measured: Mapping[int, float], frozen: Mapping[int, float], window: 
 
 
 def faded(accuracy: float, frozen: Mapping[int, float], since: int, window: int, most: float = 1.0) -> float:
-    """An accuracy of the window `since` in `window`, at `most` this: less what the frozen student lost in between."""
-    lost = max(0.0, known(frozen, since) - known(frozen, window)) if since < window else 0.0
-    return clip(accuracy - lost, most)
+    """An accuracy of the window `since` in `window`, at `most` this: less what the frozen student lost in between, or
+    with RISE of what it gained."""
+    lost = known(frozen, since) - known(frozen, window) if since < window else 0.0
+    return clip(accuracy - (lost if lost > 0.0 else RISE * lost), most)
 
 
 def believed(held_out_frames: int) -> float:
