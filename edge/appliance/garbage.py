@@ -35,8 +35,8 @@ _pauses = _Pauses()
 
 @contextmanager
 def no_garbage_search() -> Iterator[None]:
-    """Nothing is searched for garbage in cycles, in no thread, until the block ends: for the short time in which a
-    large answer is made, of which none is garbage. Otherwise the search goes over all of it again and again."""
+    """The search pauses in all threads until the block ends: for the short time in which a large answer is made, all
+    of which is needed. Otherwise the search goes over all of it again and again."""
     _pauses.begin()
     try:
         yield

@@ -20,7 +20,7 @@ NoteCode = Literal[
 _WORDS: Final[Mapping[str, str]] = {
     "new_camera": "Nothing is recorded of a new camera: it is taken to be like {camera}, and its interval reaches over "
     "the forecasts of all others",
-    "few_windows": "Only {windows:.0f} windows were measured: the intervals say little",
+    "few_windows": "Only {windows:.0f} windows count: the intervals say little",
     "rate_above": "{camera}: no rate above {recorded:g} answers/s was measured; it is assumed that an answer loses in "
     "proportion to its age also at {asked:g}/s, and the interval begins at no gain",
     "rate_unknown": "{camera}: no frame rates were measured, so another rate changes nothing in this forecast",

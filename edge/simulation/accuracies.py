@@ -15,7 +15,7 @@ from scheduler.learning.promise import FRAME_NOISE, PRIOR, TRUE_GAINS, reliabili
 
 #: A smaller inference factor says nothing about accuracy.
 LEAST_FACTOR = 0.2
-#: The part of what a scene gives back to the frozen student that a model that learned has, too: it had lost less.
+#: Where a scene becomes easier, the frozen student gains; a model that learned is taken to gain this part of it.
 RISE = 0.5
 
 

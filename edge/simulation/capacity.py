@@ -263,7 +263,8 @@ class _Box:
 
     def _levels(self, camera: str, base: _Means) -> dict[int, float]:
         """Measured accuracy by window of the trace; of a camera that was not measured, that of the replay. The first
-        window counts only where no other was measured: on a new box or camera it shows students that never learned."""
+        window counts only where no other was measured: it has no replay to be moved by, and on a new box it shows
+        students that never learned."""
         found = {n: v for n, w in enumerate(self.windows, 1) if (v := w.realised.get(camera)) is not None}
         return {n: v for n, v in found.items() if n > 1} or found or dict(base.get(camera, {}))
 
@@ -304,8 +305,9 @@ class _Box:
             notes.append(CapacityNote("device"))
         if change.kind == "box":
             notes.append(CapacityNote("second_box"))
-        if len(self.windows) < HORIZON:
-            notes.append(CapacityNote("few_windows", numbers={"windows": len(self.windows)}))
+        counted = len(self.windows) - 1
+        if counted < HORIZON:
+            notes.append(CapacityNote("few_windows", numbers={"windows": counted}))
         replayed = {c.id for c in self.trace.cameras}
         there = self.windows[-1].realised
         notes += [CapacityNote("left_out", c) for c in sorted(there.keys() - replayed)]

@@ -118,7 +118,8 @@ def test_the_first_window_shows_students_that_never_learned_and_does_not_count()
         row["realised"]["value"] = 0.01
     change = BoxChange.of("window")
     old, new = (forecast(CapacityQuestion(change, tuple(d))) for d in (found, young))
-    assert [c.now for c in new.cameras] == [c.now for c in old.cameras]
+    assert [(c.now, c.then) for c in new.cameras] == [(c.now, c.then) for c in old.cameras]
+    assert [dict(n.numbers) for n in new.notes if n.code == "few_windows"] == [{"windows": 5}]
     for row in found[0]["window"]["cameras"]:
         assert row["realised"]["value"] != 0.01, "the windows differ"
 
