@@ -1,6 +1,7 @@
 """Counts on the demo's drawn streets, where it is known what passed: raw and corrected by the teacher's labels.
 
-    python -m benchmarks.bench_counts [--streets 8] [--minutes 10] [--first-seed 5200] [--stale] [--keep FOLDER] [--out FILE]
+    python -m benchmarks.bench_counts [--streets 8] [--minutes 10] [--first-seed 5200] [--stale]
+        [--keep FOLDER] [--out FILE]
 
 Each street has another seed; the demo's first student is retrained on it in two windows as `magpie demo` would
 (benchmarks/tracked_streets.py), then answers for ten minutes at five pictures a second. Meanwhile it is retrained in

@@ -118,7 +118,7 @@ def test_one_that_was_seen_on_one_side_before_and_after_does_not_cross(
     assert recounted(Instant(100.0, (one,)), [NamedBox(box(0.5, 0.49), "car")], [GATE], ()).found == {}
 
 
-def at_edge_and_inside() -> tuple[Instant, Instant]:
+def at_edge_and_inside() -> tuple[Instant, ...]:
     """An object that was lost before the frame, at the picture's edge and in mid-picture, and was counted after it."""
     return tuple(
         Instant(
