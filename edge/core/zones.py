@@ -32,9 +32,8 @@ class Zone:
         check_polygon(f"zones.{self.name}.polygon", self.polygon)
 
     def contains(self, point: Point) -> bool:
-        """Whether a point lies inside; points on the edge may fall to either side. One on the edge of the picture is in
-        a zone that reaches to it: there the picture cuts boxes off."""
-        x, y = (1.0 - _SAME if 1.0 <= v < 1.0 + _SAME else v for v in point)
+        """Whether a point lies inside; points on the edge may fall to either side."""
+        x, y = point
         within = False
         before = self.polygon[-1]
         for here in self.polygon:

@@ -1,9 +1,10 @@
 """Crossings counted again by a teacher's labels: those near the instant of a labelled frame.
 
-An object crosses a line at one instant. Within half a second or so of it a labelled frame shows the object on its way:
-it is followed and was counted, or it is labelled, is not counted, and goes so that it crosses the line in that time. A
-label that is followed goes as its object does; another one as objects of its size went near there. So in the time
-around labelled frames every crossing is known twice, once as it was counted and once by labels.
+An object crosses a line at one instant. A labelled frame within half a second or so of it shows the object on its way.
+Either the object is followed and was counted, or its label goes so that it crosses the line in that time. The label of
+a followed object goes between the places where the object was seen before and after; another label goes as objects of
+its size went near there. So in the time around labelled frames every crossing is known twice, once as it was counted
+and once by labels.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from scheduler.counts.passing import LOST_S, crossed_way
 
 #: Crossings so long before and after a labelled frame are counted again, in seconds.
 AROUND_S: Final = 0.75
-#: So long before and after a frame it is looked where objects were; a place between two that are further apart is not
-#: known.
+#: The places of objects are looked up so long before and after a frame. Between two places that are further apart in
+#: time, the place of an object is not known.
 LOOK_S: Final = 3.0
 #: A label is of the object that it overlaps by so much (intersection over union).
 _SAME: Final = 0.2
-#: Of an object of which a nearer one covers so much nothing is seen.
+#: A label need not show an object that a nearer one covers by so much.
 _HIDDEN: Final = 0.5
 #: So near to the picture's edge an object that was not seen may be gone.
 _EDGE: Final = 0.01
+#: Instants so near to each other are the same, whatever rounding made of them.
+_SAME_TIME_S: Final = 1e-6
 #: The foot's speed is taken over so many seconds before and after.
 _SPEED_S: Final = 0.7
 #: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), and how
@@ -46,8 +49,8 @@ Way = tuple[float, float, float, float, float]
 @dataclass(frozen=True)
 class Passer:
     """A followed object at an instant; `velocity` of its foot, in fractions of the picture a second. `before`, `after`:
-    where its foot was AROUND_S earlier and later; None: it was not seen so long. `seen`: it was seen before the instant
-    and after it; else it was taken further, and it is not known whether it was in the picture yet, or still."""
+    where its foot was AROUND_S earlier and later; None: not known. `seen`: the object was seen before the instant
+    and after it; else its place is extrapolated, and it is not known whether it was in the picture yet, or still."""
 
     number: int
     box: Box
@@ -58,11 +61,14 @@ class Passer:
 
     @property
     def in_picture(self) -> bool:
-        """Whether its middle is; of one that was taken further, all of it: at the edge it may be gone."""
-        if not self.seen and (min(self.box) <= _EDGE or max(self.box) >= 1.0 - _EDGE):
-            return False
+        """Whether its middle is, so that a label may show it."""
         x, y = (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
         return 0.0 < x < 1.0 and 0.0 < y < 1.0
+
+    @property
+    def may_be_gone(self) -> bool:
+        """Whether its place is extrapolated and touches the picture's edge."""
+        return not self.seen and (min(self.box) <= _EDGE or max(self.box) >= 1.0 - _EDGE)
 
 
 @dataclass(frozen=True)
@@ -136,8 +142,8 @@ def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
 
 
 def _crosses(line: CountLine, box: Box, velocity: Point, passer: Passer | None) -> Direction | None:
-    """The way in which the object of a label that was not counted at a line crosses it within AROUND_S. One that was
-    seen in all of that time would have been counted: its foot trembles, which is no crossing."""
+    """The way in which the object of a label that was not counted at a line crosses it within AROUND_S: by the places
+    before and after where they are known, else by its speed. The speed of a foot that trembles is no crossing."""
     x, y = foot_point(box)
     dx, dy = (v * AROUND_S for v in velocity)
     there, here = (x - dx, y - dy), (x + dx, y + dy)
@@ -147,27 +153,25 @@ def _crosses(line: CountLine, box: Box, velocity: Point, passer: Passer | None) 
 
 
 def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
-    """The object where it was; None where it was not seen soon before and soon after. One that was found soon after, or
-    lost soon before, was where it came from, or went to."""
-    after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - 1e-6), None)
-    if after is None:
-        return _taken_further(number, path[-3:], -1, utc_s)
-    if after == 0 and path[0][0] > utc_s + 1e-6:
-        return _taken_further(number, path[:3], 0, utc_s)
-    (t1, end), (t0, begin) = path[after], path[max(0, after - 1)]
-    if t1 - t0 > LOOK_S:
+    """The object at the instant; None where its place is not known. The place of an object that was found soon after
+    the instant, or lost soon before it, is extrapolated."""
+    if path[-1][0] < utc_s - _SAME_TIME_S:
+        return _extrapolated(number, path[-3:], -1, utc_s)
+    if path[0][0] > utc_s + _SAME_TIME_S:
+        return _extrapolated(number, path[:3], 0, utc_s)
+    at = _box_at(path, utc_s)
+    if at is None:
         return None
-    part = 1.0 if t1 <= t0 else min(1.0, max(0.0, (utc_s - t0) / (t1 - t0)))
-    x0, y0, x1, y1 = ((1 - part) * a + part * b for a, b in zip(begin, end, strict=True))
+    after, box = at
     around = path[max(0, after - 2) : after + 3]
-    near = [(at_s, foot_point(box)) for at_s, box in around if abs(at_s - utc_s) <= _SPEED_S]
+    near = [(at_s, foot_point(b)) for at_s, b in around if abs(at_s - utc_s) <= _SPEED_S]
     if len(near) < 2:
-        near = [(t0, foot_point(begin)), (t1, foot_point(end))]
+        near = [(at_s, foot_point(b)) for at_s, b in path[max(0, after - 1) : after + 1]]
     passed = near[-1][0] - near[0][0]
     if passed <= 0:
-        return Passer(number, (x0, y0, x1, y1), (0.0, 0.0))
+        return Passer(number, box, (0.0, 0.0))
     vx, vy = ((b - a) / passed for a, b in zip(near[0][1], near[-1][1], strict=True))
-    return Passer(number, (x0, y0, x1, y1), (vx, vy))
+    return Passer(number, box, (vx, vy))
 
 
 def _with_ends(passer: Passer | None, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
@@ -177,20 +181,28 @@ def _with_ends(passer: Passer | None, path: Sequence[tuple[float, Box]], utc_s: 
 
 
 def _foot_at(path: Sequence[tuple[float, Box]], utc_s: float) -> Point | None:
-    """Where the foot was, between two places of the path; None: before the first or after the last one."""
-    after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - 1e-6), None)
-    if after is None or (after == 0 and path[0][0] > utc_s + 1e-6):
+    at = _box_at(path, utc_s)
+    return None if at is None else foot_point(at[1])
+
+
+def _box_at(path: Sequence[tuple[float, Box]], utc_s: float) -> tuple[int, Box] | None:
+    """The box at an instant, between two places of the path, and the index of the second of them. None: before the
+    first place, after the last one, or between two that are more than LOOK_S apart."""
+    after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - _SAME_TIME_S), None)
+    if after is None or path[0][0] > utc_s + _SAME_TIME_S:
         return None
     (t1, end), (t0, begin) = path[after], path[max(0, after - 1)]
+    if t1 - t0 > LOOK_S:
+        return None
     part = 1.0 if t1 <= t0 else min(1.0, max(0.0, (utc_s - t0) / (t1 - t0)))
-    (x0, y0), (x1, y1) = foot_point(begin), foot_point(end)
-    return x0 + part * (x1 - x0), y0 + part * (y1 - y0)
+    x0, y0, x1, y1 = ((1 - part) * a + part * b for a, b in zip(begin, end, strict=True))
+    return after, (x0, y0, x1, y1)
 
 
 def _unseen(passers: Sequence[Passer], labelled: Collection[int], labels: Sequence[NamedBox]) -> set[int]:
-    """The objects that no label could show: those that came into the picture after the frame or went out before it, and
-    those that a nearer one hid."""
-    out = {p.number for p in passers if not p.in_picture}
+    """The objects that no label could show: those that came into the picture after the frame or went out before it,
+    or may have and have no label, and those that a nearer one hid."""
+    out = {p.number for p in passers if not p.in_picture or (p.may_be_gone and p.number not in labelled)}
     for p in passers:
         x0, y0, x1, y1 = p.box
         area = (x1 - x0) * (y1 - y0)
@@ -202,7 +214,7 @@ def _unseen(passers: Sequence[Passer], labelled: Collection[int], labels: Sequen
     return out
 
 
-def _taken_further(number: int, path: Sequence[tuple[float, Box]], end: int, utc_s: float) -> Passer | None:
+def _extrapolated(number: int, path: Sequence[tuple[float, Box]], end: int, utc_s: float) -> Passer | None:
     """The object before the first place of its path (`end` 0), or after the last one (-1); None where that is too long
     before or after, or its way is not known."""
     at_s, box = path[end]

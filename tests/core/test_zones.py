@@ -106,14 +106,3 @@ def test_quiet_hours_over_midnight() -> None:
     assert not inside(("08:00-08:00",), 480)
     with pytest.raises(InvalidValue, match="HH:MM-HH:MM"):
         span_minutes("24:00-01:00")
-
-
-def test_a_zone_that_reaches_to_the_edge_of_the_picture_has_objects_that_the_picture_cuts_off() -> None:
-    """The foot of a box that is cut off lies on the picture's edge."""
-    corner = Zone("corner", ((0.75, 0.7), (1.0, 0.7), (1.0, 1.0), (0.75, 1.0)))
-    inner = Zone("inner", ((0.75, 0.7), (0.99, 0.7), (0.99, 0.99), (0.75, 0.99)))
-    for foot in ((0.9, 1.0), (1.0, 0.9), (1.0, 1.0)):
-        assert corner.contains(foot)
-        assert not inner.contains(foot)
-    assert not corner.contains((0.9, 1.01))
-    assert not corner.contains((0.5, 1.0))

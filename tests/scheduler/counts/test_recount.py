@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hypothesis import given
@@ -117,15 +118,48 @@ def test_one_that_was_seen_on_one_side_before_and_after_does_not_cross(
     assert recounted(Instant(100.0, (one,)), [NamedBox(box(0.5, 0.49), "car")], [GATE], ()).found == {}
 
 
+def at_edge_and_inside() -> tuple[Instant, ...]:
+    """An object that was lost before the frame, at the picture's edge and in mid-picture, and was counted after it."""
+    return tuple(
+        Instant(
+            100.0, (Passer(1, box(x, 0.5), (0.2, 0.0), seen=False),), (crossing(1, 100.2),), {1: frozenset({"gate"})}
+        )
+        for x in (0.96, 0.5)
+    )
+
+
 def test_one_that_was_lost_at_the_edge_of_the_picture_before_the_frame_may_be_gone() -> None:
-    """No label need show it there; in the middle of the picture one would."""
-    at_edge, inside = (Passer(1, box(x, 0.5), (0.2, 0.0), seen=False) for x in (0.96, 0.5))
-    assert not at_edge.in_picture
-    assert inside.in_picture
-    assert replace(at_edge, seen=True).in_picture
-    instant = Instant(100.0, (at_edge,), (crossing(1, 100.2),), {1: frozenset({"gate"})})
-    assert recounted(instant, [], [GATE], ()).found == {}
-    assert recounted(replace(instant, passers=(inside,)), [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
+    """A label need not show it there; in the middle of the picture one would."""
+    at_edge, inside = at_edge_and_inside()
+    assert at_edge.passers[0].may_be_gone
+    assert not inside.passers[0].may_be_gone
+    assert not replace(at_edge.passers[0], seen=True).may_be_gone
+    assert recounted(at_edge, [], [GATE], ()).found == {}
+    assert recounted(inside, [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
+
+
+def test_one_that_was_lost_at_the_edge_and_has_a_label_is_followed() -> None:
+    gate = CountLine("gate", (0.2, 0.5), (1.0, 0.5))
+    for instant, x in zip(at_edge_and_inside(), (0.96, 0.5), strict=True):
+        label = NamedBox(box(x, 0.5), "car")
+        ways = ((x, 0.5, math.log(0.1), 0.0, 0.2),)
+        assert recounted(Instant(100.0), [label], [gate], ways).found == {(FORWARD, "car"): (0, 1, 0)}
+        for known in ((), ways):
+            assert recounted(instant, [label], [gate], known).found == {(FORWARD, "car"): (1, 1, 1)}
+
+
+def test_places_that_are_too_far_apart_in_time_say_nothing_about_the_way_between() -> None:
+    """From the first place to the last one the foot crosses the gate, but nobody knows when."""
+    feet = {95.0: 0.1, 99.6: 0.47, 99.8: 0.47, 100.0: 0.47, 100.2: 0.47, 104.0: 0.9}
+    seen = [
+        (at_s, (TrackedObject(1, "north", "car", 0.9, box(0.5, y), at_s, at_s, 0.0, 3),)) for at_s, y in feet.items()
+    ]
+    (one,) = at_instant(seen, [], 100.0).passers
+    assert (one.before, one.after) == (None, None)
+    assert at_instant(seen, [], 97.0).passers == (), "too long after one and before the other"
+    (near,) = at_instant([entry for entry in seen if 99.0 < entry[0] < 101.0], [], 99.7).passers
+    assert near.seen
+    assert (near.before, near.after) == (None, None), "it was not seen so long"
 
 
 def test_ways_are_of_places_where_objects_were_seen() -> None:
