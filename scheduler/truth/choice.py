@@ -1,11 +1,15 @@
 """Which questions to ask next, with known probabilities.
 
 Each question has a size: the error in the two estimates without its answer. Questions are asked in the order of
-(random number / size), which is sequential Poisson sampling (Ohlsson, J. Off. Stat. 14, 1998): after n questions each
-has been asked with probability min(1, n size / sum of sizes), whenever the operator stops. The random numbers are not
-independent: along the questions, sorted by stratum and size, they go by the golden ratio from a random start, so that
-however many are asked, they are spread evenly over strata and sizes (as by systematic sampling). The start comes from a
-seed, so that the order stays the same from one visit to the next.
+(random number / size), as in sequential Poisson sampling (Ohlsson, J. Off. Stat. 14, 1998), so that the operator may
+stop at any time. The random numbers are not independent: along all questions, sorted by stratum and size, they go by
+the golden ratio from a random start, so that however many are asked, they are spread evenly over strata and sizes (as
+by systematic sampling). The start comes from a seed, so that the order stays the same from one visit to the next, also
+when labels are imported in between.
+
+With independent numbers a question would be among the first n with probability min(1, n size / sum of sizes), nearly.
+Here it is near that in the mean only: single questions differ by a tenth of it or more. As the start is the only random
+number, the probability is the part of all starts with which the question is among the first n.
 """
 
 from __future__ import annotations
@@ -26,6 +30,10 @@ MISSED_SCATTER = 1.0
 _LEAST_SIZE = 0.5
 #: Multiples of it, less their whole parts, are spread evenly over 0 to 1, however many there are.
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+#: So many starts, evenly spaced, stand for all; so many at a time, to need little memory.
+_STARTS, _AT_A_TIME = 1000, 200
+#: With fewer starts than that in a question's favour, or more questions, its size says more or takes less time.
+_LEAST_HITS, _MANY = 4, 2000
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,8 @@ def _sizes(
 
 
 def probabilities(size: Floats, count: int) -> Floats:
-    """Probability that each of some questions is among the first `count` asked: proportional to size, at most 1."""
+    """Probability that each of some questions is among the first `count` asked, by its size alone: proportional to it,
+    at most 1. They add up to `count`."""
     if count >= len(size):
         return np.ones(len(size))
     out = np.zeros(len(size))
@@ -126,10 +135,37 @@ def rank(size: Floats, strata: Sequence[str]) -> NDArray[np.int64]:
 
 
 def order(size: Floats, seed: int, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Indices of the questions in the order in which they are asked; `ranks`: see `rank`."""
+    """Indices of the questions in the order in which they are asked; `ranks`: their places among all (see `rank`)."""
+    start = np.random.default_rng(seed).random(1)
+    return np.argsort(_draws(size, ranks, start)[0], kind="stable")
+
+
+def _draws(size: Floats, ranks: NDArray[np.int64], starts: Floats) -> Floats:
+    """(random number / size) of each question, one row for each start."""
+    numbers = starts[:, None] + (_GOLDEN * ranks % 1.0)[None, :]
     # 1 - u: never 0, so that a size decides between any two numbers.
-    spread = 1.0 - (np.random.default_rng(seed).random() + _GOLDEN * ranks) % 1.0
-    return np.argsort(spread / np.maximum(size, 1e-12), kind="stable")
+    out: Floats = (1.0 - np.where(numbers < 1.0, numbers, numbers - 1.0)) / np.maximum(size, 1e-12)
+    return out
+
+
+def chances(size: Floats, ranks: NDArray[np.int64], places: NDArray[np.int64], counts: NDArray[np.int64]) -> Floats:
+    """Probability (N,) that the question at each of some places (N,) is among the first counts (N,) of `order`, over
+    all starts: its inclusion probability. That by size alone is given for more than 2000 questions, and for so small
+    counts that a grid of starts tells less."""
+    by_count = {int(n): probabilities(size, int(n)) for n in np.unique(counts)}
+    by_size = np.array([by_count[int(n)][place] for place, n in zip(places, counts, strict=True)], float)
+    enough = counts * _STARTS >= _LEAST_HITS * len(size)
+    if len(size) > _MANY or not enough.any():
+        return by_size
+    last = np.minimum(counts, len(size)) - 1
+    hits = np.zeros(len(places))
+    starts = (np.arange(_STARTS) + 0.5) / _STARTS
+    for some in np.array_split(starts, _STARTS // _AT_A_TIME):
+        draws = _draws(size, ranks, some)
+        hits += (draws[:, places] <= np.sort(draws, axis=1)[:, last]).sum(0)
+    # A question that was asked has a probability, though it may fall between two starts of the grid.
+    out: Floats = np.where(enough, np.maximum(hits / _STARTS, by_size / 4.0), by_size)
+    return out
 
 
 def next_questions(
@@ -139,19 +175,16 @@ def next_questions(
 
     `answered`: through the page (their number sets the probabilities); `known`: by labels that were imported.
     """
-    free = np.array([q not in known for q in people.questions], bool)
-    indices = np.flatnonzero(free)
-    count = sum(q in answered for q in (people.questions[i] for i in indices))
+    indices = np.flatnonzero([q not in known for q in people.questions])
+    count = sum(people.questions[i] in answered for i in indices)
     sizes = {s: people.strata.count(s) for s in set(people.strata)}
-    out: list[NextQuestion] = []
-    size = people.size[indices]
-    for place in order(size, seed, rank(size, [people.strata[i] for i in indices])):
-        if len(out) >= limit:
-            break
-        index = indices[place]
-        question, stratum = people.questions[index], people.strata[index]
-        if question in answered:
-            continue
-        chance = probabilities(size, count + len(out) + 1)[place]
-        out.append(NextQuestion(question, stratum, sizes[stratum], float(chance)))
-    return out
+    # Ranks are those among all questions: an import takes some out, and the others keep their order.
+    size, ranks = people.size[indices], rank(people.size, people.strata)[indices]
+    places = [n for n in order(size, seed, ranks) if people.questions[indices[n]] not in answered][:limit]
+    counts = count + 1 + np.arange(len(places))
+    found = chances(size, ranks, np.array(places, np.int64), counts)
+    asked = zip((indices[n] for n in places), found, strict=True)
+    return [
+        NextQuestion(people.questions[i], people.strata[i], sizes[people.strata[i]], float(chance))
+        for i, chance in asked
+    ]

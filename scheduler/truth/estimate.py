@@ -3,8 +3,8 @@
 F1 = 2 TP / (boxes + objects), where boxes are counted and TP and objects are estimated by prediction-powered inference
 (Angelopoulos et al., Science 382, 2023; with power tuning, "PPI++", arXiv 2311.01453): the sum of the predictions over
 all questions, plus the weighted sum of (answer - prediction) over those that were answered. The weights are
-1/probability of having been asked (scheduler.truth.choice), the probabilities fall short of 1 by the part not asked
-(finite population), and the variance of the ratio is that of its linearised residual (delta method).
+1/probability of having been asked (scheduler.truth.choice). The variance of the ratio is that of its linearised
+residual (delta method), of the part that was not asked (finite population).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.truth import Agreed, Interval, Question, TrueAccuracy
-from scheduler.truth.choice import Population, probabilities, rank
+from scheduler.truth.choice import Population, chances, probabilities, rank
 from scheduler.truth.predictions import Floats
 from scheduler.truth.students_t import quantile
 
@@ -43,6 +43,8 @@ class _Answered:
     student: Floats
     teacher: Floats
     object: Floats
+    #: Their places in the spread of the choice.
+    ranks: NDArray[np.int64]
 
 
 def true_accuracy(
@@ -57,7 +59,7 @@ def true_accuracy(
     usable = {q: a for q, a in given.items() if a.verdict != "unsure"}
     if len(usable) < min(LEAST_ANSWERS, len(asked)) or not usable:
         return None
-    said = _answered(asked, usable, known)
+    said = _answered(asked, given, usable, known)
     power, student, teacher, found = _predicted(asked, said)
     weight = 1.0 / said.chance
     true = {
@@ -77,8 +79,7 @@ def true_accuracy(
     (f1_s, own_s, model_s), (f1_t, own_t, model_t) = parts
     model_d = np.sqrt(np.maximum(model_s**2 + model_t**2 - 1.2 * model_s * model_t, 0.0))
     drawn = int(said.free[said.index].sum())
-    ranks = rank(asked.size, asked.strata)[said.index]
-    size = _Size(asked.size[said.free], int(said.free.sum()) - drawn, drawn, said, ranks)
+    size = _Size(asked.size[said.free], int(said.free.sum()) - drawn, drawn, said)
     return TrueAccuracy(
         _interval(f1_s, own_s, model_s, size, (0.0, 1.0)),
         _interval(f1_t, own_t, model_t, size, (0.0, 1.0)),
@@ -95,12 +96,18 @@ def true_accuracy(
     )
 
 
-def _answered(asked: Population, usable: Mapping[Question, Agreed], known: Collection[Question]) -> _Answered:
+def _answered(
+    asked: Population, given: Collection[Question], usable: Mapping[Question, Agreed], known: Collection[Question]
+) -> _Answered:
     index = np.array([n for n, q in enumerate(asked.questions) if q in usable], np.int64)
     free = np.array([not (q in known and q in usable) for q in asked.questions], bool)
-    drawn = int(free[index].sum())
-    chance = np.ones(len(asked))
-    chance[free] = probabilities(asked.size[free], drawn)
+    drawn = index[free[index]]
+    ranks, chance = rank(asked.size, asked.strata), np.ones(len(asked))
+    if len(drawn):
+        # "Not sure" was asked, too: others of its size stand for it.
+        count = sum(asked.questions[n] in given for n in np.flatnonzero(free))
+        places, counts = (np.cumsum(free) - 1)[drawn], np.full(len(drawn), count)
+        chance[drawn] = chances(asked.size[free], ranks[free], places, counts) * len(drawn) / count
     rows = []
     for n in index:
         said, stratum = usable[asked.questions[n]], asked.strata[n]
@@ -111,7 +118,7 @@ def _answered(asked: Population, usable: Mapping[Question, Agreed], known: Colle
         teacher = stratum != "student" and said.verdict in ("yes", "teacher")
         rows.append((float(student), float(teacher), float(student or teacher)))
     values = np.array(rows)
-    return _Answered(index, free, chance[index], values[:, 0], values[:, 1], values[:, 2])
+    return _Answered(index, free, chance[index], values[:, 0], values[:, 1], values[:, 2], ranks[index])
 
 
 def _predicted(asked: Population, said: _Answered) -> tuple[dict[str, float], Floats, Floats, Floats]:
@@ -163,8 +170,6 @@ class _Size:
     left: int
     count: int
     said: _Answered
-    #: Of each answered question its place in the spread of the choice.
-    ranks: NDArray[np.int64]
 
 
 def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds: tuple[float, float]) -> Interval:
@@ -172,7 +177,11 @@ def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds
     if size.left == 0:
         return Interval(value, value, value, 0)
     freedom = max(count - 3.0, 1.0)
-    measured = spread_variance(np.sqrt(1 - chance) * residual / chance, chance, size.ranks)
+    errors = np.sqrt(1 - chance) * residual / chance
+    # Imported questions leave gaps in the spread: by their part it is no better than independent numbers.
+    gaps = 1.0 - float(size.said.free.mean())
+    independent = float((errors**2).sum()) * count / freedom
+    measured = (1.0 - gaps) * spread_variance(errors, chance, size.said.ranks) + gaps * independent
     expected = _model_variance(size.size, model, count)
     variance = (freedom * measured + _MODEL_WORTH * expected) / (freedom + _MODEL_WORTH)
     half = quantile(CONFIDENCE, freedom + 0.5 * _MODEL_WORTH) * math.sqrt(variance)
