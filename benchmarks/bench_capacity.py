@@ -1,6 +1,6 @@
-"""How right capacity forecasts are: `python -m benchmarks.bench_capacity` (about 18 minutes per change).
+"""How right capacity forecasts are: `python -m benchmarks.bench_capacity` (about 22 minutes per change).
 
-A box of the demo's drawn cameras learns for `--warm-up` windows and until enough windows in a row are alike; the change
+A box of the demo's drawn cameras learns for a day of theirs and until enough windows in a row are alike; the change
 is forecast from those, then it is made (a camera of the kind of the first is added, and asked about as such; the device
 is halved; windows are halved), and the windows after it are compared with the forecast, as the appliance does it. The
 cameras' light and weather come round once in the windows that count on each side, so that both sides see all of it, as
@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", nargs="+", choices=list(CHANGES), default=list(CHANGES))
-    parser.add_argument("--warm-up", type=int, default=2, help="windows of learning before those that are recorded")
+    parser.add_argument("--warm-up", type=int, help="windows of learning before recorded ones (default: a day)")
     parser.add_argument("--windows", type=int, default=6, help="that count before the change")
     parser.add_argument("--after", type=int, default=6, help="windows of the first length that are compared")
     parser.add_argument("--window-seconds", type=float, default=60.0)
@@ -183,6 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kept", type=Path, metavar="DIR", help="no runs: compare what --keep kept")
     parser.add_argument("--out", default="capacity.json")
     given = parser.parse_args(arguments)
+    given.warm_up = given.windows if given.warm_up is None else given.warm_up
     results = []
     for name in given.changes:
         if given.kept is not None:

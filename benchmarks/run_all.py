@@ -45,7 +45,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_pipeline_run", (), 25),
     ("benchmarks.bench_demo", ("--seeds", "1", "2", "3"), 30),
     ("benchmarks.bench_budget", (), 65),
-    ("benchmarks.bench_capacity", (), 55),
+    ("benchmarks.bench_capacity", (), 65),
 )
 
 

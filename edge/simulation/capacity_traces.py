@@ -19,9 +19,9 @@ HALVES = 2
 
 
 def with_camera(trace: Trace, name: str, like: str) -> Trace:
-    """One more camera `name`, to which everything happens that was recorded of `like`."""
+    """One more camera `name`, to which all happens that was recorded of `like`; it begins with a first student."""
     model = next(c for c in trace.cameras if c.id == like)
-    return replace(trace, cameras=(*trace.cameras, replace(model, id=name)))
+    return replace(trace, cameras=(*trace.cameras, replace(model, id=name, begins_with={})))
 
 
 def of_cameras(trace: Trace, kept: Collection[str]) -> Trace:
@@ -148,7 +148,8 @@ def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
         if (record := camera.windows.get(whole_of(h - 1) + 1)) is not None
     }
     frozen = halves(camera.frozen) or dict(camera.frozen)
-    return replace(camera, frozen=frozen, windows=kept, factors=halves(camera.factors))
+    begins_with = halves(camera.begins_with)
+    return replace(camera, frozen=frozen, windows=kept, factors=halves(camera.factors), begins_with=begins_with)
 
 
 def _halved_window(record: RecordedWindow, whole: int, half: int, factors: Mapping[int, float]) -> RecordedWindow:

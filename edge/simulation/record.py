@@ -144,7 +144,24 @@ class _CameraOfRun:
         kept = {n: record for n in numbers if (record := self._window(n)) is not None}
         factors = {n: round(f, 6) for n in numbers if LEAST_FACTOR <= (f := self._factor(n)) < 1.0}
         inside = self._measured_inside()
-        return RecordedCamera(self._name, inference, dict(self._frozen), kept, factors=factors, inference_at=inside)
+        return RecordedCamera(
+            self._name, inference, dict(self._frozen), kept, factors=factors, inference_at=inside,
+            begins_with=self._begins_with(),
+        )  # fmt: skip
+
+    def _begins_with(self) -> dict[int, float]:
+        """Accuracies of the student in force as the first window begins; nothing where it is the first student, which
+        no window before the first taught. They include what a retraining inside of that window brought."""
+        row, jobs = self._rows[0], self._windows[0].detail["jobs"]
+        if row is None or row.get("realised") is None:
+            return {}
+        promoted = any(j["camera"] == self._name and j.get("promoted") for j in jobs)
+        if not promoted and _fresh(row) is None:
+            return {}
+        after = self._live(row["model_version"], 1)
+        if promoted and 1 in after:
+            after.setdefault(2, faded(after[1], self._frozen, 1, 2))
+        return after | {1: row["realised"]["value"]}
 
     def _window(self, number: int) -> RecordedWindow | None:
         """A window with profiles; None: it has none."""

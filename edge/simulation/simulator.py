@@ -5,7 +5,7 @@ what they took, a retraining proceeds at its share along its recorded throughput
 accuracy. Three rules carry a policy's run away from the recorded one; each use is counted in the result:
 
 - Drift: a model's accuracy in a window where it was not measured is its last known one, less what the frozen student
-  lost in between (never more: a frozen student that gains gives nothing).
+  lost in between, or with a part of what that gained (`faded`).
 - Another start: a retraining that begins from a worse model than the recorded one ends `start_influence` (0-1) of that
   difference worse; from a better one it ends so much better, but a better start alone adds no gain: never above both
   the recorded end and the start.
@@ -159,10 +159,11 @@ class _CameraState:
 
     @staticmethod
     def of(record: RecordedCamera) -> _CameraState:
-        """Before the first window, with the frozen student in force."""
+        """Before the first window, with the student in force that the record begins with."""
         frozen = all_fresh(record.frozen, record.factors)
         people = all_fresh(record.frozen_people, record.factors)
-        model = _Model("frozen", 1, frozen[min(frozen)], dict(frozen), dict(people))
+        live = all_fresh(record.begins_with, record.factors) or dict(frozen)
+        model = _Model("recorded" if record.begins_with else "frozen", 1, live[min(live)], live, dict(people))
         return _CameraState(record, model, record.inference_profile, frozen, people)
 
     def most(self, window: int) -> float:
@@ -228,7 +229,9 @@ class Simulator:
         """The cameras join, and the first window opens."""
         for name, state in sorted(self._cameras.items()):
             first = clip(self._live(state, state.model, 1))
-            self._handle(ev.CameraJoined(0.0, name, first, state.inference, state.record.every_kth_window, "frozen"))
+            self._handle(
+                ev.CameraJoined(0.0, name, first, state.inference, state.record.every_kth_window, state.model.name)
+            )
         for at_s, num_gpus in self._trace.num_gpus_at:
             self._at(at_s + AFTER_BOUNDARY_S, partial(self._capacity_changed, num_gpus))
         for name, state in sorted(self._cameras.items()):

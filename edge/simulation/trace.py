@@ -104,6 +104,8 @@ class RecordedCamera:
     `frozen_people` the same against people's labels, where there are any. `factors`: the inference factor that is in
     the accuracies of whole windows (`frozen`, `live`, `start_live`, `people`), by window number; 1 where there is none.
     `inference_at`: (seconds from the beginning, profile), where inference was measured anew inside of a window.
+    `begins_with`: accuracies, by window number, of the student in force as the record begins, where it had learned
+    already; else that is the frozen student.
     """
 
     id: str
@@ -114,6 +116,7 @@ class RecordedCamera:
     frozen_people: Mapping[int, float] = field(default_factory=dict)
     factors: Mapping[int, float] = field(default_factory=dict)
     inference_at: tuple[tuple[float, InferenceProfile], ...] = ()
+    begins_with: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.in_range(f"cameras[{self.id}].every_kth_window", self.every_kth_window, 1, 1_000_000)
@@ -123,6 +126,8 @@ class RecordedCamera:
             checks.in_range(f"cameras[{self.id}].frozen[{window}]", accuracy, 0.0, 1.0)
         for window, accuracy in self.frozen_people.items():
             checks.in_range(f"cameras[{self.id}].frozen_people[{window}]", accuracy, 0.0, 1.0)
+        for window, accuracy in self.begins_with.items():
+            checks.in_range(f"cameras[{self.id}].begins_with[{window}]", accuracy, 0.0, 1.0)
         for window, factor in self.factors.items():
             checks.in_range(f"cameras[{self.id}].factors[{window}]", factor, 0.0, 1.0, low_open=True)
         for n, (at_s, _) in enumerate(self.inference_at):
@@ -133,6 +138,7 @@ class RecordedCamera:
             "frozen_people": _windows(self.frozen_people),
             "factors": _windows(self.factors),
             "inference_at": [{"at_s": at_s, "profile": profile.to_json()} for at_s, profile in self.inference_at],
+            "begins_with": _windows(self.begins_with),
         }
         return {
             "id": self.id,
@@ -249,6 +255,7 @@ def _camera(value: Any, path: str) -> RecordedCamera:
         _by_window(value.get("frozen_people") or {}, f"{path}.frozen_people"),
         _by_window(value.get("factors") or {}, f"{path}.factors"),
         _inference_at(value.get("inference_at") or [], f"{path}.inference_at"),
+        _by_window(value.get("begins_with") or {}, f"{path}.begins_with"),
     )
 
 

@@ -13,12 +13,14 @@ from edge.cli import main
 from edge.core.errors import InvalidValue
 from edge.core.plan_basis import PlanRequest
 from edge.core.profiles import InferenceProfile
+from edge.core.shares import ideal_caps
 from edge.core.window import Segment, StreamAllocation, WindowPlan
 from edge.simulation.accuracies import weighed
 from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import simulate
 from edge.simulation.trace import Trace, read_trace
 from scheduler.controller import waiting_shares
+from scheduler.follow import planner
 from scheduler.policies import window_policy
 
 
@@ -140,6 +142,27 @@ def test_a_boundary_is_measured_by_the_student_that_served_before_it(tmp_path: P
     assert trace_from_windows("run", details).cameras[0].windows[2].start_live == 0.6
     second["window"]["cameras"][0]["model_version"] = "v1"  # another window measured it: then this one could have, too
     assert trace_from_windows("run", details).cameras[0].windows[2].start_live is None
+
+
+def test_a_record_of_a_box_that_had_learned_begins_with_what_it_had_learned(tmp_path: Path) -> None:
+    details = keep_a_run(tmp_path)
+    for detail in details:
+        detail["window"]["open"] = False
+        (row,) = detail["window"]["cameras"]
+        row["realised"] = dict(row["frozen"], value=0.65)
+    (row,) = details[-1]["window"]["cameras"]
+    row["details"] = {}  # the first student is not measured beside the frozen one, which it is
+    (camera,) = trace_from_windows("run", details).cameras
+    assert camera.begins_with == {}
+    # From the second window on: that one promoted v2, which served all of the third.
+    (camera,) = trace_from_windows("run", details[:-1]).cameras
+    assert camera.begins_with == {1: 0.65, 2: 0.7}
+    # From the third on.
+    trace = trace_from_windows("run", details[:-2])
+    assert trace.cameras[0].begins_with == {1: 0.65}
+    assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+    (row,) = simulate(trace, "relay", planner(ideal_caps())).rows
+    assert row.accuracy > row.frozen, "it is not simulated with the first student in force"
 
 
 def test_a_member_has_the_outcome_of_its_groups_retraining(tmp_path: Path) -> None:
