@@ -123,8 +123,8 @@ async def run_change(name: str, given: argparse.Namespace, folder: Path) -> Run:
     described = [*scenes[: given.cameras], scenes[-1]]
     with serve_cameras(described, folder) as port:
         data = folder / "data"
-        first = make_site(described[:-1], port, data, given.window_seconds, None)
-        with_new = make_site(described, port, data, given.window_seconds, None)
+        first = make_site(described[:-1], port, data, length_s, None)
+        with_new = make_site(described, port, data, length_s, None)
         async with Appliance(first, front_process) as box:
             # The first window of those that are alike does not count, neither before nor after.
             before = await alike(box, given.windows + 1, given.warm_up + 1, length_s)
@@ -145,7 +145,7 @@ async def run_change(name: str, given: argparse.Namespace, folder: Path) -> Run:
                     box, lambda d: bool(d["window"]["length_s"] < 0.75 * length_s), count, last + 1, length_s / 2
                 )
         if name == "share":
-            halved = make_site(described[:-1], port, data, given.window_seconds, first.machine.cores / 2)
+            halved = make_site(described[:-1], port, data, length_s, first.machine.cores / 2)
             async with Appliance(halved, front_process) as box:
                 # Windows that the restart cut short are not counted.
                 after = await measured(box, lambda d: True, after_count, last + 2, length_s)

@@ -102,7 +102,8 @@ class RecordedWindow:
 class RecordedCamera:
     """One camera's record. `frozen` is the accuracy of the student that was never retrained, by window number, and
     `frozen_people` the same against people's labels, where there are any. `factors`: the inference factor that is in
-    the accuracies of whole windows (`frozen`, `live`, `start_live`, `people`), by window number; 1 where there is none.
+    the accuracies of whole windows (`frozen`, `live`, `start_live`, `people`, `begins_with`), by window number; 1 where
+    there is none.
     `inference_at`: (seconds from the beginning, profile), where inference was measured anew inside of a window.
     `begins_with`: accuracies, by window number, of the student in force as the record begins, where it had learned
     already; else that is the frozen student.
