@@ -160,11 +160,13 @@ async def test_a_standby_decides_when_the_head_is_killed_and_takes_its_camera(tm
         fleet.appliances["b1"].watch("gate")
         await until(lambda: fleet.owners("b3") == {"gate": "b1"}, "the camera is taken up")
         await fleet.kill("b1")
-        await until(lambda: fleet.status("b2").mandate, "the first standby decides")
-        await until(lambda: fleet.owners("b2").get("gate") in ("b2", "b3"), "the camera is answered elsewhere")
+        # The first standby stands 0.18 s before the second: on a busy machine either may win (the order itself is
+        # tested with a clock that is passed in).
+        (chosen,) = await until(lambda: [b for b in ("b2", "b3") if fleet.status(b).mandate], "a standby decides")
+        await until(lambda: fleet.owners(chosen).get("gate") in ("b2", "b3"), "the camera is answered elsewhere")
         await fleet.start("b1")
         await until(lambda: "gate" not in fleet.appliances["b1"].cameras, "the old copy stops")
-        await until(lambda: fleet.status("b1").head == "b2", "the old head follows")
+        await until(lambda: fleet.status("b1").head == chosen, "the old head follows")
         assert fleet.status("b1").mandate is None
 
 
@@ -176,8 +178,9 @@ async def test_a_head_that_was_cut_off_follows_the_one_that_was_chosen_meanwhile
         fleet.cut_off.add("b1")
         await until(lambda: fleet.owners("b2").get("gate") in ("b2", "b3"), "the others answer it, too")
         assert "gate" in fleet.appliances["b1"].cameras, "no head is needed to answer"
+        (chosen,) = await until(lambda: [b for b in ("b2", "b3") if fleet.status(b).mandate], "one of the others decides")
         fleet.cut_off.clear()
-        await until(lambda: fleet.status("b1").head == "b2", "the old head follows")
+        await until(lambda: fleet.status("b1").head == chosen, "the old head follows")
         await until(lambda: "gate" not in fleet.appliances["b1"].cameras, "the old copy stops")
 
 
