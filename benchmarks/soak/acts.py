@@ -103,7 +103,8 @@ class Acts:
         end_s = self._now() + _WORKER_S
         while self._now() < end_s:
             for worker in self._watcher.workers(kind):
-                if not camera or worker["camera"] == camera:
+                in_hand = kind != "retrain" or self._watcher.in_hand(worker["camera"])
+                if in_hand and (not camera or worker["camera"] == camera):
                     return worker
             await asyncio.sleep(0.3)
         raise NoSuchWorkerError(f"no worker of kind {kind} ran within {_WORKER_S:g} s")

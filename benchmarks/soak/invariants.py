@@ -183,6 +183,8 @@ def events_in_order(heard: Sequence[ReceivedMessage]) -> Checked:
 
 # -- every loss is counted
 
+#: So long after it the loss of a worker is counted, at the latest.
+_NOTICED_S: Final = 3.0
 #: A worker of this kind was lost (braces of the metric's labels are doubled for the second `format`).
 _LOST: Final = 'counter magpie_worker_losses_total{{{{worker="{}"'
 #: Signs of a fault while it lasts or until all is well: a counter that grows (its name begins so; {camera} is the
@@ -206,7 +208,8 @@ SIGNS: Mapping[FaultName, tuple[str, ...]] = {
 
 
 def faults_visible(looks: Sequence[BoxSeen], faults: Sequence[FaultDone]) -> Checked:
-    """The appliance shows each fault that has SIGNS: one of them is seen."""
+    """The appliance shows each fault that has SIGNS: one of them is seen. A fault whose only signs are counters is not
+    checked where they were not read after it in the same life of the appliance."""
     breaks, checks = [], 0
     for fault in faults:
         if not fault.tried or fault.fault not in SIGNS:
@@ -216,8 +219,11 @@ def faults_visible(looks: Sequence[BoxSeen], faults: Sequence[FaultDone]) -> Che
         during = [look for look in looks if fault.began_s < look.at_s <= until_s]
         if not before or not during:
             continue
-        checks += 1
         signs = [sign.format(camera=fault.camera) for sign in SIGNS[fault.fault]]
+        counted = any(x.life == before[-1].life and x.counted_s > fault.ended_s + _NOTICED_S for x in during)
+        if not counted and all(sign.startswith("counter ") for sign in signs):
+            continue
+        checks += 1
         if not any(_seen(sign, before[-1], during) for sign in signs):
             said = f"{fault.fault} {fault.camera}: none of {', '.join(signs)}"
             breaks.append(Break("faults_visible", fault.began_s, said))

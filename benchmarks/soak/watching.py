@@ -35,6 +35,8 @@ _COUNTERS = (
 _REPLIES = frozenset((RequestOutcome.ANSWERED, RequestOutcome.DROPPED, RequestOutcome.REJECTED))
 #: Sizes that a model's description leaves open, after the rows.
 _SHAPES: Mapping[str, dict[str, tuple[int, ...]]] = {"game": {"picture": (96, 128, 3)}}
+#: A retraining beyond this part may have handed in its result when it is killed: then nothing is lost.
+_NEARLY_DONE = 0.8
 _IN_FORCE = ("model.promoted", "model.rolled_back", "model.from_sibling")
 
 
@@ -66,6 +68,7 @@ class Watcher:
         self.overview: Mapping[str, Any] = {}
         self._counts: dict[str, tuple[Any, int]] = {}
         self._counters: Mapping[str, float] = {}
+        self._counted_s = 0.0
         self._down: frozenset[str] = frozenset()
         self._waiting: Mapping[str, int] = {}
         #: Processes of lives that were killed, by number and beginning.
@@ -93,6 +96,10 @@ class Watcher:
         """Running workers of a kind at the last look."""
         return [w for w in self.overview.get("workers", ()) if w["kind"] == kind and w["pid"]]
 
+    def in_hand(self, camera: str) -> bool:
+        """Whether the camera's retraining has a good part of its work before it, by the last look."""
+        return any(j["camera"] == camera and j["fraction"] < _NEARLY_DONE for j in self.overview.get("jobs", ()))
+
     # -- REST
 
     async def _look_all(self) -> None:
@@ -111,10 +118,11 @@ class Watcher:
         health = await _json(rest, f"{base}/health")
         self.seen.answered["page"].append(self._now())
         if turn % _COUNTERS_EVERY == 0 or not self._counters:
+            asked_s = self._now()
             found = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
             outputs = await _json(rest, f"{base}/outputs")
             if life == self.life:
-                self._counters = found
+                self._counters, self._counted_s = found, asked_s
                 self._note_outputs(outputs)
         if life != self.life:
             return  # it was killed meanwhile
@@ -127,7 +135,7 @@ class Watcher:
             BoxSeen(
                 self._now(), life, {c["id"]: c["state"]["model"]["version"] for c in overview["cameras"]},
                 {c["id"]: c["state"]["state"] for c in overview["cameras"]}, frozenset(reasons) | self._down,
-                self._counters, self._waiting,
+                self._counters, self._counted_s, self._waiting,
             )
         )  # fmt: skip
         if turn % _JOURNAL_EVERY == 0:

@@ -1,4 +1,5 @@
-"""Looks after the disk: says when little is left, and deletes what retention no longer keeps."""
+"""Looks after the disk and memory: says when little disk is left, deletes what retention no longer keeps, gives freed
+memory back."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from edge.appliance.silences import Silences
 from edge.appliance.truth import Truth
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalNote
+from edge.core.memory import give_back
 from edge.recording.labelled_windows import drop_window
 from edge.settings import RetentionSettings, SiteSettings
 from edge.store.retention import RetentionLimits, RetentionPart
@@ -49,12 +51,15 @@ class Housekeeping:
         self._note, self._complain = note, complain
 
     async def run(self) -> None:
-        """Every 10 s: the disk; every hour, and every minute while the disk is low: retention. Until cancelled."""
+        """Every 10 s: the disk; every minute: freed memory is given back; every hour, and every minute while the disk is
+        low: retention. Until cancelled."""
         rounds = 0
         while True:
             await asyncio.sleep(_LOOK_S)
             rounds += 1
             self.look()
+            if rounds % _ROUNDS_A_MINUTE == 0:
+                await asyncio.to_thread(give_back)
             if rounds % _ROUNDS_AN_HOUR == 1 or (self.low and rounds % _ROUNDS_A_MINUTE == 0):
                 await self.retain()
 

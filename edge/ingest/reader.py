@@ -26,7 +26,7 @@ from edge.core.vision import Frame
 from edge.ingest import knock
 from edge.ingest.convert import Converter, block_means
 from edge.ingest.masking import Masker
-from edge.ingest.memory import give_back
+from edge.core.memory import give_back
 from edge.ingest.newest import NewestFrame, RawFrame
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.core.clips import ClipAsked
+from edge.core.memory import give_back
 from edge.core.vision import Frame, Observation
 from edge.detectors.pictures import jpeg_bytes
 from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
@@ -274,6 +275,7 @@ class _CameraWorker:
                 if order.closing:
                     self._channel.send(m.SampleClosed(order.closing, frames))
                 self._send_kept(order.opening)
+                give_back()
         if self._retiring and not self._swap.under_way:
             # Begun work is finished: nothing is recorded or answered here any more.
             self._make_clips(ending=True)

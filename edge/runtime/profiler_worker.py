@@ -16,6 +16,7 @@ from edge.core.camera_look import CameraLook
 from edge.core.configs import WHOLE, InferenceConfig, Region, RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy, LabelledFrame
+from edge.core.memory import give_back
 from edge.core.shadow import stood_in
 from edge.core.thresholds import LOWEST, best_score
 from edge.core.trials import TrialResult, TrialRunner
@@ -72,6 +73,7 @@ def profiler_worker(channel: Channel, cores: float) -> None:
             channel.send(work[type(job)](job, share, channel))
         except MagpieError as error:
             channel.send(m.JobFailed(job.data.camera, job.data.window, type(job).__name__.lower(), str(error)))
+        give_back()
 
 
 class _Orders:

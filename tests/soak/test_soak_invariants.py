@@ -29,7 +29,7 @@ def fault(name: FaultName, began_s: float, ended_s: float | None = None, camera:
 
 
 def look(at_s: float, life: int = 0, **changed: Any) -> BoxSeen:
-    seen = BoxSeen(at_s, life, {"north": "v1"}, {"north": "live"}, frozenset(), {})
+    seen = BoxSeen(at_s, life, {"north": "v1"}, {"north": "live"}, frozenset(), {}, at_s)
     return replace(seen, **changed)
 
 
@@ -161,13 +161,20 @@ def test_each_fault_is_visible(name: FaultName, sign: dict[str, Any]) -> None:
     assert breaks(inv.faults_visible([look(9.0), look(15.0, **sign), look(60.0)], [done])) == []
     assert breaks(inv.faults_visible([look(9.0), look(15.0), look(60.0)], [done])), "nothing was said"
     assert breaks(
-        inv.faults_visible([look(9.0, **sign), look(15.0, **({} if "counters" not in sign else sign))], [done])
+        inv.faults_visible([look(9.0, **sign), look(25.0, **({} if "counters" not in sign else sign))], [done])
     )
 
 
 def test_the_loss_of_another_worker_is_no_sign() -> None:
     other = {"counters": {'magpie_worker_losses_total{worker="camera"}': 1.0}}
     assert breaks(inv.faults_visible([look(9.0), look(15.0, **other)], [fault("kill_golden", 10.0)]))
+
+
+def test_a_loss_is_not_looked_for_in_counters_that_were_read_before_it_or_in_another_life() -> None:
+    killed = fault("kill_golden", 10.0)
+    for unread in ({"counted_s": 9.0}, {"counted_s": 12.0}, {"life": 1}):
+        assert inv.faults_visible([look(9.0), look(15.0, **unread)], [killed]).checks == 0
+    assert breaks(inv.faults_visible([look(9.0), look(15.0)], [killed]))
 
 
 def test_requests_add_up() -> None:

@@ -1,0 +1,20 @@
+"""Give freed memory back to the system: after a connection ended or a clip was written, and once in each window."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+
+def give_back() -> None:
+    """glibc's `malloc_trim`; nothing where there is none. Takes a few milliseconds at most.
+
+    FFmpeg frees all it took for a connection, but glibc keeps the pages: measured 65 KiB more for each time a camera is
+    connected anew, against 2 KiB with this call. A camera that flaps for weeks would look like a leak. The same goes for
+    threads that read a student's file or a database's answer: each has an arena of its own, which keeps what it freed.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # absent in musl
+    if trim is not None:
+        trim(0)
