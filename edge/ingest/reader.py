@@ -22,11 +22,11 @@ from edge.core.camera import CameraFault, CameraState, CameraStatus
 from edge.core.clips import PacketTap
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import CameraError
+from edge.core.memory import give_back
 from edge.core.vision import Frame
 from edge.ingest import knock
 from edge.ingest.convert import Converter, block_means
 from edge.ingest.masking import Masker
-from edge.core.memory import give_back
 from edge.ingest.newest import NewestFrame, RawFrame
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource

@@ -15,9 +15,9 @@ from edge.clips.ring import Footage, PacketRing
 from edge.core.clips import CODECS, TICKS, ClipAsked, ClipFailed, ClipMade, Cut, RingNow
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import DiskFull, MagpieError
+from edge.core.memory import give_back
 from edge.core.vision import Observation
 from edge.ingest.masking import Masker
-from edge.core.memory import give_back
 from edge.settings import CameraSettings, ClipSettings
 from scheduler.clips.asking import MOST_AT_ONCE
 from scheduler.clips.cutting import cut, cut_by, due

@@ -178,7 +178,9 @@ async def test_a_head_that_was_cut_off_follows_the_one_that_was_chosen_meanwhile
         fleet.cut_off.add("b1")
         await until(lambda: fleet.owners("b2").get("gate") in ("b2", "b3"), "the others answer it, too")
         assert "gate" in fleet.appliances["b1"].cameras, "no head is needed to answer"
-        (chosen,) = await until(lambda: [b for b in ("b2", "b3") if fleet.status(b).mandate], "one of the others decides")
+        (chosen,) = await until(
+            lambda: [b for b in ("b2", "b3") if fleet.status(b).mandate], "one of the others decides"
+        )
         fleet.cut_off.clear()
         await until(lambda: fleet.status("b1").head == chosen, "the old head follows")
         await until(lambda: "gate" not in fleet.appliances["b1"].cameras, "the old copy stops")
