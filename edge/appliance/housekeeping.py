@@ -51,8 +51,8 @@ class Housekeeping:
         self._note, self._complain = note, complain
 
     async def run(self) -> None:
-        """Every 10 s: the disk; every minute: freed memory; every hour, and every minute while the disk is low: retention.
-        Until cancelled."""
+        """Every 10 s: the disk; every minute: freed memory; every hour, and every minute while little disk is left:
+        retention. Until cancelled."""
         rounds = 0
         while True:
             await asyncio.sleep(_LOOK_S)

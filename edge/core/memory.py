@@ -10,8 +10,8 @@ def give_back() -> None:
     """glibc's `malloc_trim`; nothing where there is none. Takes a few milliseconds at most.
 
     FFmpeg frees all it took for a connection, but glibc keeps the pages: measured 65 KiB more for each time a camera is
-    connected anew, against 2 KiB with this call. A camera that flaps for weeks would look like a leak. Threads that read
-    students' files or a database's answers have an arena each, which keeps what they freed, too.
+    connected anew, against 2 KiB with this call. A camera that flaps for weeks would look like a leak. Threads that
+    read students' files or a database's answers have an arena each, which keeps what they freed, too.
     """
     if not sys.platform.startswith("linux"):
         return
