@@ -51,17 +51,21 @@ class Housekeeping:
         self._note, self._complain = note, complain
 
     async def run(self) -> None:
-        """Every 10 s: the disk; every minute: freed memory; every hour, and every minute while little disk is left:
-        retention. Until cancelled."""
-        rounds = 0
+        """A round every 10 s, until cancelled."""
+        number = 0
         while True:
             await asyncio.sleep(_LOOK_S)
-            rounds += 1
-            self.look()
-            if rounds % _ROUNDS_A_MINUTE == 0:
-                await asyncio.to_thread(give_back)
-            if rounds % _ROUNDS_AN_HOUR == 1 or (self.low and rounds % _ROUNDS_A_MINUTE == 0):
-                await self.retain()
+            number += 1
+            await self.round(number)
+
+    async def round(self, number: int) -> None:
+        """In each round the disk; every minute freed memory; every hour, and every minute while little disk is left,
+        retention. Rounds begin at number 1."""
+        self.look()
+        if number % _ROUNDS_A_MINUTE == 0:
+            await asyncio.to_thread(give_back)
+        if number % _ROUNDS_AN_HOUR == 1 or (self.low and number % _ROUNDS_A_MINUTE == 0):
+            await self.retain()
 
     def look(self) -> None:
         """Is the disk low?"""

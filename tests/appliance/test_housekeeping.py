@@ -102,3 +102,19 @@ async def test_a_retention_that_fails_is_reported_and_the_next_one_goes_on(
     assert len(house.complaints) == 1
     assert house.pictures == 1
     assert house.noted == [], "nothing was old: nothing to note"
+
+
+@pytest.mark.asyncio
+async def test_freed_memory_is_given_back_every_minute_and_retention_comes_every_hour(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr(housekeeping, "give_back", lambda: given_back.append(number))
+    retained = []
+    for number in range(1, 362):
+        before = house.pictures
+        await house.keeper.round(number)
+        if house.pictures > before:
+            retained.append(number)
+    assert given_back == list(range(6, 361, 6))
+    assert retained == [1, 361]
