@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from benchmarks.soak import invariants as inv
 from benchmarks.soak.schedule import KINDS
-from benchmarks.soak.slopes import Slope, minute_medians, slope, verdict
+from benchmarks.soak.slopes import MEMORY_WARM_UP_S, WARM_UP_S, Slope, minute_medians, slope, verdict
 from benchmarks.soak.values import Break, Checked, FaultDone, Gap, ProcessSample, RecordedEvent
 from benchmarks.soak.watching import Seen
 
@@ -21,16 +21,18 @@ _SHOWN = 20
 
 
 def growth(samples: Sequence[ProcessSample]) -> list[dict[str, Any]]:
-    """One row for each process: slopes per hour of memory (per cent of its median), threads and open files, each with
-    its 95 % interval and verdict."""
+    """One row for each process that lived for long enough: slopes per hour of memory (per cent of its median), threads
+    and open files, each with its 95 % interval and verdict; and its memory by minute, from its beginning."""
     rows = []
     for (name, pid), found in inv.series(samples).items():
         row: dict[str, Any] = {"process": name, "pid": pid, "seconds": round(found[-1].at_s - found[0].at_s)}
         for what, unit in (("memory_mb", FLAT_PERCENT), ("threads", FLAT_COUNT), ("files", FLAT_COUNT)):
-            line = slope(minute_medians([(s.at_s, float(getattr(s, what))) for s in found]))
+            warm_up_s = MEMORY_WARM_UP_S if what == "memory_mb" else WARM_UP_S
+            line = slope(minute_medians([(s.at_s, float(getattr(s, what))) for s in found], warm_up_s))
             limit = unit if line is None or what != "memory_mb" else unit / 100.0 * line.median
             row[what] = _slope_row(line, limit, what)
-        if row["memory_mb"]["verdict"] != "short":
+        row["mb_by_minute"] = [round(mb, 1) for _, mb in minute_medians([(s.at_s, s.memory_mb) for s in found], 0.0)]
+        if row["threads"]["verdict"] != "short":
             rows.append(row)
     return sorted(rows, key=lambda row: (row["process"], row["pid"]))
 
@@ -55,7 +57,7 @@ def flat(rows: Sequence[Mapping[str, Any]]) -> Checked:
     for row in rows:
         explained = any(str(row["process"]).startswith(name) for name in EXPLAINED)
         for what in ("memory_mb", "threads", "files"):
-            checks += 1
+            checks += row[what]["verdict"] != "short"
             if row[what]["verdict"] == "rising" and not (what == "memory_mb" and explained):
                 low, high = row[what]["interval"]
                 said = f"{row['process']}: {what} rises by {row[what]['per_hour']} ({low} to {high}) an hour"
@@ -165,13 +167,8 @@ def summary(report: Mapping[str, Any]) -> str:
         "",
         "| process | minutes | memory, MB | per cent an hour | verdict | threads | files |",
         "|---|---|---|---|---|---|---|",
+        *map(_growth_line, report["growth"]),
     ]
-    for row in report["growth"]:
-        m = row["memory_mb"]
-        lines.append(
-            f"| {row['process']} | {m['minutes']} | {m['median']} | {m['per_hour']} ({m['interval'][0]} to "
-            f"{m['interval'][1]}) | {m['verdict']} | {row['threads']['verdict']} | {row['files']['verdict']} |"
-        )
     by_kind: defaultdict[str, list[float]] = defaultdict(list)
     for fault in report["faults"]:
         if fault["tried"] and fault["back_s"] is not None:
@@ -190,3 +187,12 @@ def summary(report: Mapping[str, Any]) -> str:
     left_out += [f"{k}: {v}" for k, v in report["not_possible"].items()]
     lines += ["", "Left out: " + ("; ".join(left_out) or "nothing") + "."]
     return "\n".join(lines)
+
+
+def _growth_line(row: Mapping[str, Any]) -> str:
+    m, name, minutes = row["memory_mb"], row["process"], len(row["mb_by_minute"])
+    rest = f"| {m['verdict']} | {row['threads']['verdict']} | {row['files']['verdict']} |"
+    if m["verdict"] == "short":
+        return f"| {name} | {minutes} | {row['mb_by_minute'][-1]} | - {rest}"
+    low, high = m["interval"]
+    return f"| {name} | {minutes} | {m['median']} | {m['per_hour']} ({low} to {high}) {rest}"

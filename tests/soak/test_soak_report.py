@@ -20,10 +20,15 @@ def process(name: str, pid: int, mb_per_hour: float, minutes: int) -> list[Proce
 
 
 def test_growth_is_judged_by_process_and_what_rises_breaks() -> None:
-    rows = rp.growth([*process("control", 1, 0.0, 40), *process("golden", 2, 20.0, 40), *process("front", 3, 9.0, 8)])
-    assert {r["process"]: r["memory_mb"]["verdict"] for r in rows} == {"control": "flat", "golden": "rising"}
-    assert [b.said.partition(":")[0] for b in rp.flat(rows).breaks] == ["golden"]
+    lives = (("control", 0.0, 40), ("front", 9.0, 8), ("golden", 20.0, 40), ("profiler-0", 9.0, 20))
+    rows = rp.growth([s for pid, life in enumerate(lives) for s in process(life[0], pid, *life[1:])])
+    found = {r["process"]: r["memory_mb"]["verdict"] for r in rows}
+    assert found == {"control": "flat", "golden": "rising", "profiler-0": "short"}, "20 minutes are warming up"
+    flat = rp.flat(rows)
+    assert [b.said.partition(":")[0] for b in flat.breaks] == ["golden"]
+    assert flat.checks == 8, "threads and files of the three, memory of two"
     assert rows[1]["memory_mb"]["interval"][0] > 5.0, "per cent of the median an hour"
+    assert len(rows[0]["mb_by_minute"]) == 40
 
 
 def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
@@ -34,6 +39,7 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     checked, gaps, rows = rp.check_all(seen, [gone, left], [], [], ("mqtt",), [], (0.0, 200.0), 100.0, {})
     assert {c.name for c in checked if c.breaks} == {"well_again"}, "there was no look at all"
     checked.append(Checked("flat", 1, (Break("flat", 0.0, "golden grows"),)))
+    rows = rp.growth([*process("golden", 2, 20.0, 40), *process("profiler-0", 3, 9.0, 20)])
     report = {
         "minutes": 3.0, "never_checked": rp.never_checked(checked),
         "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
@@ -45,6 +51,8 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     assert report["faults"][0]["back_s"] == 15.0
     text = rp.summary(report)
     assert "golden grows" in text
+    assert "| golden | 40 | 209.14 | 9.563 (9.563 to 9.563) | rising | flat | flat |" in text
+    assert "| profiler-0 | 20 | 202.9 | - | short | flat | flat |" in text
     assert "| models_kept | never checked | 0 |" in text
     assert "models_kept" in report["never_checked"]
     assert "answers_back" not in report["never_checked"]
