@@ -13,6 +13,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.fleet_boxes import RealBox
+from benchmarks.fleet_boxes_watch import longest_gap
 from benchmarks.soak.invariants import events_delivered, events_once, sent_again
 from benchmarks.soak.values import ReceivedMessage
 from benchmarks.soak.watching import recorded
@@ -53,6 +54,10 @@ class EventsHeard:
     def __exit__(self, *_: object) -> None:
         self._client.disconnect()
         self._client.loop_stop()
+
+    def silent_s(self, box: str, since: float, end: float) -> float:
+        """The longest time in which no message of a box came."""
+        return longest_gap([m.at_s for m in self.messages if m.destination == box], since, end).length_s
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         box, _, topic = message.topic.partition("/")
@@ -126,7 +131,8 @@ def check_events(boxes: Sequence[RealBox], heard: EventsHeard, kills: Mapping[st
 
 
 def seen_twice(boxes: Sequence[RealBox], cameras: Sequence[str]) -> dict[str, int]:
-    """Objects that two boxes have records of, in the overlaps that a box marked and at other times."""
+    """Pairs of objects, one of each of two boxes, that began at the same time on one camera: in the overlaps that a box
+    marked, and at other times."""
     marked = [o for box in boxes for o in box.status().get("overlaps", ()) if o["camera"] in cameras]
     objects = [row for box in boxes for row in rows_of(box) if row.what == "object" and row.row["camera"] in cameras]
     found = {"in_a_marked_overlap": 0, "elsewhere": 0}

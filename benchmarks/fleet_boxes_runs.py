@@ -106,11 +106,17 @@ def _lost(fleet: StartedFleet, number: int) -> dict[str, Any]:
         until(lambda: watch.answered_by_another(camera, box.name), "its camera is taken", 60)
         time.sleep(_AFTER_S)
         end = time.monotonic()
-    found["answered_elsewhere_s"] = round(watch.first_s(camera, began, box.name) - began, 2)
+    found |= _elsewhere(watch, camera, began, box.name)
     found["others"] = fleet.others(viewers, number, began, end)
     box.start()
     fleet.wait_for_agreement()
     return found | {"events": check_events(fleet.boxes, fleet.heard, {box.name: killed_utc_s})}
+
+
+def _elsewhere(watch: Watch, camera: str, began: float, box: str) -> dict[str, Any]:
+    """When another box answered the camera first, and which one."""
+    when, by = watch.first(camera, began, box)
+    return {"answered_elsewhere_s": round(when - began, 2), "answered_by": by}
 
 
 def cut(fleet: StartedFleet) -> dict[str, Any]:
@@ -131,13 +137,14 @@ def cut(fleet: StartedFleet) -> dict[str, Any]:
     marked = fleet.boxes[2].status()["overlaps"]
     return {
         "cut_s": fleet.lengths.cut_s,
-        "answered_elsewhere_s": round(watch.first_s(camera, began, "b3") - began, 2),
+        **_elsewhere(watch, camera, began, "b3"),
         "gap_of_the_cut_camera_s": round(watch.gap_s(camera, began, end), 2),
         "others": fleet.others(viewers, 2, began, end),
         "two_owners_after_healing_s": round(watch.both_s(camera, healed), 2),
         "overlap_marked_s": [round(o["end_utc_s"] - o["start_utc_s"], 1) for o in marked if o["camera"] == camera],
+        "nothing_of_the_cut_box_at_the_broker_s": round(fleet.heard.silent_s("b3", began, end), 2),
         "events": check_events(fleet.boxes, fleet.heard, {}),
-        "objects_of_two_boxes": seen_twice(fleet.boxes, fleet.cameras),
+        "objects_in_pairs_of_two_boxes": seen_twice(fleet.boxes, fleet.cameras),
     }
 
 

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 
 from benchmarks.fleet_boxes import RealBox
 from benchmarks.soak.invariants import gaps
+from benchmarks.soak.values import Gap
 from benchmarks.soak.watching import runs
 from benchmarks.waiting import until
 
@@ -74,15 +75,15 @@ class Watch(_Looks):
 
     def gap_s(self, camera: str, since: float, end: float) -> float:
         """The longest time without a new answer of a camera, on any box; reports come about once a second."""
-        return longest_s([t for t, _, c in self.answers if c == camera], since, end)
+        return longest_gap([t for t, _, c in self.answers if c == camera], since, end).length_s
 
     def answered_by_another(self, camera: str, box: str) -> bool:
         """Whether another box than this one was seen to answer a camera."""
         return any(b != box and c == camera for _, b, c in self.answers)
 
-    def first_s(self, camera: str, since: float, without: str) -> float:
-        """When another box than `without` was seen to answer a camera first. Raises ValueError for never."""
-        return min(t for t, b, c in self.answers if c == camera and t >= since and b != without)
+    def first(self, camera: str, since: float, without: str) -> tuple[float, str]:
+        """When another box than `without` was seen to answer a camera first, and which. Raises ValueError for never."""
+        return min((t, b) for t, b, c in self.answers if c == camera and t >= since and b != without)
 
     def owners_now(self, camera: str) -> set[str]:
         """The boxes that had a camera a moment ago."""
@@ -154,22 +155,24 @@ class Viewers(_Looks):
 
     def seen(self, camera: str, fps: float, since: float, end: float) -> dict[str, float]:
         """The answers of a camera, on any box: the longest time between two of them in frame periods, as they came to
-        the viewer and by the times of their frames; and how many there were a second. Both times include the
-        beginning and the end of the watch."""
+        the viewer (with its beginning, in seconds after `since`) and by the times of their frames; and how many there
+        were a second. Both times include the beginning and the end of the watch."""
         found = [a for a in self.answers if a.camera == camera]
         came = [a.came_s for a in found if since <= a.came_s <= end]
         late_s = statistics.median([a.came_s - a.taken_s for a in found] or [0.0])
-        taken_s = longest_s([a.taken_s + late_s for a in found], since, end)
+        longest = longest_gap(came, since, end)
+        taken = longest_gap([a.taken_s + late_s for a in found], since, end)
         return {
-            "came_periods": round(longest_s(came, since, end) * fps, 2),
-            "frames_periods": round(taken_s * fps, 2),
+            "came_periods": round(longest.length_s * fps, 2),
+            "came_at_s": round(longest.from_s - since, 2),
+            "frames_periods": round(taken.length_s * fps, 2),
             "per_s": round(len(came) / (end - since), 2),
         }
 
 
-def longest_s(times: Sequence[float], since: float, end: float) -> float:
+def longest_gap(times: Sequence[float], since: float, end: float) -> Gap:
     """The longest time between two in a row of these times, of `since` and of `end`."""
-    return max(gap.length_s for gap in gaps({"": sorted(times)}, since, end))
+    return max(gaps({"": sorted(times)}, since, end), key=lambda gap: gap.length_s)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import fleet_boxes_events as events
 from benchmarks.fleet_boxes import RealBox
-from benchmarks.fleet_boxes_watch import KnownProcess, ShownAnswer, Viewers, ended_of, longest_s
+from benchmarks.fleet_boxes_watch import KnownProcess, ShownAnswer, Viewers, ended_of, longest_gap
 from benchmarks.soak.values import ReceivedMessage
 
 
@@ -19,9 +19,8 @@ def viewers_of(*answers: ShownAnswer) -> Viewers:
 
 
 def test_the_longest_time_reaches_from_the_beginning_to_the_end() -> None:
-    assert longest_s([3.0, 1.0, 1.5], 0.5, 3.2) == 1.5
-    assert longest_s([1.0], 0.0, 4.0) == 3.0
-    assert longest_s([], 0.0, 4.0) == 4.0, "never an answer"
+    found = [longest_gap(times, 0.0, 4.0) for times in ([3.0, 1.0, 1.5], [1.0], [])]
+    assert [(gap.from_s, gap.length_s) for gap in found] == [(1.5, 1.5), (1.0, 3.0), (0.0, 4.0)]
 
 
 def test_gaps_are_in_frame_periods_as_answers_came_and_by_their_frames() -> None:
@@ -30,9 +29,11 @@ def test_gaps_are_in_frame_periods_as_answers_came_and_by_their_frames() -> None
     seen = viewers_of(*(ShownAnswer("b1", "north", 0.2 * n + late.get(n, 0.05), 0.2 * n) for n in range(1, 20)))
     found = seen.seen("north", 5.0, 0.2, 3.9)
     assert found["came_periods"] == pytest.approx(1.95, abs=0.01)
+    assert found["came_at_s"] == pytest.approx(1.65, abs=0.01)
     assert found["frames_periods"] == pytest.approx(1.0, abs=0.01)
     assert found["per_s"] == pytest.approx(5.0, abs=0.2)
-    assert seen.seen("south", 5.0, 0.2, 3.9) == {"came_periods": 18.5, "frames_periods": 18.5, "per_s": 0.0}
+    never = {"came_periods": 18.5, "came_at_s": 0.0, "frames_periods": 18.5, "per_s": 0.0}
+    assert seen.seen("south", 5.0, 0.2, 3.9) == never
 
 
 def test_processes_that_ended_are_counted_by_kind() -> None:
@@ -75,7 +76,7 @@ def checked(box: OneBox, heard: HeardAll, kills: dict[str, float]) -> dict[str, 
 
 
 def test_each_event_is_heard_once_from_its_own_box(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events.time, "sleep", lambda _: None)
+    monkeypatch.setattr("benchmarks.fleet_boxes_events.time.sleep", lambda _: None)
     box = OneBox("b1", [an_object(1, 10.0, 12.0), an_object(2, 20.0)])
     whole = HeardAll(message("b1", 1, "new", "a"), message("b1", 1, "end", "b"), message("b1", 2, "new", "c"))
     found = checked(box, whole, {})
