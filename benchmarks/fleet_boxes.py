@@ -18,6 +18,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from benchmarks.waiting import free_port, until
 from edge.cli import main
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site
+from edge.settings import merge
 
 
 def output_of(*command: str) -> str:
@@ -41,7 +43,8 @@ def output_of(*command: str) -> str:
 
 class RealBox:
     """One appliance with its agent. `host` is its own loopback address, `address` that of its relay. `learning` are
-    settings of retraining over those of a box that hardly retrains; `cores` None: as many as the machine has."""
+    settings of retraining over those of a box that hardly retrains; `cores` None: as many as the machine has; `more` is
+    merged into the site file."""
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class RealBox:
         learning: Mapping[str, Any] | None = None,
         lending: Mapping[str, Any] | None = None,
         cores: float | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         self.name, self.host, self.folder = name, host, folder
         self.web, self.port, self.relay = free_port(host), free_port(host), free_port(host)
@@ -74,6 +78,7 @@ class RealBox:
         }  # fmt: skip
         if cores is not None:
             site["machine"] = {"cores": cores}
+        site = merge(site, more or {})
         self._file.write_text(yaml.safe_dump(site), encoding="utf-8")
         os.environ["FLEET_ADMIN_PASSWORD"] = secrets.token_urlsafe(16)
         output_of("user", "add", "agent", "--role", "admin", "--config", str(self._file), "--password-from",
@@ -98,15 +103,28 @@ class RealBox:
                 [sys.executable, "-m", "edge.cli", "run", self.site], stdout=log, stderr=log, start_new_session=True
             )
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a request to the appliance."""
+        return {"authorization": f"Bearer {self._token}"}
+
+    def processes(self) -> list[psutil.Process]:
+        """The control process and all below it, agent and engine too; none while the box is off."""
+        if self._process is None:
+            return []
+        try:
+            box = psutil.Process(self._process.pid)
+            return [box, *box.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
     def kill(self) -> None:
         """As a loss of power: every process of the box is killed with -9."""
         if self._process is None:
             return
-        with contextlib.suppress(psutil.NoSuchProcess):
-            box = psutil.Process(self._process.pid)
-            for process in [box, *box.children(recursive=True)]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
         self._process = None
 
@@ -122,9 +140,7 @@ class RealBox:
 
     def ask(self, path: str) -> Any:
         """The appliance's answer by REST; None: it does not answer."""
-        request = urllib.request.Request(
-            f"http://{self.host}:{self.web}/api/v1{path}", headers={"authorization": f"Bearer {self._token}"}
-        )
+        request = urllib.request.Request(f"http://{self.host}:{self.web}/api/v1{path}", headers=self.headers)
         try:
             with urllib.request.urlopen(request, timeout=5) as answer:
                 return json.load(answer)
@@ -153,11 +169,24 @@ class RealBox:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
 
-class Lines:
-    """Relays in a thread: one for each box. A cut line takes no bytes in either direction and closes nothing."""
+#: The broker, as the lines know it.
+BROKER = "broker"
 
-    def __init__(self, boxes: Sequence[RealBox]) -> None:
-        self._boxes = boxes
+
+@dataclass(frozen=True)
+class BrokerLines:
+    """The port of a broker on this machine, and by box the port at which the box reaches it: that of a relay."""
+
+    port: int
+    relays: Mapping[str, int]
+
+
+class Lines:
+    """Relays in a thread: one for each box, and one from each box to the broker. A cut line takes no bytes in either
+    direction and closes nothing."""
+
+    def __init__(self, boxes: Sequence[RealBox], broker: BrokerLines | None = None) -> None:
+        self._boxes, self._broker = boxes, broker
         self._cut: set[frozenset[str]] = set()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -173,7 +202,7 @@ class Lines:
         self._thread.join()
 
     def cut(self, one: str, *others: str) -> None:
-        """Cut the lines between a box and others."""
+        """Cut the lines between a box and others (boxes, or BROKER)."""
         self._cut |= {frozenset((one, other)) for other in others}
 
     def heal(self) -> None:
@@ -183,19 +212,30 @@ class Lines:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         for box in self._boxes:
-            serve = asyncio.start_server(lambda r, w, b=box: self._relay(b, r, w), box.host, box.relay)
+            serve = asyncio.start_server(lambda r, w, b=box: self._to_box(b, r, w), box.host, box.relay)
+            self._loop.run_until_complete(serve)
+        for name, port in {} if self._broker is None else self._broker.relays.items():
+            serve = asyncio.start_server(lambda r, w, n=name: self._to_broker(n, r, w), "127.0.0.1", port)
             self._loop.run_until_complete(serve)
         self._ready.set()
         self._loop.run_forever()
 
-    async def _relay(self, box: RealBox, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _to_box(self, box: RealBox, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = next((b.name for b in self._boxes if b.host == writer.get_extra_info("peername")[0]), "")
-        line = frozenset((box.name, client))
+        await self._relay(frozenset((box.name, client)), box.host, box.port, reader, writer)
+
+    async def _to_broker(self, box: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self._broker is not None
+        await self._relay(frozenset((box, BROKER)), "127.0.0.1", self._broker.port, reader, writer)
+
+    async def _relay(
+        self, line: frozenset[str], host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             if line in self._cut:
                 await self._healed(line)
                 return
-            there, back = await asyncio.open_connection(box.host, box.port)
+            there, back = await asyncio.open_connection(host, port)
         except OSError:
             writer.close()
             return
@@ -215,9 +255,9 @@ class Lines:
 
 
 @contextmanager
-def fleet_of(boxes: Sequence[RealBox]) -> Iterator[Lines]:
-    """The boxes as one fleet, whose first box founds it; all of them run, and every camera is answered and taken up."""
-    with Lines(boxes) as lines:
+def fleet_of(boxes: Sequence[RealBox], broker: BrokerLines | None = None) -> Iterator[Lines]:
+    """The boxes as one fleet, whose first box founds it; all of them run."""
+    with Lines(boxes, broker) as lines:
         try:
             first, *others = boxes
             output_of("fleet", "start", first.site)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,14 @@ ADDRESS = "127.0.0.1"
 _WAIT_S = 60.0
 
 
-def certificates(folder: Path) -> RayCertificates:
-    """An authority and a certificate of it for loopback (openssl, as people make them)."""
+def certificates(folder: Path, addresses: Sequence[str] = (ADDRESS,)) -> RayCertificates:
+    """An authority and a certificate of it for loopback addresses (openssl, as people make them)."""
 
     def run(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-    (folder / "names").write_text(f"subjectAltName=IP:{ADDRESS},DNS:localhost\n")
+    (folder / "names").write_text(f"subjectAltName={','.join(f'IP:{a}' for a in addresses)},DNS:localhost\n")
     run("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=fleet")
     run("req", "-new", *curve[:-2], "-keyout", "box.key", "-out", "box.csr", "-subj", "/CN=box")
     run("x509", "-req", "-in", "box.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",

@@ -243,12 +243,13 @@ class Watcher:
             for what in ("object", "alarm"):
                 before = ""
                 while rows := await _json(rest, f"{self._place.box.url}/api/v1/{what}s?limit=200{before}"):
-                    found += [_event(what, row) for row in rows]
+                    found += [recorded(what, row) for row in rows]
                     before = f"&before={rows[-1]['id']}"
         return found
 
 
-def _event(what: str, row: Mapping[str, Any]) -> RecordedEvent:
+def recorded(what: str, row: Mapping[str, Any]) -> RecordedEvent:
+    """A row of `GET /objects` or `GET /alarms`."""
     ended = row["ended_utc_s"]
     return RecordedEvent(what, int(row["id"]), float(row["began_utc_s"]), None if ended is None else float(ended))
 
