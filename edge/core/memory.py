@@ -1,4 +1,7 @@
-"""Give freed memory back to the system: after a connection ended or a clip was written, and once in each window."""
+"""Give freed memory back to the system.
+
+After a connection, a clip, a window of a camera or a job of a profiler ended, and each minute in the control process.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 
 
 def give_back() -> None:
-    """glibc's `malloc_trim`; nothing where there is none. Takes a few milliseconds at most.
+    """glibc's `malloc_trim`; nothing where there is none.
 
     FFmpeg frees all it took for a connection, but glibc keeps the pages: measured 65 KiB more for each time a camera is
     connected anew, against 2 KiB with this call. A camera that flaps for weeks would look like a leak. Threads that
