@@ -1,12 +1,31 @@
-"""Give freed memory back to the system.
+"""Freed memory goes back to the system.
 
-After a connection, a clip, a window of a camera or a job of a profiler ended, and each minute in the control process.
+It is given back after a connection, a clip, a window of a camera or a job of a profiler ended, and each minute in the
+control process, whose threads share few arenas.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from collections.abc import Callable
+from typing import Final
+
+#: `M_ARENA_MAX` of glibc's malloc.h.
+_ARENA_MAX: Final = -8
+
+
+def share_arenas(most: int = 2) -> None:
+    """From now on threads of this process allocate in at most `most` arenas of glibc, unless the environment says
+    otherwise (MALLOC_ARENA_MAX); nothing where there is no glibc.
+
+    Each thread that plans takes some 10 MB for moments, and its arena keeps them: an appliance of three cameras had
+    53 MB in arenas after half an hour, of which most was free.
+    """
+    mallopt = _glibc("mallopt")
+    if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
+        mallopt(_ARENA_MAX, most)
 
 
 def give_back() -> None:
@@ -16,8 +35,14 @@ def give_back() -> None:
     connected anew, against 2 KiB with this call. A camera that flaps for weeks would look like a leak. Threads that
     read students' files or a database's answers have an arena each, which keeps what they freed, too.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # absent in musl
+    trim = _glibc("malloc_trim")
     if trim is not None:
         trim(0)
+
+
+def _glibc(name: str) -> Callable[..., int] | None:
+    """A function of the C library; None: there is none of this name, as in musl."""
+    if not sys.platform.startswith("linux"):
+        return None
+    found: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
+    return found
