@@ -11,6 +11,7 @@ lost and found as another does both: that is one crossing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -252,7 +253,7 @@ def _away(line: CountLine, box: Box) -> float:
 
 
 def _size(box: Box) -> float:
-    return (max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])) ** 0.5
+    return math.sqrt(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))
 
 
 def _turn(a: Point, b: Point, p: Point) -> float:
