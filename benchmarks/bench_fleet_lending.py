@@ -53,7 +53,7 @@ def accuracies(box: RealBox, cameras: Sequence[str], last: int) -> dict[str, Win
     for window in asked(box, "/windows?limit=100"):
         for row in window["cameras"]:
             if FIRST <= window["id"] <= last and row["realised"] is not None:
-                found[row["camera"]][str(window["id"])] = round(row["realised"]["value"], 4)
+                found.setdefault(row["camera"], {})[str(window["id"])] = round(row["realised"]["value"], 4)
     return found
 
 

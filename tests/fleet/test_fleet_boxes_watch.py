@@ -11,7 +11,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from benchmarks import bench_fleet_boxes, bench_fleet_lending
+from benchmarks import bench_fleet_boxes, bench_fleet_lending, fleet_boxes_jobs
 from benchmarks import fleet_boxes_events as events
 from benchmarks.fleet_boxes import BrokerLines, Lines, RealBox
 from benchmarks.fleet_boxes_watch import KnownProcess, ShownAnswer, Viewers, Watch, ended_of, longest_gap
@@ -143,6 +143,37 @@ def test_objects_of_two_boxes_are_looked_for_in_the_marked_overlaps() -> None:
     other = OneBox("b2", [an_object(1, 105.5), an_object(2, 200.5), an_object(3, 310.0)])
     boxes = [cast(RealBox, box) for box in (one, other)]
     assert events.seen_twice(boxes, ["north"]) == {"in_a_marked_overlap": 1, "elsewhere": 1}
+
+
+class HeadOfJobs:
+    """A head whose job "cut" is over: task 0 ran on b2, task 1 has no answer; it does not answer the first time."""
+
+    name = "b1"
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def ask(self, path: str) -> Any:
+        self._asked += 1
+        if self._asked == 1:
+            return None
+        if path.startswith("/events"):
+            return [{"data": {"job": "cut"}}, {"data": {"job": "other"}}]
+        states = [{"task": 0, "box": "b2", "done": True}, {"task": 1, "box": "b3", "done": False}]
+        return {
+            "jobs": [{"id": "cut", "phase": "ended", "tasks": 2, "done": 1, "over_utc_s": 9.0, "task_states": states}]
+        }
+
+    def log(self) -> str:
+        return ""
+
+
+def test_a_job_has_the_boxes_of_its_answers_and_its_ends_in_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.fleet_boxes_jobs.time.sleep", lambda _: None)
+    assert fleet_boxes_jobs.over(cast(RealBox, HeadOfJobs()), "cut", 10.0) == {
+        "tasks": 2, "tasks_without_an_answer": 1, "answered_on": {"0": "b2"}, "over_in_the_journal": 1,
+        "over_utc_s": 9.0,
+    }  # fmt: skip
 
 
 class Echo(asyncio.Protocol):
