@@ -237,15 +237,26 @@ class Watcher:
 
     async def kept(self) -> list[RecordedEvent]:
         """All objects and alarms that the appliance has records of. Raises httpx.HTTPError."""
+        return await asyncio.to_thread(self._kept)
+
+    def _kept(self) -> list[RecordedEvent]:
         headers = {"authorization": f"Bearer {self._place.token}"}
-        found: list[RecordedEvent] = []
-        async with httpx.AsyncClient(headers=headers, timeout=30.0) as rest:
-            for what in ("object", "alarm"):
-                before = ""
-                while rows := await _json(rest, f"{self._place.box.url}/api/v1/{what}s?limit=200{before}"):
-                    found += [recorded(what, row) for row in rows]
-                    before = f"&before={rows[-1]['id']}"
-        return found
+        with httpx.Client(headers=headers, timeout=30.0) as rest:
+
+            def ask(path: str) -> Any:
+                return rest.get(f"{self._place.box.url}/api/v1{path}").raise_for_status().json()
+
+            return [recorded(what, row) for what, row in records(ask)]
+
+
+def records(ask: Callable[[str], Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All objects and alarms that an appliance has records of, page by page; `ask` gives its answer to a path of REST.
+    Each with "object" or "alarm"."""
+    for what in ("object", "alarm"):
+        before = ""
+        while rows := ask(f"/{what}s?limit=200{before}"):
+            yield from ((what, row) for row in rows)
+            before = f"&before={rows[-1]['id']}"
 
 
 def recorded(what: str, row: Mapping[str, Any]) -> RecordedEvent:
@@ -289,7 +300,7 @@ def runs(pid: int, began: float) -> bool:
     and was not waited for does not."""
     try:
         process = psutil.Process(pid)
-        return process.create_time() == began and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.create_time() == began and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
