@@ -215,13 +215,16 @@ class _CameraOfRun:
     ) -> dict[str, RecordedOutcome]:
         """Completed retrainings of window `number`; a model in force at the end of a window, this one or a later one,
         was also measured on that window's own data. The gate judges on other held-out frames than profiles' `start`, so
-        its verdict counts: no refused student is better than the start, no accepted one is worse."""
-        out = {}
+        its verdict counts: no refused student is better than the one in force then, no accepted one is worse."""
+        out, in_force = {}, start
         for job in self._windows[number - 1].detail["jobs"]:
             if job["camera"] != self._name or job["state"] != "completed" or job["accuracy_after"] is None:
                 continue
             live, end = self._live(job["model_version"], number), float(job["accuracy_after"])
-            end = max(end, start) if job.get("promoted") else min(end, max(0.0, start - REFUSED))
+            if job.get("promoted"):
+                end = in_force = max(end, in_force)
+            else:
+                end = min(end, max(0.0, in_force - REFUSED))
             out[job["config"]] = RecordedOutcome(end, _work(job, profiles), live)
         return out or self._taught(number, profiles)
 
@@ -249,7 +252,8 @@ class _CameraOfRun:
     def _learned(self, number: int) -> list[int]:
         """The windows whose data the student that window `number` ended with, and its parents, were trained on. One
         that had learned as the record begins is taken to have learned scenes as hard as any in it."""
-        changed = [w - 1 for w in range(2, number + 1) if self._version(w) != self._version(w - 1)]
+        known = [w for w in range(1, number + 1) if self._version(w) is not None]
+        changed = [w - 1 for before, w in itertools.pairwise(known) if self._version(w) != self._version(before)]
         return [*self._frozen, *changed] if self._begun else changed
 
     def _taught(self, number: int, profiles: Mapping[str, RetrainingProfile]) -> dict[str, RecordedOutcome]:

@@ -162,11 +162,11 @@ class _CameraState:
     @staticmethod
     def of(record: RecordedCamera) -> _CameraState:
         """Before the first window, with the student in force that the record begins with. One that had learned is taken
-        to have learned scenes as hard as any in the record."""
+        to have learned scenes as hard as any in the record; the last of them it forgets first."""
         frozen = all_fresh(record.frozen, record.factors)
         people = all_fresh(record.frozen_people, record.factors)
         live = all_fresh(record.begins_with, record.factors) or dict(frozen)
-        name, learned = ("recorded", tuple(frozen)) if record.begins_with else ("frozen", ())
+        name, learned = ("recorded", tuple(sorted(frozen)[::-1])) if record.begins_with else ("frozen", ())
         model = _Model(name, 1, live[min(live)], live, dict(people), learned)
         return _CameraState(record, model, record.inference_profile, frozen, people)
 

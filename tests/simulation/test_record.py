@@ -268,6 +268,18 @@ def test_the_verdict_of_the_gate_counts(tmp_path: Path) -> None:
     assert end(False, 0.5) == 0.5
 
 
+def test_a_second_retraining_is_judged_beside_the_first_one(tmp_path: Path) -> None:
+    """The gate refused 74 % beside the 75 % of the student that had come into force: it is no worse than the start."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    window = next(d for d in details if any(j["promoted"] for j in d["jobs"]))
+    first = next(j for j in window["jobs"] if j["promoted"])
+    first["accuracy_after"] = 0.75
+    refused = {"config": "second", "promoted": False, "accuracy_after": 0.76, "model_version": None}
+    window["jobs"] = [first, first | refused]
+    outcomes = trace_from_windows("run", details).cameras[0].windows[2].outcomes
+    assert outcomes["second"].accuracy == pytest.approx(0.75 - REFUSED)
+
+
 def test_the_last_profile_says_where_a_window_started(tmp_path: Path) -> None:
     """Profiles that were guessed are measured a moment later, from another start."""
     details = json.loads(json.dumps(keep_a_run(tmp_path)))
