@@ -1,9 +1,10 @@
 """How true a count is: the count corrected by what labels say, with an interval (docs/counts.md, "How true").
 
 Around labelled frames what was counted at a place is known beside what was there. The difference of both, for each
-object that was counted there, is what counts are off by: the count plus the difference is a prediction that a labelled
-sample rectifies (Angelopoulos et al., "Prediction-powered inference", Science 2023). Its error comes from some minutes
-of frames as clusters, since frames near each other show the same objects; the method's own error comes on top.
+object that was counted there, says how far the count is from the truth: the count plus the difference is a prediction
+that a labelled sample rectifies (Angelopoulos et al., "Prediction-powered inference", Science 2023). Its error comes
+from some minutes of frames as clusters, since frames near each other show the same objects; the method's own error
+comes on top.
 
 A difference that may be chance makes counts worse. So a part of it is taken: its square beside its square and its
 variance (an empirical-Bayes estimate; James, Stein, "Estimation with quadratic loss", 1961). Where labels are of the
