@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from edge.core.counts import CountCheck, Place
 
@@ -47,6 +47,15 @@ def one_cluster(followed: int, there: int, same: int) -> ClusterSums:
     return ClusterSums(1, followed, there, same, followed**2, there**2, followed * there)
 
 
+class SumsAround(NamedTuple):
+    """Sums of a class and of all classes at a place, around a time. `crossings`: they are of crossings of that time
+    itself, so that the part of it which labels show is known."""
+
+    own: ClusterSums = ClusterSums()
+    every: ClusterSums = ClusterSums()
+    crossings: bool = False
+
+
 class _Row:
     """Clusters in order of time, with the sums up to each."""
 
@@ -72,19 +81,19 @@ class CheckIndex:
         self._by_class = {key: _Row(rows.items()) for key, rows in by_class.items()}
         self._by_place = {key: _Row(rows.items()) for key, rows in by_place.items()}
 
-    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
-        """Sums of the class and of all classes at a place, from before `first_s` to after `end_s`: of as short a time
-        as has enough labels."""
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
+        """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels."""
         every = self._by_place.get(place)
         if every is None:
-            return ClusterSums(), ClusterSums()
+            return SumsAround()
         own = self._by_class.get((place, class_name))
         for reach_s in REACH_S:
             first, end = first_s - reach_s, end_s + reach_s
             found = every.between(first, end)
             if found.there >= ENOUGH:
                 break
-        return ClusterSums() if own is None else own.between(first, end), found
+        mine = ClusterSums() if own is None else own.between(first, end)
+        return SumsAround(mine, found, place.kind == "line" and reach_s == 0.0)
 
 
 def _plus(a: tuple[int, int, int], b: Sequence[int]) -> tuple[int, int, int]:

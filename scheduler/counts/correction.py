@@ -1,13 +1,14 @@
 """How true a count is: the count corrected by what labels say, with an interval (docs/counts.md, "How true").
 
 Around labelled frames what was counted at a place is known beside what was there. The difference of both, for each
-object that was counted there, is what counts are off by: the count plus the difference is a prediction that a labelled
-sample rectifies (Angelopoulos et al., "Prediction-powered inference", Science 2023). Its error comes from some minutes
-of frames as clusters, since frames near each other show the same objects; the method's own error comes on top.
+object that was counted there, says how far the count is from the truth: the count plus the difference is a prediction
+that a labelled sample rectifies (Angelopoulos et al., "Prediction-powered inference", Science 2023). Its error comes
+from some minutes of frames as clusters, since frames near each other show the same objects; the method's own error
+comes on top.
 
 A difference that may be chance makes counts worse. So a part of it is taken: its square beside its square and its
-variance (an empirical-Bayes estimate; James, Stein, "Estimation with quadratic loss", 1961). The more of the counted
-time labels show, the smaller is that variance.
+variance (an empirical-Bayes estimate; James, Stein, "Estimation with quadratic loss", 1961). Where labels are of the
+counted time itself, that variance is the smaller, the more of its crossings they show.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ _OWN_ERROR, _OWN_OBJECTS = 0.15, 1.2
 _MOST_CHANCE: Final = 3.0
 
 
-def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums) -> Corrected | None:
+def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums, crossings: bool) -> Corrected | None:
     """The count of `objects` of one class at one place where `at_place` objects of all classes were counted. `own` are
-    the checks of that class there, `every` those of all classes there; None: there are too few to say anything."""
+    the checks of that class there, `every` those of all classes there; `crossings`: of that time itself. None: there
+    are too few to say anything."""
     if min(every.followed, every.there) < LEAST_OBJECTS:
         return None
     counted = max(objects, at_place)
     each = counted / every.followed
     squares = max(0, own.followed_squared - 2 * own.product + own.there_squared)
     difference = own.there - own.followed
-    value = max(0.0, objects + _sure_part(difference, _chance(each) * _variance(own, squares)) * difference * each)
+    sure = _sure_part(difference, _chance(each, crossings) * _variance(own, squares))
+    value = max(0.0, objects + sure * difference * each)
     spread = each * math.sqrt(squares)
     wide = _Z * math.sqrt(spread**2 + (_OWN_ERROR * value) ** 2 + _OWN_OBJECTS**2)
     # Nothing counted: some may have been missed all the same, as many as a Poisson count of none allows.
@@ -51,10 +54,11 @@ def _variance(own: ClusterSums, squares: int) -> float:
     return max(0.0, squares - (own.there - own.followed) ** 2 / n) * n / (n - 1) if n > 1 else float(squares)
 
 
-def _chance(each: float) -> float:
+def _chance(each: float, crossings: bool) -> float:
     """How much chance there is where each followed object stands for so many counted ones: none where labels show all
-    of the counted time, and the whole variance where they are of a longer one."""
-    return min(_MOST_CHANCE, each - 1.0) if each >= 1.0 else 1.0 - each
+    crossings of the counted time, and the whole variance at least where they are of another time, or of objects in a
+    zone, whose number says nothing about how many of the counted ones they show."""
+    return min(_MOST_CHANCE, max(each - 1.0, 0.0 if crossings else 1.0))
 
 
 def _sure_part(difference: int, variance: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from edge.core.counts import STEP_S, Corrected, Count, CountedMinute, Place, PlaceCount, WatchedTime, watched_part
-from scheduler.counts.checks import ENOUGH, REACH_S, ClusterSums
+from scheduler.counts.checks import ENOUGH, REACH_S, ClusterSums, SumsAround
 from scheduler.counts.correction import corrected
 from scheduler.counts.near import checked_place
 
@@ -31,7 +31,7 @@ def due_minutes(sent_until_s: int | None, now_utc_s: float) -> range:
 class ChecksAround(Protocol):
     """Checks as `CheckIndex` sums them."""
 
-    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
         """Of a class and of all classes at a place, around a time."""
 
 
@@ -41,9 +41,9 @@ class TotalChecks:
     def __init__(self, totals: Callable[[float, float], Mapping[tuple[Place, str], Sequence[int]]]) -> None:
         self._totals, self._known = totals, dict[tuple[float, float], Mapping[tuple[Place, str], Sequence[int]]]()
 
-    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> tuple[ClusterSums, ClusterSums]:
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
         """As `CheckIndex.around`."""
-        own = every = ClusterSums()
+        sums = SumsAround()
         for reach_s in REACH_S:
             asked = first_s - reach_s, end_s + reach_s
             found = self._known.get(asked)
@@ -53,9 +53,10 @@ class TotalChecks:
                 ClusterSums(*found[place, name]) if (place, name) in found else ClusterSums()
                 for name in (class_name, "")
             )  # fmt: skip
+            sums = SumsAround(own, every, place.kind == "line" and reach_s == 0.0)
             if every.there >= ENOUGH:
                 break
-        return own, every
+        return sums
 
 
 def objects_by_place(counts: Iterable[Count]) -> Counter[Place]:
@@ -71,8 +72,9 @@ def corrected_count(count: Count, at_place: int, truth: ChecksAround, first_s: f
     `at_place`: the objects of all classes that were counted at its place then."""
     if count.settled:
         return count.corrected
-    own, every = truth.around(checked_place(count.place), count.class_name, first_s, end_s)
-    return corrected(count.objects, at_place, own, every)
+    return corrected(
+        count.objects, at_place, *truth.around(checked_place(count.place), count.class_name, first_s, end_s)
+    )
 
 
 def counted_minute(
@@ -95,7 +97,7 @@ def counted_minute(
 def _all_classes(
     place: Place, objects: int, counts: Sequence[Count], truth: ChecksAround, first_s: int, end_s: int
 ) -> PlaceCount:
-    every = truth.around(checked_place(place), "", first_s, end_s)[1]
+    _, every, crossings = truth.around(checked_place(place), "", first_s, end_s)
     # Of each class: they need not have been there at the same moment.
     most = max((c.most for c in counts), default=0)
-    return PlaceCount(place, objects, corrected(objects, objects, every, every), most)
+    return PlaceCount(place, objects, corrected(objects, objects, every, every, crossings), most)

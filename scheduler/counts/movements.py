@@ -178,7 +178,7 @@ def _learned(journeys: Journeys, journey: Journey) -> Journeys:
     """With the ways of an object that was seen in two zones."""
     first, last = journey.first_zone, journey.last_zone
     seen = journeys.seen | {(zone, journey.class_name) for zone in (first, last) if zone}
-    if first == last:
+    if first == last or not (first and last):
         return journeys if seen == journeys.seen else replace(journeys, seen=seen)
     names = (*journeys.zones, *(zone for zone in (first, last) if zone not in journeys.zones))
     of = float(journeys.number), float(names.index(first)), float(names.index(last))

@@ -42,7 +42,8 @@ FORGET_S: Final = 120.0
 class Passing:
     """An object on its way: where it was clear of each line last, at which places it has counted, the zones that it
     was in first and last, when it was seen last, where, how it moved (fractions of the picture a second), and the
-    places on its way. `perhaps`: lines that one answer showed it beyond, not surely."""
+    places on its way. `perhaps`: lines that one answer showed it beyond, not surely; `turned`: it is the second of two
+    that met."""
 
     clear: Mapping[str, Point]
     counted: frozenset[Place]
@@ -54,6 +55,7 @@ class Passing:
     velocity: Point
     path: tuple[Footprint, ...] = ()
     perhaps: frozenset[Place] = frozenset()
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,17 @@ def step(
         if now[tracked.id].path is not before.path:
             journeys, now[tracked.id], movement = _turned(journeys, now[tracked.id], at_utc_s)
             found += [] if movement is None else [Counted(movement, tracked.class_name, tracked.id, at_utc_s)]
+    here = {tracked.id for tracked in objects}
     for number, passing in now.items():
         moves = passing.velocity != (0.0, 0.0) or passing.perhaps
         if moves and at_utc_s - passing.seen_utc_s >= LOST_S:
-            went = {*passing.perhaps, *_crossed_from(passing, passing.velocity, LOST_S, lines)} - passing.counted
-            now[number] = replace(passing, counted=passing.counted | went, velocity=(0.0, 0.0), perhaps=frozenset())
+            # One that stands, and whose box trembled last, may be seen again where it stood.
+            over = {p for p in passing.perhaps if number not in here or _goes(p, passing, lines)}
+            went = {*over, *_crossed_from(passing, passing.velocity, LOST_S, lines)} - passing.counted
+            now[number] = replace(
+                passing, counted=passing.counted | went, velocity=(0.0, 0.0), perhaps=passing.perhaps - went
+            )
             guess(number, passing, sorted(went), lost=True)
-    here = {tracked.id for tracked in objects}
     for number, passing in sorted(state.objects.items()):
         if number in here or not passing.path:
             continue
@@ -160,7 +166,8 @@ def _passed(
             continue
         here, there = foot_point(tracked.box), clear.get(line.name)
         place = Place("line", line.name, "forward" if side > 0 else "backward")
-        if there is not None and _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, here):
+        crosses = there is not None and _turn(line.start, line.end, there) * side < 0
+        if crosses and (place in perhaps or (there is not None and _cuts(line, there, here))):
             if _away(line, tracked.box) * side < _SURELY * _size(tracked.box) and not (again and place in perhaps):
                 perhaps.add(place)
                 continue
@@ -174,7 +181,10 @@ def _passed(
     if zone:
         first, last = first or next(iter(tracked.zone_s), zone), zone
     velocity = tracked.velocity if again else before.velocity
-    path = went_on(before.path, footprint(tracked.box, tracked.seen_utc_s, zone)) if again else before.path
+    standing = footprint(tracked.box, tracked.seen_utc_s, zone)
+    path = went_on(before.path, standing) if again else before.path
+    if tracked.seen_utc_s < before.seen_utc_s:  # the clock was set back
+        path = (standing,)
     passing = Passing(
         clear,
         frozenset(counted),
@@ -186,6 +196,7 @@ def _passed(
         velocity,
         path,
         frozenset(perhaps),
+        before.turned,
     )
     return passing, found
 
@@ -209,18 +220,30 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
     return tuple(place for place in found if place not in passing.counted)
 
 
+def _goes(place: Place, passing: Passing, lines: Iterable[CountLine]) -> bool:
+    """Whether an object goes across a line in a direction, fast enough to be taken on."""
+    line = next((one for one in lines if one.name == place.name), None)
+    if line is None:
+        return False
+    x, y = passing.velocity
+    dx, dy = line.end[0] - line.start[0], line.end[1] - line.start[1]
+    across = (dx * y - dy * x) / line.length
+    return (across if place.way == "forward" else -across) >= _ACROSS * _size(passing.box)
+
+
 def _turned(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Passing, Place | None]:
-    """One whose path turned back is another object from there on: the memory with the way of the one before, its
-    movement, and the other one."""
-    at = turned_back(passing.path)
+    """One that was seen in two zones, and whose path turned back, is another object from there on, once: the memory
+    with the way of the one before, its movement, and the other one. One that paces, or shunts, is in one zone."""
+    at = None if passing.turned else turned_back(passing.path)
     if at is None:
         return journeys, passing, None
     before, after = passing.path[: at + 1], passing.path[at:]
-    last = next((p.zone for p in reversed(before) if p.zone), passing.first_zone)
-    after_one, movement = _ended(journeys, replace(passing, last_zone=last), before, at_utc_s)
-    first = next((p.zone for p in after if p.zone), "")
-    counted = frozenset(p for p in passing.counted if p.kind != "movement")
-    return after_one, replace(passing, path=after, first_zone=first, counted=counted), movement
+    seen, later = ([p.zone for p in part if p.zone] for part in (before, after))
+    if len(set(seen)) < 2:
+        return journeys, passing, None
+    journeys, movement = _ended(journeys, replace(passing, last_zone=seen[-1]), before, at_utc_s)
+    first, last = (later[0], later[-1]) if later else ("", "")
+    return journeys, replace(passing, path=after, first_zone=first, last_zone=last, turned=True), movement
 
 
 def _gone(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Place | None]:
@@ -235,6 +258,8 @@ def _ended(
 ) -> tuple[Journeys, Place | None]:
     """The memory with the way of an object that ended, and its movement, once."""
     if any(place.kind == "movement" for place in passing.counted):
+        return journeys, None
+    if passing.turned and passing.first_zone == passing.last_zone:
         return journeys, None
     journey = Journey(path, passing.first_zone, passing.last_zone, passing.class_name)
     after, movement = moved(journeys, journey, at_utc_s)

@@ -48,6 +48,8 @@ _SPEED_S: Final = 0.7
 _WAYS, _NEAR, _ALIKE, _LEAST, _MOST_OF_IT = 600, 0.025, 0.3, 0.3, 0.6
 #: A way of a smaller part of the nearest one's weight says nothing.
 _SAY: Final = 0.02
+#: So many labels show that an object is one: a single one may be of another object that went by.
+_SEVERAL: Final = 2
 #: The labels of so many objects are remembered.
 _NAMED: Final = 300
 
@@ -123,10 +125,12 @@ def recounted(
     followed = _followed([p for p in instant.passers if p.in_picture], labels)
     labelled = {p.number for p in followed.values()}
     unseen = _unseen(instant.passers, labelled, labels)
+    missed = _missed(instant.passers, labels, names)
     for c in instant.counted:
-        if c.object not in unseen or c.object in names:
-            found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
-        if c.object in names and c.object not in labelled:
+        if c.object in unseen:
+            continue
+        found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
+        if c.object in missed:
             _same(found, c, _named(names, c.object, c.class_name))
     here = {(c.object, c.place.name): c for c in instant.counted}
     known = instant.lines or {}
@@ -147,6 +151,14 @@ def recounted(
             if way is not None:
                 found.setdefault((Place("line", line.name, way), name), [0, 0, 0])[1] += 1
     return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()})
+
+
+def _missed(passers: Sequence[Passer], labels: Sequence[NamedBox], names: Names) -> set[int]:
+    """The objects that are there though no label shows them, since several of earlier frames did. One that a label
+    overlaps may be the same as another object, whose label that is."""
+    known = [p for p in passers if sum(names.get(p.number, {}).values()) >= _SEVERAL]
+    overlap = box_iou(np.array([p.box for p in known]), np.array([label.box for label in labels]))
+    return {p.number for p, row in zip(known, overlap, strict=True) if not (row >= _SAME).any()}
 
 
 def _same(found: dict[tuple[Place, str], list[int]], counted: Counted, class_name: str) -> None:

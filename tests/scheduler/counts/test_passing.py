@@ -67,6 +67,33 @@ def test_one_answer_that_shows_an_object_just_beyond_a_line_is_no_crossing() -> 
     assert places(walk([*lost, [], []], ACROSS)) == [("line", "gate", "forward", 1)]
 
 
+def test_one_that_is_seen_beyond_a_line_twice_crossed_it_also_where_it_passes_the_ends_extension_then() -> None:
+    way = [[tracked(1, p)] for p in ((0.74, 0.46), (0.78, 0.53), (0.87, 0.53))]
+    assert places(walk(way, ACROSS)) == [("line", "gate", "forward", 1)], "its way to the first place cuts the line"
+
+
+def test_one_that_stands_and_whose_box_trembled_before_it_was_hidden_crosses_nothing() -> None:
+    stands, trembled = tracked(1, (0.5, 0.47)), tracked(1, (0.5, 0.53))
+
+    def counted(then: Sequence[Sequence[float]], moves: float = 0.0) -> list[tuple[str, str, str, int]]:
+        """Hidden for the times of the first, seen where it stood for those of the second, and gone."""
+        state, out = CountingState(), []
+        last = replace(trembled, velocity=(0.0, moves), seen_utc_s=1000.2)
+        state, _ = step(state, [replace(stands, seen_utc_s=1000.0)], [ACROSS], 1000.0)
+        for at_s in (1000.2, *then[0]):
+            state, more = step(state, [last], [ACROSS], at_s)
+            out += more
+        for at_s in then[1]:
+            state, more = step(state, [replace(stands, seen_utc_s=at_s)], [ACROSS], at_s)
+            out += more
+        return places(out + list(step(state, [], [ACROSS], 1010.0)[1]))
+
+    hidden, again = (1000.4, 1001.0, 1001.4), (1001.6, 1001.8)
+    assert counted((hidden, again)) == []
+    assert counted((hidden, ())) == [("line", "gate", "forward", 1)], "the last that was seen of it is beyond"
+    assert counted((hidden, ()), 0.3) == [("line", "gate", "forward", 1)], "once"
+
+
 @given(st.lists(st.tuples(st.floats(0.3, 0.48), st.floats(0.3, 0.54)), min_size=1, max_size=10))
 def test_single_answers_just_beyond_a_line_never_count(pairs: list[tuple[float, float]]) -> None:
     assert walk(down(1, *(y for pair in pairs for y in pair), 0.4), ACROSS) == []
@@ -132,6 +159,66 @@ def test_one_that_turns_back_at_speed_is_two_that_met() -> None:
     assert moves == [Place("movement", "left", "right"), Place("movement", "right", "left")]
     slowly = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *[0.96] * 30, *reversed(there))]
     assert [c for c in walk([*slowly, []]) if c.place.kind == "movement"] == [], "it stood, and came back"
+
+
+def paced(low: float, high: float, by: float, times: int) -> list[float]:
+    steps = round((high - low) / by)
+    leg = [low + by * n for n in range(steps)]
+    return [x for n in range(times) for x in (leg if n % 2 == 0 else [high + low - x for x in leg])]
+
+
+def test_one_that_paces_makes_no_movement_after_the_other() -> None:
+    """Others went both ways before it; it goes to and fro, and is seen in no zone, in one, or in both."""
+    zones, whole = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
+    others: list[list[TrackedObject]] = []
+    for number in range(6):
+        way = whole if number % 2 else whole[::-1]
+        others += [*([tracked(number, (x, 0.5), zones=zones)] for x in way), []]
+    before = len([c for c in walk(others) if c.place.kind == "movement"])
+    for low, high in ((0.44, 0.58), (0.35, 0.65), (0.2, 0.6)):
+        for by in (0.03, 0.02, 0.01):
+            pacing = [[tracked(99, (x, 0.5), zones=zones)] for x in paced(low, high, by, 20)]
+            moves = [c for c in walk([*others, *pacing, []]) if c.place.kind == "movement"]
+            assert len(moves) - before <= 1
+    across = [[tracked(99, (x, 0.5), zones=zones)] for x in paced(0.2, 0.8, 0.05, 20)]
+    moves = [c for c in walk([*others, *across, []]) if c.place.kind == "movement"]
+    assert len(moves) - before <= 2, "there and back"
+
+
+def test_a_car_that_shunts_to_park_makes_one_movement() -> None:
+    zones, whole = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
+    others: list[list[TrackedObject]] = []
+    for number in range(6):
+        way = whole if number % 2 else whole[::-1]
+        others += [*([tracked(number, (x, 0.5), zones=zones)] for x in way), []]
+    before = len([c for c in walk(others) if c.place.kind == "movement"])
+    shunts = [*whole[:16], *paced(0.7, 0.82, 0.03, 6)[::-1], *[0.75] * 40]
+    way = [[tracked(99, (x, 0.5), zones=zones)] for x in shunts]
+    moves = [c.place for c in walk([*others, *way, []]) if c.place.kind == "movement"][before:]
+    assert moves in ([], [Place("movement", "left", "right")])
+
+
+def test_the_zones_of_two_that_met_are_each_ones_own() -> None:
+    zones = (LEFT, RIGHT)
+    there = [0.5, 0.55, 0.6, 0.65, 0.75, 0.85]
+    one = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *there[::-1], 0.4, 0.3, 0.2)]
+    state = CountingState()
+    for n, objects in enumerate([*one, []]):
+        at_s = 1000.0 + 0.2 * n
+        state, _ = step(state, [replace(o, seen_utc_s=at_s) for o in objects], (), at_s)
+    assert "" not in state.journeys.zones
+
+
+def test_what_was_before_the_clock_was_set_back_is_no_way() -> None:
+    zones, there = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
+    state, out = CountingState(), []
+    times = [1000.0 + 0.2 * n for n in range(19 + 60)]
+    times += [times[-1] - 3600.0 + 0.2 * n for n in range(1, 20)]
+    for at_s, x in zip(times, (*there, *[0.96] * 60, *reversed(there)), strict=True):
+        state, more = step(state, [replace(tracked(1, (x, 0.5), zones=zones), seen_utc_s=at_s)], (), at_s)
+        out += more
+    assert all(a.utc_s <= b.utc_s for a, b in zip(state.objects[1].path, state.objects[1].path[1:], strict=False))
+    assert [c for c in out if c.place.kind == "movement"] == []
 
 
 def test_one_that_is_lost_early_goes_as_others_went() -> None:
