@@ -38,7 +38,7 @@ from scheduler.counts.correction import corrected
 from scheduler.counts.near import NamedBox, as_checks, checked_place
 from scheduler.counts.passing import CountingState, crossed_way
 from scheduler.counts.passing import step as count
-from scheduler.counts.recount import AROUND_S, LOOK_S, Way, at_instant, recounted, ways_after
+from scheduler.counts.recount import AROUND_S, LOOK_S, Names, Way, at_instant, names_after, recounted, ways_after
 
 #: Answers are sure from this score on; labels in a window of so many seconds; so far off may corrected counts be.
 SURE, LABELS, WINDOW_S, MOST_ERROR = 0.35, 48, 75.0, 0.1
@@ -105,13 +105,15 @@ def counted_on(
         counting, more = count(counting, live(state), lines, answer.utc_s)
         found += more
     ways: tuple[Way, ...] = ()
+    names: Names = {}
     frames, reach = [], round((AROUND_S + LOOK_S) * FPS)
     for n in sorted(labels):
         at_s = answers[n].utc_s
         near = seen[max(0, n - reach) : n + reach + 1]
         instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= AROUND_S + LOOK_S], at_s)
         ways = ways_after(ways, instant)
-        frames.append(recounted(instant, labels[n], lines, ways))
+        names = names_after(names, instant, labels[n])
+        frames.append(recounted(instant, labels[n], lines, ways, names))
     raw = Counter(c.place for c in found if c.place.kind == "line" and c.class_name == CLASS)
     return raw, CheckIndex(list(as_checks("clip", frames)))
 

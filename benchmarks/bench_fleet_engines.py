@@ -70,6 +70,8 @@ def main() -> int:
     report: dict[str, Any] = {"benchmark": "fleet_engines", "scenarios": {}}
     if given.only and RESULTS.exists():
         report |= json.loads(RESULTS.read_text(encoding="utf-8"))
+    # Of results that are kept, too.
+    report["checker"] = checker is not None and report.get("checker", True)
     report |= when_and_where()
     for file in sorted(given.problems.glob("*.json")) if given.problems else ():
         value = json.loads(file.read_text(encoding="utf-8"))

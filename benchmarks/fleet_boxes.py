@@ -19,6 +19,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ class RealBox:
         self._file, self._log = folder / f"{name}.yaml", folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         token = f"FLEET_TOKEN_{name.upper()}"
-        chosen = {"window_s": 3600.0, "task": "classification", "label_budget": 8, "golden_share": 0.1}
+        chosen: dict[str, Any] = {"window_s": 3600.0, "task": "classification", "label_budget": 8, "golden_share": 0.1}
         chosen |= learning or {}
         site = demo_site(
             list(cameras), rtsp, USER, f"env:{PASSWORD_VARIABLE}", folder / name, window_s=chosen.pop("window_s"),
@@ -144,7 +146,7 @@ class RealBox:
         try:
             with urllib.request.urlopen(request, timeout=5) as answer:
                 return json.load(answer)
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):
             return None
 
     def answers(self) -> dict[str, int]:
@@ -169,6 +171,16 @@ class RealBox:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
 
+def asked(box: RealBox, path: str) -> Any:
+    """The appliance's answer by REST, for which a busy one has a minute. Raises TimeoutError."""
+
+    def found() -> list[Any] | None:
+        answer = box.ask(path)
+        return None if answer is None else [answer]
+
+    return until(found, f"{box.name} answers {path}", 60)[0]
+
+
 #: The broker, as the lines know it.
 BROKER = "broker"
 
@@ -183,7 +195,7 @@ class BrokerLines:
 
 class Lines:
     """Relays in a thread: one for each box, and one from each box to the broker. A cut line takes no bytes in either
-    direction and closes nothing."""
+    direction and closes nothing; a connection that is opened meanwhile waits."""
 
     def __init__(self, boxes: Sequence[RealBox], broker: BrokerLines | None = None) -> None:
         self._boxes, self._broker = boxes, broker
@@ -212,10 +224,10 @@ class Lines:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         for box in self._boxes:
-            serve = asyncio.start_server(lambda r, w, b=box: self._to_box(b, r, w), box.host, box.relay)
+            serve = asyncio.start_server(partial(self._to_box, box), box.host, box.relay)
             self._loop.run_until_complete(serve)
         for name, port in {} if self._broker is None else self._broker.relays.items():
-            serve = asyncio.start_server(lambda r, w, n=name: self._to_broker(n, r, w), "127.0.0.1", port)
+            serve = asyncio.start_server(partial(self._to_broker, name), "127.0.0.1", port)
             self._loop.run_until_complete(serve)
         self._ready.set()
         self._loop.run_forever()
@@ -231,15 +243,21 @@ class Lines:
     async def _relay(
         self, line: frozenset[str], host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        early = b""
         try:
             if line in self._cut:
                 await self._healed(line)
-                return
-            there, back = await asyncio.open_connection(host, port)
+                # As the first packet of a connection is sent again. Clients speak first, of TLS and of MQTT.
+                early = await reader.read(65536)
+                if reader.at_eof():  # the client gave up meanwhile
+                    writer.close()
+                    return
+            answers, target = await asyncio.open_connection(host, port)
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self._pump(line, reader, back), self._pump(line, there, writer))
+        target.write(early)
+        await asyncio.gather(self._pump(line, reader, target), self._pump(line, answers, writer))
 
     async def _healed(self, line: frozenset[str]) -> None:
         while line in self._cut:

@@ -1,4 +1,4 @@
-"""Events of real appliances at a real broker: each object and alarm on record has to be heard once."""
+"""Compares the objects and alarms that real appliances have on record with the messages that a real broker got."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Final
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from benchmarks.fleet_boxes import RealBox
+from benchmarks.fleet_boxes import RealBox, asked
 from benchmarks.fleet_boxes_watch import longest_gap
 from benchmarks.soak.invariants import events_delivered, events_once, sent_again
 from benchmarks.soak.values import ReceivedMessage
-from benchmarks.soak.watching import recorded
+from benchmarks.soak.watching import recorded, records
 from benchmarks.waiting import until
 
 #: Two boxes see one object: their objects begin within so many seconds of each other. An overlap counts with so much
@@ -83,16 +83,8 @@ class BoxRow:
 
 
 def rows_of(box: RealBox) -> list[BoxRow]:
-    """All objects and alarms that a box has records of. Raises OSError where it does not answer."""
-    found: list[BoxRow] = []
-    for what in ("object", "alarm"):
-        before = ""
-        while rows := box.ask(f"/{what}s?limit=200{before}"):
-            found += [BoxRow(box.name, what, row) for row in rows]
-            before = f"&before={rows[-1]['id']}"
-        if rows is None:
-            raise OSError(f"{box.name} does not answer")
-    return found
+    """All objects and alarms that a box has records of. Raises TimeoutError where it does not answer."""
+    return [BoxRow(box.name, what, row) for what, row in records(lambda path: asked(box, path))]
 
 
 def _sent(box: RealBox) -> bool:
@@ -103,7 +95,7 @@ def _sent(box: RealBox) -> bool:
 
 def check_events(boxes: Sequence[RealBox], heard: EventsHeard, kills: Mapping[str, float]) -> dict[str, Any]:
     """Events on record, lost and doubled on the way to the broker. `kills`: epoch seconds at which a box was killed;
-    beginnings and ends of its last second are left out. Raises OSError, TimeoutError."""
+    beginnings and ends of its last second are left out. Raises TimeoutError."""
     rows = [row for box in boxes for row in rows_of(box)]
     for _ in range(2):  # what was between the records and the queue at the first look is in the queue at the second
         for box in boxes:
@@ -122,6 +114,7 @@ def check_events(boxes: Sequence[RealBox], heard: EventsHeard, kills: Mapping[st
     return {
         "on_record": len(rows),
         "beginnings_and_ends": sum(c.checks for c in checked),
+        "checked_by_box": {box.name: c.checks for box, c in zip(boxes, checked, strict=True)},
         "messages": len(messages),
         "lost": sum(len(c.breaks) for c in checked),
         "doubled": len(once.breaks),

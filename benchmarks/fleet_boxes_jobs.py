@@ -1,35 +1,38 @@
-"""Jobs of a fleet of real appliances on Ray: the engine in the site file, submitting jobs, and their tasks now."""
+"""Submits jobs to a fleet of real appliances on Ray, and reads what became of their tasks."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import tempfile
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
 
-from benchmarks.fleet_boxes import RealBox, output_of
-from benchmarks.ray_cluster import certificates
+from benchmarks.fleet_boxes import RealBox, asked, output_of
+from benchmarks.fleet_boxes_watch import KnownProcess, kinds_of
+from benchmarks.ray_cluster import certificates, short_folder
+from benchmarks.soak.watching import runs
 from benchmarks.waiting import free_port, until
 from edge.engines.ray_engine import new_token
 
 _TOKEN = "FLEET_RAY_TOKEN"
 _ENGINE_S = 180.0
+#: The name of a Ray worker's process while it runs a task.
+_TASK = "ray::task"
 
 
 @contextmanager
 def ray_settings(boxes: Mapping[str, str]) -> Iterator[dict[str, dict[str, Any]]]:
     """By box (given with its host), what its site file needs to run jobs on Ray: two cpus each. Ray's files lie in a
     folder with a short path, which is removed at the end."""
-    # Ray's sockets need a short path.
-    with tempfile.TemporaryDirectory(prefix="mr", dir="/tmp", ignore_cleanup_errors=True) as short:
-        folder = Path(short)
+    folder = short_folder()
+    try:
         made = certificates(folder, list(boxes.values()))
         os.environ[_TOKEN] = new_token()
         yield {
@@ -40,6 +43,8 @@ def ray_settings(boxes: Mapping[str, str]) -> Iterator[dict[str, dict[str, Any]]
             }}}}
             for name, host in boxes.items()
         }  # fmt: skip
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def engine_has(box: RealBox, names: Sequence[str]) -> bool:
@@ -85,37 +90,77 @@ def runs_on(box: RealBox, job: str, tasks: int, boxes: int) -> dict[int, str]:
 
 
 def times_over(box: RealBox, job: str) -> int:
-    """How often the head's journal says that a job is over. It looks for that every five seconds."""
-    entries = box.ask("/events?kind=fleet.job_over&limit=200") or ()
-    return sum(entry["data"].get("job") == job for entry in entries)
+    """How often the head's journal says that a job is over; the head writes that within five seconds. Raises
+    TimeoutError where the head does not answer."""
+    return sum(entry["data"].get("job") == job for entry in asked(box, "/events?kind=fleet.job_over&limit=200"))
 
 
 def over(box: RealBox, job: str, timeout_s: float) -> dict[str, Any]:
-    """Wait until a job is over; what became of it. Raises TimeoutError."""
+    """Wait until a job is over; what became of it. `answered_on`: by task, the box whose answer counts. The head keeps
+    one answer of a task and drops others, so an answer that came twice is not seen here. Raises TimeoutError."""
     until(lambda: job_of(box, job).get("phase") == "ended", f"{job} ends\n{box.log()[-3000:]}", timeout_s, 0.5)
     time.sleep(7.0)  # the journal's turn
-    found = job_of(box, job)
+    found = until(lambda: job_of(box, job), f"{box.name} reports {job}", 60)
     return {
         "tasks": found["tasks"],
-        "answers": sum(t["done"] for t in found["task_states"]),
+        "tasks_without_an_answer": found["tasks"] - found["done"],
+        "answered_on": {str(t["task"]): t["box"] for t in found["task_states"] if t["done"]},
         "over_in_the_journal": times_over(box, job),
         "over_utc_s": found["over_utc_s"],
     }
 
 
+@dataclass(frozen=True)
+class StillRay:
+    """Processes of a box's part of Ray that stand still: how many of each kind, and those that run a task."""
+
+    kinds: Mapping[str, int]
+    tasks: Sequence[KnownProcess]
+
+    def tasks_left(self) -> int:
+        """How many of the tasks run now."""
+        return sum(runs(p.pid, p.began) and _name(p.pid) == _TASK for p in self.tasks)
+
+
+def runs_a_task(box: RealBox) -> bool:
+    """Whether a process of a box's part of Ray runs a task."""
+    return any(_name(process.pid) == _TASK for process in _ray(box))
+
+
 @contextmanager
-def ray_stands_still(box: RealBox) -> Iterator[int]:
-    """Every process of a box's part of Ray stands still meanwhile, tasks too: to the cluster it is cut off. Yields how
-    many they are."""
+def ray_stands_still(box: RealBox) -> Iterator[StillRay]:
+    """Every process of a box's part of Ray stands still meanwhile, tasks too: to the cluster it is cut off. Raises
+    RuntimeError where the box has no part of Ray."""
     stopped: list[psutil.Process] = []
-    engine = next(p for p in box.processes() if "edge.fleet.engine_process" in p.cmdline())
-    for process in engine.children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.suspend()
-            stopped.append(process)
+    known: list[KnownProcess] = []
     try:
-        yield len(stopped)
+        for process in _ray(box):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+                stopped.append(process)
+                known.append(KnownProcess(_name(process.pid), process.pid, process.create_time()))
+        yield StillRay(kinds_of(known), [p for p in known if p.kind == _TASK])
     finally:
         for process in stopped:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
+
+
+def _ray(box: RealBox) -> list[psutil.Process]:
+    """The processes below that of a box's engine. Raises RuntimeError where there is none."""
+    for process in box.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "edge.fleet.engine_process" in process.cmdline():
+                found: list[psutil.Process] = process.children(recursive=True)
+                return found
+    raise RuntimeError(f"{box.name} has no process of an engine\n{box.log()[-3000:]}")
+
+
+def _name(pid: int) -> str:
+    """The name that a worker of Ray gives itself, or that of the program; empty: it has ended."""
+    try:
+        process = psutil.Process(pid)
+        words: list[str] = process.cmdline()
+        return words[0] if words and words[0].startswith("ray::") else str(process.name())
+    except psutil.Error:
+        return ""

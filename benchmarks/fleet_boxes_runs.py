@@ -1,4 +1,4 @@
-"""The runs of `bench_fleet_boxes`: what is done to a fleet of real appliances, and what is seen meanwhile."""
+"""Plays the runs of `bench_fleet_boxes` on a fleet of real appliances, and measures them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from typing import Any, Final
 
 from benchmarks.fleet_boxes import BROKER, Lines, RealBox
 from benchmarks.fleet_boxes_events import EventsHeard, check_events, seen_twice
-from benchmarks.fleet_boxes_jobs import job_of, over, places, ray_stands_still, runs_on, submit, wait_for_engine
-from benchmarks.fleet_boxes_watch import Viewers, Watch, ended_of, processes_of
+from benchmarks.fleet_boxes_jobs import (
+    job_of,
+    over,
+    places,
+    ray_stands_still,
+    runs_a_task,
+    runs_on,
+    submit,
+    wait_for_engine,
+)
+from benchmarks.fleet_boxes_watch import Viewers, Watch, ended_of, kinds_of, processes_of
 from benchmarks.waiting import until
 
 #: Of every camera.
@@ -103,10 +112,11 @@ def _lost(fleet: StartedFleet, number: int) -> dict[str, Any]:
         if number == 0:
             until(lambda: any(b.status().get("mandate") for b in fleet.boxes[1:]), "a standby decides", 60)
             found["standby_decides_s"] = round(time.monotonic() - began, 2)
-        until(lambda: watch.answered_by_another(camera, box.name), "its camera is taken", 60)
+        until(lambda: watch.first(camera, began, box.name), f"another box than {box.name} answers {camera}", 60)
         time.sleep(_AFTER_S)
         end = time.monotonic()
     found |= _elsewhere(watch, camera, began, box.name)
+    found["longest_look_s"] = round(watch.longest_look_s(began, end, box.name), 2)
     found["others"] = fleet.others(viewers, number, began, end)
     box.start()
     fleet.wait_for_agreement()
@@ -114,9 +124,9 @@ def _lost(fleet: StartedFleet, number: int) -> dict[str, Any]:
 
 
 def _elsewhere(watch: Watch, camera: str, began: float, box: str) -> dict[str, Any]:
-    """When another box answered the camera first, and which one."""
-    when, by = watch.first(camera, began, box)
-    return {"answered_elsewhere_s": round(when - began, 2), "answered_by": by}
+    """When another box answered the camera first, and which one; nulls: none was seen to."""
+    when, by = watch.first(camera, began, box) or (None, None)
+    return {"answered_elsewhere_s": None if when is None else round(when - began, 2), "answered_by": by}
 
 
 def cut(fleet: StartedFleet) -> dict[str, Any]:
@@ -130,17 +140,19 @@ def cut(fleet: StartedFleet) -> dict[str, Any]:
         time.sleep(fleet.lengths.cut_s)
         healed = time.monotonic()
         fleet.lines.heal()
-        until(lambda: len(watch.owners_now(camera)) == 1, "one owner", 60)
+        until(lambda: len(watch.owners_now(camera, healed) or ()) == 1, f"one box is seen to have {camera}", 60)
         time.sleep(_AFTER_S)
         end = time.monotonic()
     fleet.wait_for_agreement()
-    marked = fleet.boxes[2].status()["overlaps"]
+    marked = until(fleet.boxes[2].status, "b3 reports", 60)["overlaps"]
+    both_s = watch.both_s(camera, healed, end)
     return {
         "cut_s": fleet.lengths.cut_s,
         **_elsewhere(watch, camera, began, "b3"),
         "gap_of_the_cut_camera_s": round(watch.gap_s(camera, began, end), 2),
         "others": fleet.others(viewers, 2, began, end),
-        "two_owners_after_healing_s": round(watch.both_s(camera, healed), 2),
+        "two_owners_after_healing_s": None if both_s is None else round(both_s, 2),
+        "longest_look_s": round(watch.longest_look_s(began, end), 2),
         "overlap_marked_s": [round(o["end_utc_s"] - o["start_utc_s"], 1) for o in marked if o["camera"] == camera],
         "nothing_of_the_cut_box_at_the_broker_s": round(fleet.heard.silent_s("b3", began, end), 2),
         "events": check_events(fleet.boxes, fleet.heard, {}),
@@ -167,6 +179,7 @@ def away(fleet: StartedFleet) -> dict[str, Any]:
         "away_s": fleet.lengths.away_s,
         "others": fleet.others(viewers, 0, began, end),
         "decided_meanwhile": decided,
+        "known_processes": {name: kinds_of(processes) for name, processes in known.items()},
         "ended_processes": ended,
         "cameras_or_control_ended": sum(
             kinds.get(kind, 0) for kinds in ended.values() for kind in ("camera", "control")
@@ -190,8 +203,8 @@ def _decides(box: RealBox, since_utc_s: float) -> bool:
 
 
 def jobs(fleet: StartedFleet) -> dict[str, Any]:
-    """A box with a task is cut off and its part of Ray stands still, so that the task begins elsewhere and both of them
-    end; then a box with a task is killed."""
+    """A box with a task is cut off and its part of Ray stands still, so that the task begins elsewhere; it goes on
+    later, where Ray may have given it up, and the answer on the other box counts. Then a box with a task is killed."""
     wait_for_engine(fleet.boxes[0], fleet.names)
     found = {"cut": _job_cut_off(fleet)}
     fleet.wait_for_agreement()
@@ -203,14 +216,21 @@ def _job_cut_off(fleet: StartedFleet) -> dict[str, Any]:
     first, box = fleet.boxes[0], fleet.boxes[2]
     submit(first, "cut", 3, _CUT_TASK_S)
     task = _task_on(runs_on(first, "cut", 3, 3), box.name)
+    until(lambda: runs_a_task(box), f"a process on {box.name} runs its task", 60)
     began = time.monotonic()
     fleet.lines.cut(box.name, *(b.name for b in fleet.boxes if b is not box))
-    with ray_stands_still(box):
+    with ray_stands_still(box) as still:
         until(lambda: places(job_of(first, "cut")).get(task, box.name) != box.name, "the task is elsewhere", 60, 0.25)
         elsewhere_s = time.monotonic() - began
         time.sleep(max(0.0, _STILL_S - elsewhere_s))
     fleet.lines.heal()
-    return {"task_elsewhere_s": round(elsewhere_s, 2)} | over(first, "cut", 120)
+    done = over(first, "cut", 120)
+    return {
+        "task_elsewhere_s": round(elsewhere_s, 2),
+        "stood_still": dict(still.kinds),
+        "answer_of_another_box": done["answered_on"].get(str(task), box.name) != box.name,
+        "first_task_still_runs": still.tasks_left(),
+    } | done
 
 
 def _job_killed(fleet: StartedFleet) -> dict[str, Any]:
@@ -224,11 +244,18 @@ def _job_killed(fleet: StartedFleet) -> dict[str, Any]:
     done = over(first, "killed", 120)
     # It holds for so long from its beginning on the other box.
     began_again_s = done["over_utc_s"] - _KILLED_TASK_S - killed_utc_s
-    return {"task_elsewhere_s": round(elsewhere_s, 2), "began_again_by_its_end_s": round(began_again_s, 2)} | done
+    return {
+        "task_elsewhere_s": round(elsewhere_s, 2),
+        "began_again_by_its_end_s": round(began_again_s, 2),
+        "answer_of_another_box": done["answered_on"].get(str(task), box.name) != box.name,
+    } | done
 
 
 def _task_on(placed: Mapping[int, str], box: str) -> int:
-    return next(task for task, name in placed.items() if name == box)
+    found = [task for task, name in placed.items() if name == box]
+    if not found:
+        raise RuntimeError(f"no task runs on {box}: {dict(placed)}")
+    return found[0]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""What is seen of a fleet of real appliances all the time: the answers of each camera by REST and, at the camera's
-frame rate, on the live socket."""
+"""Watches a fleet of real appliances all the time: the answers of each camera by REST and, at the camera's frame rate,
+on the live socket; and which processes of a box have ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import psutil
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from benchmarks.fleet_boxes import RealBox
+from benchmarks.fleet_boxes import RealBox, asked
 from benchmarks.soak.invariants import gaps
 from benchmarks.soak.values import Gap
 from benchmarks.soak.watching import runs
@@ -27,6 +27,8 @@ from benchmarks.waiting import until
 
 #: Pictures a second that a viewer asks for: the most there are, so that every frame of a slower camera is shown.
 _VIEW_FPS: Final = 15
+#: A box's last look says what is so now for so long; a busy machine answers slowly.
+_LATELY_S: Final = 2.0
 
 
 class _Looks:
@@ -49,14 +51,23 @@ class _Looks:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class BoxLook:
+    """A look at `at_s` (monotonic) that a box answered: the `cameras` that it has, and those that gave `answers` since
+    the look before."""
+
+    at_s: float
+    cameras: frozenset[str]
+    answers: frozenset[str]
+
+
 class Watch(_Looks):
-    """Asks every box all the time which cameras it has, and which of them were seen to give new answers."""
+    """Asks every box all the time which cameras it has, and which of them gave new answers."""
 
     def __init__(self, boxes: Sequence[RealBox]) -> None:
         super().__init__(boxes)
-        #: (time, box, camera) of each look that saw new answers; (time, box, camera) of each camera that was there.
-        self.answers: list[tuple[float, str, str]] = []
-        self.there: list[tuple[float, str, str]] = []
+        #: By box, the looks that it answered, in order. Between two of them nothing is known.
+        self.looks: dict[str, list[BoxLook]] = {box.name: [] for box in boxes}
 
     def __enter__(self) -> Watch:
         self._begin()
@@ -65,41 +76,80 @@ class Watch(_Looks):
     def _look(self, box: RealBox) -> None:
         before: dict[str, int] = {}
         while not self._ending.is_set():
-            found, now = box.answers(), time.monotonic()
-            for camera, count in found.items():
-                self.there.append((now, box.name, camera))
-                if count and count != before.get(camera):
-                    self.answers.append((now, box.name, camera))
-            before = found
+            rows = box.ask("/cameras")
+            if rows is not None:
+                before = self.note(box.name, time.monotonic(), _counts(rows), before)
             self._ending.wait(0.1)
+
+    def note(self, box: str, at_s: float, counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+        """Note a look that a box answered, with the answers that each camera gave so far; `before`: those of the look
+        before. Returns `counts`."""
+        new = frozenset(camera for camera, count in counts.items() if count and count != before.get(camera))
+        self.looks[box].append(BoxLook(at_s, frozenset(counts), new))
+        return counts
 
     def gap_s(self, camera: str, since: float, end: float) -> float:
         """The longest time without a new answer of a camera, on any box; reports come about once a second."""
-        return longest_gap([t for t, _, c in self.answers if c == camera], since, end).length_s
+        times = [look.at_s for looks in self.looks.values() for look in list(looks) if camera in look.answers]
+        return longest_gap(times, since, end).length_s
 
-    def answered_by_another(self, camera: str, box: str) -> bool:
-        """Whether another box than this one was seen to answer a camera."""
-        return any(b != box and c == camera for _, b, c in self.answers)
+    def longest_look_s(self, since: float, end: float, without: str = "") -> float:
+        """The longest time in which one of the boxes but `without` answered no look."""
+        return max(
+            longest_gap([look.at_s for look in looks], since, end).length_s
+            for box, looks in self.looks.items()
+            if box != without
+        )
 
-    def first(self, camera: str, since: float, without: str) -> tuple[float, str]:
-        """When another box than `without` was seen to answer a camera first, and which. Raises ValueError for never."""
-        return min((t, b) for t, b, c in self.answers if c == camera and t >= since and b != without)
+    def first(self, camera: str, since: float, without: str) -> tuple[float, str] | None:
+        """When a box other than `without` was seen to answer a camera first, and which. None: never."""
+        seen = (
+            (look.at_s, box)
+            for box, looks in self.looks.items()
+            for look in list(looks)
+            if box != without and look.at_s >= since and camera in look.answers
+        )
+        return min(seen, default=None)
 
-    def owners_now(self, camera: str) -> set[str]:
-        """The boxes that had a camera a moment ago."""
-        now = time.monotonic()
-        return {b for t, b, c in self.there[-200:] if c == camera and now - t < 0.5}
+    def owners_now(self, camera: str, since: float) -> set[str] | None:
+        """The boxes that have a camera by their last looks. None: a box has answered none lately, or none since
+        `since`."""
+        least = max(since, time.monotonic() - _LATELY_S)
+        last = {box: looks[-1] if looks else None for box, looks in self.looks.items()}
+        if any(look is None or look.at_s < least for look in last.values()):
+            return None
+        return {box for box, look in last.items() if look is not None and camera in look.cameras}
 
-    def both_s(self, camera: str, since: float) -> float:
-        """How long after `since` two boxes were seen to have a camera last; 0: never."""
-        last: dict[str, float] = {}
-        both = 0.0
-        for t, box, name in sorted(self.there):
-            if name == camera and t >= since:
-                last[box] = t
-                if sum(t - seen < 0.5 for seen in last.values()) > 1:
-                    both = t - since
-        return both
+    def both_s(self, camera: str, since: float, end: float) -> float | None:
+        """How long after `since` two boxes had a camera last, at most: a box that was seen to have it counts as having
+        it until it is seen without it. 0: never; None: a box answered no look after `since`."""
+        if any(not looks or looks[-1].at_s < since for looks in self.looks.values()):
+            return None
+        spans = [self._had(camera, box, end) for box in self.looks]
+        both = [
+            min(one_end, other_end)
+            for ones, others in combinations(spans, 2)
+            for one, one_end in ones
+            for other, other_end in others
+            if max(one, other, since) < min(one_end, other_end)
+        ]
+        return max(both, default=since) - since
+
+    def _had(self, camera: str, box: str, end: float) -> list[tuple[float, float]]:
+        """From when a box was seen to have a camera, until when it was seen without it."""
+        found: list[tuple[float, float]] = []
+        since: float | None = None
+        for look in self.looks[box]:
+            if camera in look.cameras:
+                since = look.at_s if since is None else since
+            elif since is not None:
+                found.append((since, look.at_s))
+                since = None
+        return found if since is None else [*found, (since, end)]
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {row["id"]: row["state"]["inference"]["answers"] for row in rows}
 
 
 @dataclass(frozen=True)
@@ -185,11 +235,8 @@ class KnownProcess:
 
 
 def processes_of(box: RealBox) -> list[KnownProcess]:
-    """The processes of a box now. Raises OSError where the box does not answer."""
-    overview = box.ask("/overview")
-    if overview is None:
-        raise OSError(f"{box.name} does not answer")
-    kinds = {w["pid"]: w["kind"] for w in overview["workers"]}
+    """The processes of a box now. Raises TimeoutError where the box does not answer."""
+    kinds = {w["pid"]: w["kind"] for w in asked(box, "/overview")["workers"]}
     found = []
     for number, process in enumerate(box.processes()):
         with contextlib.suppress(psutil.Error):
@@ -198,9 +245,14 @@ def processes_of(box: RealBox) -> list[KnownProcess]:
     return found
 
 
+def kinds_of(processes: Sequence[KnownProcess]) -> dict[str, int]:
+    """How many processes there are, by kind."""
+    return dict(Counter(sorted(p.kind for p in processes)))
+
+
 def ended_of(before: Sequence[KnownProcess]) -> dict[str, int]:
     """How many of those processes have ended, by kind."""
-    return dict(Counter(sorted(p.kind for p in before if not runs(p.pid, p.began))))
+    return kinds_of([p for p in before if not runs(p.pid, p.began)])
 
 
 def _program(process: psutil.Process) -> str:

@@ -24,6 +24,12 @@ ADDRESS = "127.0.0.1"
 _WAIT_S = 60.0
 
 
+def short_folder() -> Path:
+    """A new folder for Ray, whose sockets need a short path: the system's folder for temporary files has to be short,
+    too."""
+    return Path(tempfile.mkdtemp(prefix="m-"))
+
+
 def certificates(folder: Path, addresses: Sequence[str] = (ADDRESS,)) -> RayCertificates:
     """An authority and a certificate of it for loopback addresses (openssl, as people make them)."""
 
@@ -94,7 +100,7 @@ class Cluster:
         headless_s: float = 60.0,
         restart_s: float = 1.0,
     ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mr", dir="/tmp"))
+        self.folder = short_folder()
         self.security = RaySecurity(new_token(), certificates(self.folder))
         self.boxes = boxes
         self._warm_workers, self._headless_s, self._restart_s = warm_workers, headless_s, restart_s

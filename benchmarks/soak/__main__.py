@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.soak import report as rp
 from benchmarks.soak.acts import Acts, longest_s
-from benchmarks.soak.invariants import sent_again
+from benchmarks.soak.invariants import not_looked_for, sent_again
 from benchmarks.soak.place import LOAD, MODELS_MB, RECORDED_MB, WINDOW_S, Place, opened
 from benchmarks.soak.schedule import CALM_S, KINDS, Step, steps
 from benchmarks.soak.values import FaultDone, RecordedEvent
@@ -141,6 +141,8 @@ def _report(
         "gaps": rp.longest_gaps(found, acts.done),
         "faults": rp.back_after(acts.done, found),
         "growth": rows,
+        "memory_not_judged": rp.memory_not_judged(rows),
+        "not_looked_for": not_looked_for(seen.looks, acts.done),
         "disk_mb": {"first": seen.disk_mb[0][1], "most": max(mb for _, mb in seen.disk_mb), "limit": disk_mb},
         "promotions": len(seen.in_force),
         "events": {"kept": len(kept), "heard": len(heard), "sent_again": sent_again(heard)},

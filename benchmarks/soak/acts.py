@@ -103,11 +103,12 @@ class Acts:
         end_s = self._now() + _WORKER_S
         while self._now() < end_s:
             for worker in self._watcher.workers(kind):
-                in_hand = kind != "retrain" or self._watcher.in_hand(worker["camera"])
-                if in_hand and (not camera or worker["camera"] == camera):
+                unfinished = kind != "retrain" or self._watcher.unfinished(worker["camera"])
+                if unfinished and (not camera or worker["camera"] == camera):
                     return worker
             await asyncio.sleep(0.3)
-        raise NoSuchWorkerError(f"no worker of kind {kind} ran within {_WORKER_S:g} s")
+        unfinished = " that had much work left" if kind == "retrain" else ""
+        raise NoSuchWorkerError(f"no worker of kind {kind}{unfinished} ran within {_WORKER_S:g} s")
 
     async def _kill_worker(self, kind: str, camera: str) -> str:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -209,25 +209,40 @@ SIGNS: Mapping[FaultName, tuple[str, ...]] = {
 
 def faults_visible(looks: Sequence[BoxSeen], faults: Sequence[FaultDone]) -> Checked:
     """The appliance shows each fault that has SIGNS: one of them is seen. A fault whose only signs are counters is not
-    checked where they were not read after it in the same life of the appliance."""
+    checked where they were not read after it in the same life of the appliance (`not_looked_for`)."""
     breaks, checks = [], 0
     for fault in faults:
-        if not fault.tried or fault.fault not in SIGNS:
-            continue
-        until_s = fault.ended_s + KINDS[fault.fault].back_s
-        before = [look for look in looks if look.at_s <= fault.began_s]
-        during = [look for look in looks if fault.began_s < look.at_s <= until_s]
-        if not before or not during:
-            continue
-        signs = [sign.format(camera=fault.camera) for sign in SIGNS[fault.fault]]
-        counted = any(x.life == before[-1].life and x.counted_s > fault.ended_s + _NOTICED_S for x in during)
-        if not counted and all(sign.startswith("counter ") for sign in signs):
+        found = _around(looks, fault)
+        if found is None:
             continue
         checks += 1
-        if not any(_seen(sign, before[-1], during) for sign in signs):
+        signs = _signs(fault)
+        if not any(_seen(sign, found[0], found[1]) for sign in signs):
             said = f"{fault.fault} {fault.camera}: none of {', '.join(signs)}"
             breaks.append(Break("faults_visible", fault.began_s, said))
     return Checked("faults_visible", checks, tuple(breaks))
+
+
+def not_looked_for(looks: Sequence[BoxSeen], faults: Sequence[FaultDone]) -> dict[str, int]:
+    """By kind, the faults that were done and have SIGNS, but that nothing can be said of."""
+    return dict(Counter(f.fault for f in faults if f.tried and f.fault in SIGNS and _around(looks, f) is None))
+
+
+def _signs(fault: FaultDone) -> list[str]:
+    return [sign.format(camera=fault.camera) for sign in SIGNS[fault.fault]]
+
+
+def _around(looks: Sequence[BoxSeen], fault: FaultDone) -> tuple[BoxSeen, list[BoxSeen]] | None:
+    """The last look before a fault that has SIGNS, and those from then until all has to be well."""
+    if not fault.tried or fault.fault not in SIGNS:
+        return None
+    until_s = fault.ended_s + KINDS[fault.fault].back_s
+    before = [look for look in looks if look.at_s <= fault.began_s]
+    during = [look for look in looks if fault.began_s < look.at_s <= until_s]
+    if not before or not during:
+        return None
+    read = any(x.life == before[-1].life and x.counters_read_s > fault.ended_s + _NOTICED_S for x in during)
+    return (before[-1], during) if read or any(not s.startswith("counter ") for s in _signs(fault)) else None
 
 
 def _seen(sign: str, before: BoxSeen, during: Sequence[BoxSeen]) -> bool:

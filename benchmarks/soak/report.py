@@ -50,19 +50,34 @@ def _slope_row(line: Slope | None, limit: float, what: str) -> dict[str, Any]:
     }
 
 
-def flat(rows: Sequence[Mapping[str, Any]]) -> Checked:
-    """Nothing rises beyond its limit: memory, unless explained, threads, open files. What falls, or is not known well
-    enough, breaks nothing: the report names it."""
+def memory_flat(rows: Sequence[Mapping[str, Any]]) -> Checked:
+    """No process's memory rises beyond its limit, unless explained. What falls, or is not known well enough, breaks
+    nothing: the report names it."""
+    explained = [row for row in rows if any(str(row["process"]).startswith(name) for name in EXPLAINED)]
+    return _flat("memory_flat", ("memory_mb",), [row for row in rows if row not in explained])
+
+
+def counts_flat(rows: Sequence[Mapping[str, Any]]) -> Checked:
+    """The same of threads and open files."""
+    return _flat("counts_flat", ("threads", "files"), rows)
+
+
+def _flat(name: str, quantities: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Checked:
     breaks, checks = [], 0
     for row in rows:
-        explained = any(str(row["process"]).startswith(name) for name in EXPLAINED)
-        for what in ("memory_mb", "threads", "files"):
+        for what in quantities:
             checks += row[what]["verdict"] != "short"
-            if row[what]["verdict"] == "rising" and not (what == "memory_mb" and explained):
+            if row[what]["verdict"] == "rising":
                 low, high = row[what]["interval"]
                 said = f"{row['process']}: {what} rises by {row[what]['per_hour']} ({low} to {high}) an hour"
-                breaks.append(Break("flat", 0.0, said))
-    return Checked("flat", checks, tuple(breaks))
+                breaks.append(Break(name, 0.0, said))
+    return Checked(name, checks, tuple(breaks))
+
+
+def memory_not_judged(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The processes of which none lived for long enough."""
+    judged = {row["process"] for row in rows if row["memory_mb"]["verdict"] != "short"}
+    return sorted({str(row["process"]) for row in rows} - judged)
 
 
 def check_all(
@@ -89,7 +104,8 @@ def check_all(
         inv.counters_grow(seen.looks),
         inv.earlier_ended(seen.earlier, faults, span_s[1]),
         inv.disk_within(seen.disk_mb, disk_limit_mb),
-        flat(rows),
+        memory_flat(rows),
+        counts_flat(rows),
     ]
     return checked, found, rows
 
@@ -168,6 +184,9 @@ def summary(report: Mapping[str, Any]) -> str:
         "| process | minutes | memory, MB | per cent an hour | verdict | threads | files |",
         "|---|---|---|---|---|---|---|",
         *map(_growth_line, report["growth"]),
+        "",
+        f"Memory not judged, as none lived for long enough: {', '.join(report['memory_not_judged']) or 'none'}. "
+        f"Faults that no look came after: {report['not_looked_for'] or 'none'}.",
     ]
     by_kind: defaultdict[str, list[float]] = defaultdict(list)
     for fault in report["faults"]:

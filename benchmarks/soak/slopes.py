@@ -12,7 +12,7 @@ import numpy as np
 
 Verdict = Literal["flat", "rising", "falling", "undecided", "short"]
 #: A process's first minutes are warming up: caches, first pages, compiled code. Memory takes longer: cameras' workers
-#: and profilers of an hour's soak grew by 3 to 12 % an hour from the fifth to the 17th minute of their lives, and by
+#: and profilers of an hour's soak grew by 3 to 13 % an hour from the fifth to the 20th minute of their lives, and by
 #: less than 2 % from the fifth to the 50th.
 WARM_UP_S, MEMORY_WARM_UP_S = 300.0, 900.0
 #: Fewer minutes than this say nothing of an hour.

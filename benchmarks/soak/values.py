@@ -26,7 +26,7 @@ class FaultDone:
 class BoxSeen:
     """One look at the appliance by REST. `life` counts its starts. `models` in force by camera; `states` of cameras;
     `reasons` of its health and `complaints` by code; `counters` by name (they begin anew with a life, those of a camera
-    with its worker), which were read at `counted_s`; `waiting` messages by destination."""
+    with its worker), which were read at `counters_read_s`; `waiting` messages by destination."""
 
     at_s: float
     life: int
@@ -34,7 +34,7 @@ class BoxSeen:
     states: Mapping[str, str]
     reasons: frozenset[str]
     counters: Mapping[str, float]
-    counted_s: float
+    counters_read_s: float
     waiting: Mapping[str, int] = field(default_factory=dict)
 
 

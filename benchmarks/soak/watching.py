@@ -68,7 +68,7 @@ class Watcher:
         self.overview: Mapping[str, Any] = {}
         self._counts: dict[str, tuple[Any, int]] = {}
         self._counters: Mapping[str, float] = {}
-        self._counted_s = 0.0
+        self._counters_read_s = 0.0
         self._down: frozenset[str] = frozenset()
         self._waiting: Mapping[str, int] = {}
         #: Processes of lives that were killed, by number and beginning.
@@ -96,8 +96,8 @@ class Watcher:
         """Running workers of a kind at the last look."""
         return [w for w in self.overview.get("workers", ()) if w["kind"] == kind and w["pid"]]
 
-    def in_hand(self, camera: str) -> bool:
-        """Whether the camera's retraining has a good part of its work before it, by the last look."""
+    def unfinished(self, camera: str) -> bool:
+        """Whether the camera's retraining has much work left, by the last look."""
         return any(j["camera"] == camera and j["fraction"] < _NEARLY_DONE for j in self.overview.get("jobs", ()))
 
     # -- REST
@@ -122,7 +122,7 @@ class Watcher:
             found = counters((await rest.get(f"{self._place.box.url}/metrics")).text)
             outputs = await _json(rest, f"{base}/outputs")
             if life == self.life:
-                self._counters, self._counted_s = found, asked_s
+                self._counters, self._counters_read_s = found, asked_s
                 self._note_outputs(outputs)
         if life != self.life:
             return  # it was killed meanwhile
@@ -135,7 +135,7 @@ class Watcher:
             BoxSeen(
                 self._now(), life, {c["id"]: c["state"]["model"]["version"] for c in overview["cameras"]},
                 {c["id"]: c["state"]["state"] for c in overview["cameras"]}, frozenset(reasons) | self._down,
-                self._counters, self._counted_s, self._waiting,
+                self._counters, self._counters_read_s, self._waiting,
             )
         )  # fmt: skip
         if turn % _JOURNAL_EVERY == 0:
@@ -237,15 +237,26 @@ class Watcher:
 
     async def kept(self) -> list[RecordedEvent]:
         """All objects and alarms that the appliance has records of. Raises httpx.HTTPError."""
+        return await asyncio.to_thread(self._kept)
+
+    def _kept(self) -> list[RecordedEvent]:
         headers = {"authorization": f"Bearer {self._place.token}"}
-        found: list[RecordedEvent] = []
-        async with httpx.AsyncClient(headers=headers, timeout=30.0) as rest:
-            for what in ("object", "alarm"):
-                before = ""
-                while rows := await _json(rest, f"{self._place.box.url}/api/v1/{what}s?limit=200{before}"):
-                    found += [recorded(what, row) for row in rows]
-                    before = f"&before={rows[-1]['id']}"
-        return found
+        with httpx.Client(headers=headers, timeout=30.0) as rest:
+
+            def ask(path: str) -> Any:
+                return rest.get(f"{self._place.box.url}/api/v1{path}").raise_for_status().json()
+
+            return [recorded(what, row) for what, row in records(ask)]
+
+
+def records(ask: Callable[[str], Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All objects and alarms that an appliance has records of, page by page; `ask` gives its answer to a path of REST.
+    Each with "object" or "alarm"."""
+    for what in ("object", "alarm"):
+        before = ""
+        while rows := ask(f"/{what}s?limit=200{before}"):
+            yield from ((what, row) for row in rows)
+            before = f"&before={rows[-1]['id']}"
 
 
 def recorded(what: str, row: Mapping[str, Any]) -> RecordedEvent:
@@ -289,7 +300,7 @@ def runs(pid: int, began: float) -> bool:
     and was not waited for does not."""
     try:
         process = psutil.Process(pid)
-        return process.create_time() == began and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.create_time() == began and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

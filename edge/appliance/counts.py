@@ -35,7 +35,17 @@ from scheduler.counts.checks import REACH_S, CheckIndex
 from scheduler.counts.comparison import compare
 from scheduler.counts.minutes import ChecksAround, TotalChecks
 from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked, together
-from scheduler.counts.recount import AROUND_S, LOOK_S, Instant, Way, at_instant, recounted, ways_after
+from scheduler.counts.recount import (
+    AROUND_S,
+    LOOK_S,
+    Instant,
+    Names,
+    Way,
+    at_instant,
+    names_after,
+    recounted,
+    ways_after,
+)
 from scheduler.counts.tally import MinuteTally, answered, taken
 
 log = logging.getLogger(__name__)
@@ -63,11 +73,13 @@ class _SampledInstant:
 
 @dataclass
 class _Recent:
-    """The objects after each answer of the last seconds, what was counted in that time, and how objects went."""
+    """The objects after each answer of the last seconds, what was counted in that time, how objects went, and what
+    labels named them."""
 
     seen: deque[tuple[float, tuple[TrackedObject, ...]]] = field(default_factory=deque)
     counted: deque[Counted] = field(default_factory=deque)
     ways: tuple[Way, ...] = ()
+    names: Names = field(default_factory=dict)
 
     def add(self, utc_s: float, objects: tuple[TrackedObject, ...], counted: Sequence[Counted]) -> None:
         """Take an answer, and forget what is older than a sampled frame may ask for."""
@@ -206,7 +218,10 @@ class ObjectCounts:
         mine = [NamedBox(o.box, o.class_name) for o in sample.there]
         instant = self._settle(camera, sample)
         in_zones = checked(mine, labels, camera.zones, sample.utc_s)
-        camera.checks.append(together(in_zones, recounted(instant, labels, camera.lines, camera.recent.ways)))
+        recent = camera.recent
+        recent.names = names_after(recent.names, instant, labels)
+        at_lines = recounted(instant, labels, camera.lines, recent.ways, recent.names)
+        camera.checks.append(together(in_zones, at_lines))
 
     def _of(self, settings: CameraSettings) -> _Counting:
         known = self._cameras.get(settings.id)

@@ -13,6 +13,7 @@ from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.commands.model_check import check_models
 from edge.core.errors import Conflict
+from edge.core.memory import share_arenas
 from edge.settings import SiteSettings
 
 
@@ -50,6 +51,7 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
     from web.server import WebServer
     from web.tls import Tls
 
+    share_arenas()
     await asyncio.to_thread(check_models, site)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -7,7 +7,9 @@ it, so it is divided by the inference factor of its window; it may come out abov
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from edge.core.profiles import RetrainingProfile
 from edge.simulation.trace import RecordedOutcome, RecordedWindow
@@ -15,8 +17,12 @@ from scheduler.learning.promise import FRAME_NOISE, PRIOR, TRUE_GAINS, reliabili
 
 #: A smaller inference factor says nothing about accuracy.
 LEAST_FACTOR = 0.2
-#: Where a scene becomes easier, the frozen student gains; a model that learned is taken to gain this part of it.
-RISE = 0.5
+#: Between two scenes no harder than those that a model has learned, it loses or gains this part of what the frozen
+#: student does (docs/simulation.md says what it was chosen on).
+WITHIN = 0.3
+#: A student remembers the newest windows that it was trained on, so many: the exemplar memory has a picture of each, at
+#: its default size (retraining.exemplars).
+REMEMBERED = 64
 
 
 def fresh(measured: float, factors: Mapping[int, float], window: int) -> float:
@@ -34,29 +40,58 @@ def all_fresh(measured: Mapping[int, float], factors: Mapping[int, float]) -> di
     return {w: fresh(a, factors, w) for w, a in measured.items()}
 
 
-def known(by_window: Mapping[int, float], window: int) -> float:
-    """The accuracy in `window`, or in the last one before it that is known."""
+def nearest_known(by_window: Collection[int], window: int) -> int:
+    """The last window up to `window` that is known, or else the first one after it."""
     if window in by_window:
-        return by_window[window]
+        return window
     earlier = [w for w in by_window if w <= window]
-    return by_window[max(earlier)] if earlier else by_window[min(by_window)]
+    return max(earlier) if earlier else min(by_window)
 
 
-def carried(measured: Mapping[int, float], frozen: Mapping[int, float], window: int, most: float = 1.0) -> float:
+def known(by_window: Mapping[int, float], window: int) -> float:
+    """The accuracy in `window`, or in the nearest one that is known (`nearest_known`)."""
+    return by_window[nearest_known(by_window, window)]
+
+
+def trained_on(learned: Sequence[int], window: int) -> tuple[int, ...]:
+    """The windows that a student remembers after a retraining on the data of `window`, the newest last."""
+    return (*learned, window)[-REMEMBERED:]
+
+
+def carried(
+    measured: Mapping[int, float],
+    frozen: Mapping[int, float],
+    window: int,
+    learned: Collection[int] = (),
+    most: float = 1.0,
+) -> float:
     """A model's accuracy in `window`, at `most` this: as measured, or its last one moved with the frozen student
     (`faded`); of a model that was never measured that of the frozen student."""
     earlier = [w for w in measured if w <= window]
     if not earlier:
         return known(frozen, window)
     since = max(earlier)
-    return faded(measured[since], frozen, since, window, most)
+    return faded(measured[since], frozen, since, window, learned, most)
 
 
-def faded(accuracy: float, frozen: Mapping[int, float], since: int, window: int, most: float = 1.0) -> float:
-    """An accuracy of the window `since` in `window`, at `most` this: less what the frozen student lost in between, or
-    with RISE of what it gained."""
-    lost = known(frozen, since) - known(frozen, window) if since < window else 0.0
-    return clip(accuracy - (lost if lost > 0.0 else RISE * lost), most)
+def faded(
+    accuracy: float,
+    frozen: Mapping[int, float],
+    since: int,
+    window: int,
+    learned: Collection[int] = (),
+    most: float = 1.0,
+) -> float:
+    """An accuracy of the window `since` in `window`, at `most` this: moved by what the frozen student lost or gained in
+    between. As far as scenes are no harder for the frozen student than the hardest of the windows that the model has
+    `learned`, it moves by WITHIN of that only."""
+    hardest = min((known(frozen, w) for w in learned), default=math.inf)
+
+    def level(of: int) -> float:
+        f = known(frozen, of)
+        return min(f, hardest) + WITHIN * max(0.0, f - hardest)
+
+    return clip(accuracy + level(window) - level(since), most)
 
 
 def believed(held_out_frames: int) -> float:
@@ -72,14 +107,24 @@ def weighed(measured: float, frames: int, window_frames: int, expected: float) -
     return expected + TRUE_GAINS**2 / (TRUE_GAINS**2 + noise) * (measured - expected)
 
 
-def nearest_outcome(
-    record: RecordedWindow, profile: RetrainingProfile, window: int
-) -> tuple[RetrainingProfile, RecordedOutcome] | None:
-    """The retraining recorded in `window`, and measured on it, whose profile promises most nearly as much."""
-    end = profile.end_accuracy.value
+def unrecorded(record: RecordedWindow, profile: RetrainingProfile, window: int) -> tuple[RecordedOutcome, float]:
+    """(outcome, by how much it is better) of a retraining of `window` that was not recorded: the outcome of the one
+    recorded in it whose profile promises most nearly as much, and the believed part of the difference between their
+    profiles; where none was recorded, the start, and the believed part of the gain. Those that were measured on the
+    window come before those measured later, and those before students that the gate refused: these were never
+    measured."""
+    part, end = believed(record.held_out_frames), profile.end_accuracy.value
     found = [(p, record.outcomes[p.config.id]) for p in record.profiles if p.config.id in record.outcomes]
-    known = [(p, o) for p, o in found if window in o.live]
-    return min(known, key=lambda f: (abs(f[0].end_accuracy.value - end), f[0].config.id), default=None)
+    cost = profile.device_seconds.value
+    if not found:
+        return RecordedOutcome(record.start_accuracy, cost), part * (end - profile.start_accuracy)
+
+    def order(one: tuple[RetrainingProfile, RecordedOutcome]) -> tuple[bool, bool, float, str]:
+        p, o = one
+        return window not in o.live, not o.live, abs(p.end_accuracy.value - end), p.config.id
+
+    near, outcome = min(found, key=order)
+    return replace(outcome, device_seconds=cost, people={}), part * (end - near.end_accuracy.value)
 
 
 def progress(profile: RetrainingProfile, part: float) -> float:

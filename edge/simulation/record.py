@@ -23,6 +23,9 @@ from edge.simulation.accuracies import LEAST_FACTOR, believed, clip, faded, weig
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 from scheduler.controller import option_from_profile, waiting_shares
 
+#: A student that the gate refused was this much worse on held-out data than the one in force, at least.
+REFUSED = 0.001
+
 
 @dataclass(frozen=True)
 class _PlanOfRun:
@@ -133,7 +136,8 @@ class _CameraOfRun:
         self._frozen = {
             w: r["frozen"]["value"] for w, r in enumerate(self._rows, 1) if r is not None and r["frozen"] is not None
         }
-        self._measured = self._measured_accuracies()
+        self._begun = self._began_learned()
+        self._measured, self._replaced = self._accuracies()
 
     def recorded(self) -> RecordedCamera | None:
         """None for a camera without a measured frozen student or an inference profile."""
@@ -149,18 +153,23 @@ class _CameraOfRun:
             begins_with=self._begins_with(),
         )  # fmt: skip
 
-    def _begins_with(self) -> dict[int, float]:
-        """Accuracies of the student in force as the first window begins; nothing where it is the first student, which
-        no window before the first taught. They include what a retraining inside of that window brought."""
-        row, jobs = self._rows[0], self._windows[0].detail["jobs"]
+    def _began_learned(self) -> bool:
+        """Whether the student in force as the first window begins is not the first one, which no window before it
+        taught."""
+        row = self._rows[0]
         if row is None or row.get("realised") is None:
-            return {}
-        promoted = any(j["camera"] == self._name and j.get("promoted") for j in jobs)
-        if not promoted and _fresh(row) is None:
+            return False
+        return _fresh(row) is not None or self._promoted(1) > 0
+
+    def _begins_with(self) -> dict[int, float]:
+        """Accuracies of the student in force as the first window begins; nothing where it is the first student. They
+        include what a retraining inside of that window brought."""
+        row = self._rows[0]
+        if row is None or not self._begun:
             return {}
         after = self._live(row["model_version"], 1)
-        if promoted and 1 in after:
-            after.setdefault(2, faded(after[1], self._frozen, 1, 2))
+        if self._promoted(1) and 1 in after:
+            after.setdefault(2, faded(after[1], self._frozen, 1, 2, self._learned(1)))
         return after | {1: row["realised"]["value"]}
 
     def _window(self, number: int) -> RecordedWindow | None:
@@ -174,16 +183,24 @@ class _CameraOfRun:
         costs = [c for c in window.detail["costs"] if c["camera"] == self._name and c["kind"] == "profiling"]
         labelled = 0 if before is None else before["frames_labelled"]
         return RecordedWindow(
-            profiles[0].start_accuracy,
+            profiles[-1].start_accuracy,
             tuple(by_config.values()),
-            self._outcomes(number, by_config),
+            self._outcomes(number, by_config, profiles[-1].start_accuracy),
             _delay(before),
             window.slower * sum(_device_seconds(c) for c in costs),
             max(1, labelled - labelled // 3),
             _held_out(before),
             self._inference(number),
-            self._measured.get(number - 1),
+            self._start_live(number),
         )
+
+    def _start_live(self, number: int) -> float | None:
+        """The accuracy, on the window before, of the student in force as window `number` begins, as the simulator has
+        it: that of the student that the record begins with includes a retraining inside of its first window."""
+        row = self._rows[0]
+        if number == 2 and row is not None and self._begun:
+            return float(row["realised"]["value"])
+        return self._measured.get(number - 1)
 
     def _before(self, number: int) -> Mapping[str, Any] | None:
         """The camera's row of the window before."""
@@ -193,25 +210,51 @@ class _CameraOfRun:
         found = self._windows[number - 1].detail["profiles"]
         return [_profile(p["profile"]) for p in found if p["camera"] == self._name]
 
-    def _outcomes(self, number: int, profiles: Mapping[str, RetrainingProfile]) -> dict[str, RecordedOutcome]:
+    def _outcomes(
+        self, number: int, profiles: Mapping[str, RetrainingProfile], start: float
+    ) -> dict[str, RecordedOutcome]:
         """Completed retrainings of window `number`; a model in force at the end of a window, this one or a later one,
-        was also measured on that window's own data."""
-        out = {}
+        was also measured on that window's own data. The gate judges on other held-out frames than profiles' `start`, so
+        its verdict counts: no refused student is better than the one in force then, no accepted one is worse."""
+        out, in_force = {}, start
         for job in self._windows[number - 1].detail["jobs"]:
             if job["camera"] != self._name or job["state"] != "completed" or job["accuracy_after"] is None:
                 continue
-            live = self._live(job["model_version"], number)
-            out[job["config"]] = RecordedOutcome(job["accuracy_after"], _work(job, profiles), live)
+            live, end = self._live(job["model_version"], number), float(job["accuracy_after"])
+            if job.get("promoted"):
+                end = in_force = max(end, in_force)
+            else:
+                end = min(end, max(0.0, in_force - REFUSED))
+            out[job["config"]] = RecordedOutcome(end, _work(job, profiles), live)
         return out or self._taught(number, profiles)
 
     def _live(self, version: str | None, number: int) -> dict[int, float]:
-        """The accuracy of a version in the windows, from `number` on, that it was in force at the end of."""
-        rows = enumerate(self._rows[number - 1 :], start=number)
-        return {
-            w: self._measured[w]
-            for w, row in rows
-            if row is not None and version is not None and row["model_version"] == version and w in self._measured
-        }
+        """The accuracy of a version in the windows, from `number` on, that it was in force at the end of, or until
+        another replaced it."""
+        out: dict[int, float] = {}
+        for w in range(number, len(self._rows) + 1) if version is not None else ():
+            if self._version(w) == version and w in self._measured:
+                out[w] = self._measured[w]
+            elif w > number and self._version(w - 1) == version and w in self._replaced:
+                out[w] = self._replaced[w]
+        return out
+
+    def _version(self, number: int) -> str | None:
+        """The student that a window ended with."""
+        row = self._rows[number - 1]
+        return None if row is None else row["model_version"]
+
+    def _promoted(self, number: int) -> int:
+        """How many of the camera's own retrainings came into force in a window."""
+        jobs = self._windows[number - 1].detail["jobs"]
+        return sum(bool(j.get("promoted")) for j in jobs if j["camera"] == self._name)
+
+    def _learned(self, number: int) -> list[int]:
+        """The windows whose data the student that window `number` ended with, and its parents, were trained on. One
+        that had learned as the record begins is taken to have learned scenes as hard as any in it."""
+        known = [w for w in range(1, number + 1) if self._version(w) is not None]
+        changed = [w - 1 for before, w in itertools.pairwise(known) if self._version(w) != self._version(before)]
+        return [*self._frozen, *changed] if self._begun else changed
 
     def _taught(self, number: int, profiles: Mapping[str, RetrainingProfile]) -> dict[str, RecordedOutcome]:
         """The outcome of another camera's retraining that taught this one (a group), under its configuration and at the
@@ -231,30 +274,59 @@ class _CameraOfRun:
         end = clip(profile.start_accuracy + gain)
         return {profile.config.id: RecordedOutcome(end, profile.device_seconds.value, live)}
 
-    def _measured_accuracies(self) -> dict[int, float]:
-        """The accuracy, on the whole of each window where it was measured, of the student that the window ended with.
-        One that came into force late answered a few of its frames only."""
+    def _accuracies(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Accuracies on the whole of each window: of the student that it ended with, where measured, and of the one
+        that it began with, where another replaced it. Either may have answered a few of its frames only, so what was
+        expected of it counts, too."""
         rows, frozen = self._rows, self._frozen
         others = {r["model_version"] for r in rows if r is not None and _fresh(r) is not None}
-        out: dict[int, float] = {}
+        measured: dict[int, float] = {}
+        replaced: dict[int, float] = {}
+        last: float | None = None  # of the student that the window before ended with
         for number, row in enumerate(rows, start=1):
             if row is None or row["model_version"] is None:
+                last = None
                 continue
-            fresh, version = _fresh(row), row["model_version"]
+            expected = None
+            if last is not None and frozen:
+                expected = faded(last, frozen, number - 1, number, self._learned(number - 1))
+            answered = self._answered_before(number)
+            if answered is not None:
+                value, frames = answered
+                before = value if expected is None else weighed(value, frames, row["frames_labelled"], expected)
+                replaced[number] = expected = clip(before)
+            if expected is not None:
+                expected = clip(expected + self._believed_gain(number))
+            fresh = _fresh(row)
             if fresh is not None:
-                out[number] = fresh["value"]
-                if number - 1 in out and frozen:
-                    expected = faded(out[number - 1], frozen, number - 1, number) + self._believed_gain(number)
-                    out[number] = weighed(fresh["value"], fresh["frames"], row["frames_labelled"], expected)
+                value, frames = fresh["value"], fresh["frames"]
+                known = value if expected is None else weighed(value, frames, row["frames_labelled"], expected)
+                measured[number] = clip(known)
             elif (
                 rows[0] is not None
-                and version == rows[0]["model_version"]
-                and version not in others
+                and row["model_version"] == rows[0]["model_version"]
+                and row["model_version"] not in others
                 and number in frozen
             ):
                 # The first student has no parent, and is not measured beside the frozen one, which it is.
-                out[number] = frozen[number]
-        return {w: clip(a) for w, a in out.items()}
+                measured[number] = frozen[number]
+            last = measured.get(number, expected)
+        return measured, replaced
+
+    def _answered_before(self, number: int) -> tuple[float, int] | None:
+        """(accuracy, frames) of a window's answers before another student came into force. The realised accuracy is
+        that of both; without the later one's answers, the rest is the earlier one's. None: no other came, several did,
+        or no frame is left."""
+        row, before = self._rows[number - 1], self._before(number)
+        if row is None or before is None or row.get("realised") is None:
+            return None
+        if before["model_version"] in (None, row["model_version"]) or self._promoted(number) > 1:
+            return None
+        frames, later = row["frames_labelled"], _fresh(row)
+        right = frames * row["realised"]["value"]
+        if later is not None:
+            frames, right = frames - later["frames"], right - later["frames"] * later["value"]
+        return (clip(right / frames), frames) if frames > 0 else None
 
     def _believed_gain(self, number: int) -> float:
         """The expected gain of the retraining that a window's last student came of, over the student before it."""

@@ -4,13 +4,13 @@ The controller and the policies are those of the appliance. Only the workers are
 what they took, a retraining proceeds at its share along its recorded throughput curve, and ends at its recorded
 accuracy. Three rules carry a policy's run away from the recorded one; each use is counted in the result:
 
-- Drift: a model's accuracy in a window where it was not measured is its last known one, less what the frozen student
-  lost in between, or with a part of what that gained (`faded`).
+- Drift: a model's accuracy in a window where it was not measured is its last known one, moved with the frozen
+  student's; by a part of that only where the scene is no harder than those that the model has learned (`faded`).
 - Another start: a retraining that begins from a worse model than the recorded one ends `start_influence` (0-1) of that
   difference worse; from a better one it ends so much better, but a better start alone adds no gain: never above both
   the recorded end and the start.
 - No outcome: a profiled configuration that the recorded run did not train in this window ends where one did that it
-  trained, with the believed part of the difference between their profiles (`believed`); if it trained none, where the
+  trained, with the believed part of the difference between their profiles (`unrecorded`); if it trained none, where the
   model in force is, with the believed part of the gain.
 """
 
@@ -29,15 +29,16 @@ from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption
 from edge.simulation.accuracies import (
     all_fresh,
-    believed,
     carried,
     clip,
     faded,
     fresh,
     known,
     mean,
-    nearest_outcome,
+    nearest_known,
     progress,
+    trained_on,
+    unrecorded,
 )
 from edge.simulation.trace import RecordedCamera, RecordedWindow, Trace
 from scheduler.controller import WindowController, option_from_profile
@@ -99,13 +100,14 @@ class SimulationResult:
 @dataclass
 class _Model:
     """A model in force: its accuracies by window where known, and the window and held-out accuracy it was born with.
-    `people`: the same against people's labels."""
+    `people`: the same against people's labels. `learned`: windows whose data it and its parents were trained on."""
 
     name: str
     born: int
     accuracy: float
     live: dict[int, float]
     people: dict[int, float] = field(default_factory=dict)
+    learned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,11 +161,13 @@ class _CameraState:
 
     @staticmethod
     def of(record: RecordedCamera) -> _CameraState:
-        """Before the first window, with the student in force that the record begins with."""
+        """Before the first window, with the student in force that the record begins with. One that had learned is taken
+        to have learned scenes as hard as any in the record; the last of them it forgets first."""
         frozen = all_fresh(record.frozen, record.factors)
         people = all_fresh(record.frozen_people, record.factors)
         live = all_fresh(record.begins_with, record.factors) or dict(frozen)
-        model = _Model("recorded" if record.begins_with else "frozen", 1, live[min(live)], live, dict(people))
+        name, learned = ("recorded", tuple(sorted(frozen)[::-1])) if record.begins_with else ("frozen", ())
+        model = _Model(name, 1, live[min(live)], live, dict(people), learned)
         return _CameraState(record, model, record.inference_profile, frozen, people)
 
     def most(self, window: int) -> float:
@@ -445,14 +449,11 @@ class Simulator:
         outcome, factors, more = record.outcomes.get(profile.config.id), state.record.factors, 0.0
         if outcome is None:
             self._estimates["outcome"] += 1
-            part, cost = believed(record.held_out_frames), profile.device_seconds.value
-            near = nearest_outcome(record, profile, self._window)
-            if near is None:
-                more = part * (profile.end_accuracy.value - profile.start_accuracy)
-                now = self._live(state, state.model, self._window)
-                return _End(clip(start + more), cost, {self._window: state.at(self._window, now + more)}, {})
-            more = part * (profile.end_accuracy.value - near[0].end_accuracy.value)
-            outcome = replace(near[1], device_seconds=cost, people={})
+            outcome, more = unrecorded(record, profile, self._window)
+            if not outcome.live:
+                more += outcome.accuracy - record.start_accuracy
+                live = {self._window: state.at(self._window, self._live(state, state.model, self._window) + more)}
+                return _End(clip(start + more), outcome.device_seconds, live, {})
         shift = self._shift(record, start, outcome.accuracy + more)
         if shift:
             self._estimates["start"] += 1
@@ -516,9 +517,10 @@ class Simulator:
             live[window] = state.at(window, base + gained * (accuracy - base))
         people = {}
         for window, accuracy in job.outcome.people.items():
-            base = carried(old.people, state.frozen_people, window, state.most(window))
+            base = carried(old.people, state.frozen_people, window, old.learned, state.most(window))
             people[window] = state.at(window, base + gained * (accuracy - base))
-        state.model = _Model(f"w{self._window}-{job.config}", self._window, clip(after), live, people)
+        learned = trained_on(old.learned, self._window - 1)
+        state.model = _Model(f"w{self._window}-{job.config}", self._window, clip(after), live, people, learned)
         state.promoted.append(job.config)
         return state.model.accuracy, True, state.model.name
 
@@ -526,9 +528,9 @@ class Simulator:
 
     def _by_people(self, state: _CameraState, window: int) -> float:
         """Accuracy of the model in force on the data of `window`, against people's labels."""
-        people, window = state.model.people, max(1, window)
+        people, learned, window = state.model.people, state.model.learned, max(1, window)
         if window not in people:
-            people[window] = carried(people, state.frozen_people, window, state.most(window))
+            people[window] = carried(people, state.frozen_people, window, learned, state.most(window))
         return people[window]
 
     def _live(self, state: _CameraState, model: _Model, window: int) -> float:
@@ -536,15 +538,14 @@ class Simulator:
         window = max(1, window)
         if window in model.live:
             return model.live[window]
-        earlier = [w for w in model.live if w < window]
-        if earlier:
-            since = max(earlier)
+        if model.live:
+            since = nearest_known(model.live, window)
             value = model.live[since]
         else:
             # Held-out accuracy was measured on the data of the window before it was made.
             since, value = max(1, model.born - 1), model.accuracy
         self._estimates["drift"] += 1
-        model.live[window] = faded(value, state.frozen, since, window, state.most(window))
+        model.live[window] = faded(value, state.frozen, since, window, model.learned, state.most(window))
         return model.live[window]
 
     def _held_out(self, state: _CameraState, model: _Model, record: RecordedWindow | None) -> float:

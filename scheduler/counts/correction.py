@@ -4,6 +4,10 @@ Around labelled frames what was counted at a place is known beside what was ther
 object that was counted there, is what counts are off by: the count plus the difference is a prediction that a labelled
 sample rectifies (Angelopoulos et al., "Prediction-powered inference", Science 2023). Its error comes from some minutes
 of frames as clusters, since frames near each other show the same objects; the method's own error comes on top.
+
+A difference that may be chance makes counts worse. So a part of it is taken: its square beside its square and its
+variance (an empirical-Bayes estimate; James, Stein, "Estimation with quadratic loss", 1961). The more of the counted
+time labels show, the smaller is that variance.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ _Z: Final = 1.6449
 #: With fewer labels or followed objects near a place nothing is said.
 LEAST_OBJECTS: Final = 10
 #: The standard deviation of what the method is off by: part of the count, and so many objects.
-_OWN_ERROR, _OWN_OBJECTS = 0.3, 1.5
+_OWN_ERROR, _OWN_OBJECTS = 0.15, 1.2
+#: Where labels are rare a difference is off by chance, and by what labels are off by: the variance, so many times.
+_MOST_CHANCE: Final = 3.0
 
 
 def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums) -> Corrected | None:
@@ -29,10 +35,29 @@ def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums)
         return None
     counted = max(objects, at_place)
     each = counted / every.followed
-    value = max(0.0, objects + (own.there - own.followed) * each)
     squares = max(0, own.followed_squared - 2 * own.product + own.there_squared)
+    difference = own.there - own.followed
+    value = max(0.0, objects + _sure_part(difference, _chance(each) * _variance(own, squares)) * difference * each)
     spread = each * math.sqrt(squares)
     wide = _Z * math.sqrt(spread**2 + (_OWN_ERROR * value) ** 2 + _OWN_OBJECTS**2)
     # Nothing counted: some may have been missed all the same, as many as a Poisson count of none allows.
     missed = -math.log(0.1) * (1.0 - min(1.0, every.same / every.there)) if objects == 0 else 0.0
     return Corrected(value, max(0.0, value - wide), value + wide + missed)
+
+
+def _variance(own: ClusterSums, squares: int) -> float:
+    """The variance of the difference of labelled and followed objects, if clusters are a small sample."""
+    n = own.clusters
+    return max(0.0, squares - (own.there - own.followed) ** 2 / n) * n / (n - 1) if n > 1 else float(squares)
+
+
+def _chance(each: float) -> float:
+    """How much chance there is where each followed object stands for so many counted ones: none where labels show all
+    of the counted time, and the whole variance where they are of a longer one."""
+    return min(_MOST_CHANCE, each - 1.0) if each >= 1.0 else 1.0 - each
+
+
+def _sure_part(difference: int, variance: float) -> float:
+    """The part of a difference that is taken to be more than chance."""
+    square = difference**2
+    return square / (square + variance) if square else 0.0

@@ -35,16 +35,21 @@ _SAME_S, _REACH, _FASTER = 4.0, 2.0, 3.0
 #: one is compared when it is gone, too, and may have stood at a light until then.
 _RECENT, _REMEMBERED_S = 200, 900.0
 
+#: A path turns back at speed where it goes so many sizes there, and as many back, each within so many seconds, and so
+#: much the other way (the cosine between both ways).
+_BACK, _BACK_S, _TURNED_BACK = 1.0, 5.0, 0.7
+
 Rows = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Where an object stood, and the root of its box's area."""
+    """Where an object stood, the root of its box's area, and the zone that it was in (empty: none)."""
 
     utc_s: float
     foot: Point
     size: float
+    zone: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,10 +91,10 @@ class Journeys:
     number: int = 0
 
 
-def footprint(box: Box, utc_s: float) -> Footprint:
+def footprint(box: Box, utc_s: float, zone: str = "") -> Footprint:
     """Where the object of a box stands."""
     area = max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
-    return Footprint(utc_s, foot_point(box), max(1e-3, math.sqrt(area)))
+    return Footprint(utc_s, foot_point(box), max(1e-3, math.sqrt(area)), zone)
 
 
 def went_on(path: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ...]:
@@ -97,6 +102,26 @@ def went_on(path: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ..
     if path and math.dist(path[-1].foot, here.foot) < _APART * here.size:
         return path
     return (*(path if len(path) < _LONGEST else path[::2]), here)
+
+
+def turned_back(path: Sequence[Footprint]) -> int | None:
+    """The place on a path where it turns back at speed, and has gone back from; None: it does not. Nothing on a street
+    does so: two that met there were taken for one."""
+    end, found, farthest = path[-1], None, 0.0
+    for n in range(len(path) - 2, 0, -1):
+        turn = path[n]
+        if end.utc_s - turn.utc_s > _BACK_S:
+            break
+        after = end.foot[0] - turn.foot[0], end.foot[1] - turn.foot[1]
+        far = _BACK * turn.size
+        begin = next((p for p in reversed(path[:n]) if math.dist(p.foot, turn.foot) >= far), None)
+        if math.hypot(*after) < far or begin is None or turn.utc_s - begin.utc_s > _BACK_S:
+            continue
+        before = turn.foot[0] - begin.foot[0], turn.foot[1] - begin.foot[1]
+        cosine = (before[0] * after[0] + before[1] * after[1]) / (math.hypot(*before) * math.hypot(*after))
+        if cosine < -_TURNED_BACK and math.hypot(*after) > farthest:
+            found, farthest = n, math.hypot(*after)
+    return found
 
 
 def moved(journeys: Journeys, journey: Journey, at_utc_s: float) -> tuple[Journeys, Movement | None]:

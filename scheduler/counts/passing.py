@@ -11,6 +11,7 @@ lost and found as another does both: that is one crossing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -19,10 +20,16 @@ from typing import Final
 from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
-from scheduler.counts.movements import Footprint, Journey, Journeys, footprint, moved, went_on
+from scheduler.counts.movements import Footprint, Journey, Journeys, footprint, moved, turned_back, went_on
 
 #: An object is clear of a line when its foot is so many of its sizes away from it, at least so much of the picture.
 _CLEAR, _CLEAR_LEAST = 0.1, 0.004
+#: One that is beyond a line by fewer of its sizes may be a box that trembles: another answer must show it there.
+_SURELY: Final = 0.5
+#: One that was lost or found beside a line, and goes across it by fewer of its sizes a second, is not taken to cross.
+_ACROSS: Final = 0.4
+#: A box that reaches so far down is cut off by the picture's lower edge: its foot is not seen.
+_CUT_OFF: Final = 0.96
 #: One that was not seen for so long is lost, and is taken to have gone on for so long.
 LOST_S: Final = 1.0
 #: An object that is lost and one that is found within so many seconds, both beside a line, may be the same.
@@ -35,7 +42,7 @@ FORGET_S: Final = 120.0
 class Passing:
     """An object on its way: where it was clear of each line last, at which places it has counted, the zones that it
     was in first and last, when it was seen last, where, how it moved (fractions of the picture a second), and the
-    places on its way."""
+    places on its way. `perhaps`: lines that one answer showed it beyond, not surely."""
 
     clear: Mapping[str, Point]
     counted: frozenset[Place]
@@ -46,6 +53,7 @@ class Passing:
     box: Box
     velocity: Point
     path: tuple[Footprint, ...] = ()
+    perhaps: frozenset[Place] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def step(
     state: CountingState, objects: Sequence[TrackedObject], lines: Sequence[CountLine], at_utc_s: float
 ) -> tuple[CountingState, tuple[Counted, ...]]:
     """Take the objects that are there after an answer. The order of objects does not matter."""
-    now = dict(state.objects)
+    now, journeys = dict(state.objects), state.journeys
     found: list[Counted] = []
     guesses = [g for g in state.guesses if at_utc_s - g.utc_s <= SAME_S]
 
@@ -93,12 +101,16 @@ def step(
             guess(tracked.id, before, came, lost=False)
         now[tracked.id], counted = _passed(before, tracked, lines, at_utc_s)
         found += counted
+        if now[tracked.id].path is not before.path:
+            journeys, now[tracked.id], movement = _turned(journeys, now[tracked.id], at_utc_s)
+            found += [] if movement is None else [Counted(movement, tracked.class_name, tracked.id, at_utc_s)]
     for number, passing in now.items():
-        if passing.velocity != (0.0, 0.0) and at_utc_s - passing.seen_utc_s >= LOST_S:
-            went = _crossed_from(passing, passing.velocity, LOST_S, lines)
-            now[number] = replace(passing, counted=passing.counted | set(went), velocity=(0.0, 0.0))
-            guess(number, passing, went, lost=True)
-    here, journeys = {tracked.id for tracked in objects}, state.journeys
+        moves = passing.velocity != (0.0, 0.0) or passing.perhaps
+        if moves and at_utc_s - passing.seen_utc_s >= LOST_S:
+            went = {*passing.perhaps, *_crossed_from(passing, passing.velocity, LOST_S, lines)} - passing.counted
+            now[number] = replace(passing, counted=passing.counted | went, velocity=(0.0, 0.0), perhaps=frozenset())
+            guess(number, passing, sorted(went), lost=True)
+    here = {tracked.id for tracked in objects}
     for number, passing in sorted(state.objects.items()):
         if number in here or not passing.path:
             continue
@@ -131,7 +143,9 @@ def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:
 def _passed(
     before: Passing, tracked: TrackedObject, lines: Iterable[CountLine], at_utc_s: float
 ) -> tuple[Passing, list[Counted]]:
-    clear, counted, found = dict(before.clear), set(before.counted), []
+    clear, counted, perhaps, found = dict(before.clear), set(before.counted), set(before.perhaps), []
+    # One that was taken further already, and was not seen since, is not taken further again.
+    again = tracked.seen_utc_s > before.seen_utc_s
 
     def count(place: Place) -> None:
         if place not in counted:
@@ -145,20 +159,33 @@ def _passed(
         if side == 0:
             continue
         here, there = foot_point(tracked.box), clear.get(line.name)
-        clear[line.name] = here
+        place = Place("line", line.name, "forward" if side > 0 else "backward")
         if there is not None and _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, here):
-            count(Place("line", line.name, "forward" if side > 0 else "backward"))
+            if _away(line, tracked.box) * side < _SURELY * _size(tracked.box) and not (again and place in perhaps):
+                perhaps.add(place)
+                continue
+            count(place)
+        clear[line.name] = here
+        perhaps -= {p for p in perhaps if p.name == line.name}
     first, last = before.first_zone, before.last_zone
     for zone in tracked.zones:
         count(Place("zone", zone))
-    if tracked.zones:
-        first, last = first or next(iter(tracked.zone_s), tracked.zones[0]), tracked.zones[-1]
-    # One that was taken further already, and was not seen since, is not taken further again.
-    again = tracked.seen_utc_s > before.seen_utc_s
+    zone = tracked.zones[-1] if tracked.zones and tracked.box[3] < _CUT_OFF else ""
+    if zone:
+        first, last = first or next(iter(tracked.zone_s), zone), zone
     velocity = tracked.velocity if again else before.velocity
-    path = went_on(before.path, footprint(tracked.box, tracked.seen_utc_s)) if again else before.path
+    path = went_on(before.path, footprint(tracked.box, tracked.seen_utc_s, zone)) if again else before.path
     passing = Passing(
-        clear, frozenset(counted), first, last, tracked.class_name, tracked.seen_utc_s, tracked.box, velocity, path
+        clear,
+        frozenset(counted),
+        first,
+        last,
+        tracked.class_name,
+        tracked.seen_utc_s,
+        tracked.box,
+        velocity,
+        path,
+        frozenset(perhaps),
     )
     return passing, found
 
@@ -173,18 +200,42 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
         there, side = passing.clear.get(line.name), _side(line, box)
         if there is None or side == 0 or (line.classes and passing.class_name not in line.classes):
             continue
+        across = abs(_away(line, box) - _away(line, passing.box))
+        if across < _ACROSS * abs(for_s) * _size(box):
+            continue
         if _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, foot_point(box)):
             forward = (side > 0) == (for_s > 0)
             found.append(Place("line", line.name, "forward" if forward else "backward"))
     return tuple(place for place in found if place not in passing.counted)
 
 
+def _turned(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Passing, Place | None]:
+    """One whose path turned back is another object from there on: the memory with the way of the one before, its
+    movement, and the other one."""
+    at = turned_back(passing.path)
+    if at is None:
+        return journeys, passing, None
+    before, after = passing.path[: at + 1], passing.path[at:]
+    last = next((p.zone for p in reversed(before) if p.zone), passing.first_zone)
+    after_one, movement = _ended(journeys, replace(passing, last_zone=last), before, at_utc_s)
+    first = next((p.zone for p in after if p.zone), "")
+    counted = frozenset(p for p in passing.counted if p.kind != "movement")
+    return after_one, replace(passing, path=after, first_zone=first, counted=counted), movement
+
+
 def _gone(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Place | None]:
     """The memory with the way of an object that is gone, and its movement, once."""
+    end = footprint(passing.box, passing.seen_utc_s)
+    path = passing.path if passing.path[-1].utc_s == end.utc_s else (*passing.path, end)
+    return _ended(journeys, passing, path, at_utc_s)
+
+
+def _ended(
+    journeys: Journeys, passing: Passing, path: tuple[Footprint, ...], at_utc_s: float
+) -> tuple[Journeys, Place | None]:
+    """The memory with the way of an object that ended, and its movement, once."""
     if any(place.kind == "movement" for place in passing.counted):
         return journeys, None
-    end = footprint(passing.box, passing.seen_utc_s)
-    path = passing.path if passing.path[-1] == end else (*passing.path, end)
     journey = Journey(path, passing.first_zone, passing.last_zone, passing.class_name)
     after, movement = moved(journeys, journey, at_utc_s)
     return after, None if movement is None else movement.place
@@ -192,10 +243,17 @@ def _gone(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journe
 
 def _side(line: CountLine, box: Box) -> int:
     """1: right of the line, -1: left of it, 0: not clear of it."""
-    size = (max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])) ** 0.5
-    away = _turn(line.start, line.end, foot_point(box)) / line.length
-    clear = max(_CLEAR_LEAST, _CLEAR * size)
+    away, clear = _away(line, box), max(_CLEAR_LEAST, _CLEAR * _size(box))
     return 1 if away > clear else -1 if away < -clear else 0
+
+
+def _away(line: CountLine, box: Box) -> float:
+    """How far an object's foot is right of a line (below 0: left)."""
+    return _turn(line.start, line.end, foot_point(box)) / line.length
+
+
+def _size(box: Box) -> float:
+    return math.sqrt(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))
 
 
 def _turn(a: Point, b: Point, p: Point) -> float:

@@ -2,16 +2,21 @@
 
 An object crosses a line at one instant. A labelled frame within half a second or so of it shows the object on its way.
 Either the object is followed and was counted, or its label goes so that it crosses the line in that time. The label of
-a followed object goes between the places where the object was seen before and after; another label goes as objects of
-its size went near there. So in the time around labelled frames every crossing is known twice, once as it was counted
+a followed object goes between the places where the object was seen before and after; another label goes as most objects
+of its size went near there. So in the time around labelled frames every crossing is known twice, once as it was counted
 and once by labels.
+
+A teacher misses an object in one frame and finds it in the next, and takes a class for another now and then. So the
+labels of earlier frames say, too, whether a followed object is one, and which class most of them have.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -38,12 +43,18 @@ _EDGE: Final = 0.01
 _SAME_TIME_S: Final = 1e-6
 #: The foot's speed is taken over so many seconds before and after.
 _SPEED_S: Final = 0.7
-#: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), and how
-#: much of them is needed.
-_WAYS, _NEAR, _ALIKE, _LEAST = 600, 0.04, 0.3, 0.3
+#: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), how much of
+#: them is needed, and how much of it must cross a line, so that a label does.
+_WAYS, _NEAR, _ALIKE, _LEAST, _MOST_OF_IT = 600, 0.025, 0.3, 0.3, 0.6
+#: A way of a smaller part of the nearest one's weight says nothing.
+_SAY: Final = 0.02
+#: The labels of so many objects are remembered.
+_NAMED: Final = 300
 
 #: Where an object stood, the logarithm of its size, and how its foot moved a second.
 Way = tuple[float, float, float, float, float]
+#: By the number of an object: how many labels showed it, by their class.
+Names = Mapping[int, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -104,35 +115,61 @@ def at_instant(
 
 
 def recounted(
-    instant: Instant, labels: Sequence[NamedBox], lines: Sequence[CountLine], ways: Sequence[Way]
+    instant: Instant, labels: Sequence[NamedBox], lines: Sequence[CountLine], ways: Sequence[Way], names: Names
 ) -> FrameChecks:
-    """Crossings around the frame as they were counted and as its labels say, by line, direction and class."""
+    """Crossings around the frame as they were counted and as its labels say, by line, direction and class. `names` are
+    those of earlier frames and of this one."""
     found: dict[tuple[Place, str], list[int]] = {}
     followed = _followed([p for p in instant.passers if p.in_picture], labels)
-    unseen = _unseen(instant.passers, {p.number for p in followed.values()}, labels)
+    labelled = {p.number for p in followed.values()}
+    unseen = _unseen(instant.passers, labelled, labels)
     for c in instant.counted:
-        if c.object not in unseen:
+        if c.object not in unseen or c.object in names:
             found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
+        if c.object in names and c.object not in labelled:
+            _same(found, c, _named(names, c.object, c.class_name))
     here = {(c.object, c.place.name): c for c in instant.counted}
     known = instant.lines or {}
     usual = np.array(ways, np.float64).reshape(-1, 5)
     for n, label in enumerate(labels):
         passer = followed.get(n)
-        velocity = _usual(label.box, usual) if passer is None else passer.velocity
+        near = _near(label.box, usual) if passer is None else ()
+        name = label.class_name if passer is None else _named(names, passer.number, label.class_name)
         for line in lines:
-            if line.classes and label.class_name not in line.classes:
+            if line.classes and name not in line.classes:
                 continue
             if passer is not None and line.name in known.get(passer.number, frozenset()):
                 mine = here.get((passer.number, line.name))
                 if mine is not None:
-                    row = found.setdefault((mine.place, label.class_name), [0, 0, 0])
-                    row[1] += 1
-                    row[2] += mine.class_name == label.class_name
+                    _same(found, mine, name)
                 continue
-            way = _crosses(line, label.box, velocity, passer)
+            way = _usually(line, label.box, near) if passer is None else _crosses(line, label.box, passer)
             if way is not None:
-                found.setdefault((Place("line", line.name, way), label.class_name), [0, 0, 0])[1] += 1
+                found.setdefault((Place("line", line.name, way), name), [0, 0, 0])[1] += 1
     return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()})
+
+
+def _same(found: dict[tuple[Place, str], list[int]], counted: Counted, class_name: str) -> None:
+    """A counted crossing is there, of an object of that class."""
+    row = found.setdefault((counted.place, class_name), [0, 0, 0])
+    row[1] += 1
+    row[2] += counted.class_name == class_name
+
+
+def names_after(names: Names, instant: Instant, labels: Sequence[NamedBox]) -> Names:
+    """The labels that are remembered by object, with those of one more frame."""
+    out = dict(names)
+    for n, passer in _followed([p for p in instant.passers if p.in_picture], labels).items():
+        votes, name = out.pop(passer.number, {}), labels[n].class_name
+        out[passer.number] = {**votes, name: votes.get(name, 0) + 1}
+    return dict(list(out.items())[-_NAMED:])
+
+
+def _named(names: Names, number: int, here: str) -> str:
+    """The class that most labels of an object have; `here`, if it is one of them."""
+    votes = names.get(number, {})
+    best = max(sorted(votes), key=votes.__getitem__, default=here)
+    return best if votes.get(best, 0) > votes.get(here, 0) else here
 
 
 def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
@@ -141,15 +178,29 @@ def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
     return (*ways, *new)[-_WAYS:]
 
 
-def _crosses(line: CountLine, box: Box, velocity: Point, passer: Passer | None) -> Direction | None:
-    """The way in which the object of a label that was not counted at a line crosses it within AROUND_S: by the places
-    before and after where they are known, else by its speed. The speed of a foot that trembles is no crossing."""
+def _crosses(line: CountLine, box: Box, passer: Passer) -> Direction | None:
+    """The way in which a followed object that was not counted at a line crosses it within AROUND_S, by its label: by
+    the places before and after where they are known, else by its speed. The speed of a foot that trembles is no
+    crossing."""
+    there, here = _on_its_way(box, passer.velocity)
+    return crossed_way(line, passer.before or there, passer.after or here)
+
+
+def _usually(line: CountLine, box: Box, near: Sequence[tuple[float, Point]]) -> Direction | None:
+    """The way in which most of those that went near a label's place would cross a line from there."""
+    weights: dict[Direction | None, float] = {}
+    for weight, velocity in near:
+        way = crossed_way(line, *_on_its_way(box, velocity))
+        weights[way] = weights.get(way, 0.0) + weight
+    most = max(weights, key=weights.__getitem__, default=None)
+    return most if weights.get(most, 0.0) > _MOST_OF_IT * sum(weights.values()) else None
+
+
+def _on_its_way(box: Box, velocity: Point) -> tuple[Point, Point]:
+    """Where the foot of a box was AROUND_S before and is AROUND_S after."""
     x, y = foot_point(box)
     dx, dy = (v * AROUND_S for v in velocity)
-    there, here = (x - dx, y - dy), (x + dx, y + dy)
-    if passer is not None:
-        there, here = passer.before or there, passer.after or here
-    return crossed_way(line, there, here)
+    return (x - dx, y - dy), (x + dx, y + dy)
 
 
 def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
@@ -188,8 +239,8 @@ def _foot_at(path: Sequence[tuple[float, Box]], utc_s: float) -> Point | None:
 def _box_at(path: Sequence[tuple[float, Box]], utc_s: float) -> tuple[int, Box] | None:
     """The box at an instant, between two places of the path, and the index of the second of them. None: before the
     first place, after the last one, or between two that are more than LOOK_S apart."""
-    after = next((n for n, (at_s, _) in enumerate(path) if at_s >= utc_s - _SAME_TIME_S), None)
-    if after is None or path[0][0] > utc_s + _SAME_TIME_S:
+    after = bisect_left(path, utc_s - _SAME_TIME_S, key=itemgetter(0))
+    if after == len(path) or path[0][0] > utc_s + _SAME_TIME_S:
         return None
     (t1, end), (t0, begin) = path[after], path[max(0, after - 1)]
     if t1 - t0 > LOOK_S:
@@ -233,18 +284,18 @@ def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int
     return {b: passers[a] for a, b in best_pairs(overlap, _SAME)}
 
 
-def _usual(box: Box, ways: np.ndarray) -> Point:
-    """How objects of a box's size went near it; it stands where that is not known."""
+def _near(box: Box, ways: np.ndarray) -> Sequence[tuple[float, Point]]:
+    """How objects of a box's size went near it, each with its weight; none where too few did."""
     if not len(ways):
-        return 0.0, 0.0
+        return ()
     x, y = foot_point(box)
     off = ((ways[:, 0] - x) ** 2 + (ways[:, 1] - y) ** 2) / _NEAR**2
     off += (ways[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
     weight = np.exp(-0.5 * np.minimum(off, 60.0))
-    total = float(weight.sum())
-    if total < _LEAST:
-        return 0.0, 0.0
-    return float(weight @ ways[:, 3]) / total, float(weight @ ways[:, 4]) / total
+    if float(weight.sum()) < _LEAST:
+        return ()
+    say = np.flatnonzero(weight > _SAY * weight.max())
+    return [(float(weight[n]), (float(ways[n, 3]), float(ways[n, 4]))) for n in say]
 
 
 def _size(box: Box) -> float:

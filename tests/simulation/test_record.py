@@ -16,9 +16,9 @@ from edge.core.profiles import InferenceProfile
 from edge.core.shares import ideal_caps
 from edge.core.window import Segment, StreamAllocation, WindowPlan
 from edge.simulation.accuracies import weighed
-from edge.simulation.record import trace_from_windows
+from edge.simulation.record import REFUSED, trace_from_windows
 from edge.simulation.simulator import simulate
-from edge.simulation.trace import Trace, read_trace
+from edge.simulation.trace import RecordedCamera, Trace, read_trace
 from scheduler.controller import waiting_shares
 from scheduler.follow import planner
 from scheduler.policies import window_policy
@@ -208,3 +208,99 @@ def test_a_share_that_others_squeeze_makes_the_record_dearer(tmp_path: Path) -> 
     assert window.outcomes[CONFIG.id].device_seconds == pytest.approx(0.7 * 30.0), "what its share was worth meanwhile"
     spare = 1.0 - waiting_shares(1.0, {"gate": INFERENCE})["gate"]
     assert window.profiling_device_s == pytest.approx((12.0 - 3.0) * spare)
+
+
+def a_replacement(folder: Path, realised: float, value: float | None, frames: int) -> RecordedCamera:
+    """From the second window on, with the first student's accuracies known: v3 replaces v2 in the third window, where
+    `realised` is the accuracy of 30 frames and `value` that of the later student's `frames`."""
+    details = json.loads(json.dumps(keep_a_run(folder)))
+    third = max(details, key=lambda d: d["window"]["id"])
+    third["window"]["open"] = False
+    (row,) = third["window"]["cameras"]
+    row["model_version"] = "v3"
+    row["realised"] = dict(row["frozen"], value=realised)
+    row["details"] = {} if value is None else {"current_fresh": dict(row["frozen"], value=value, frames=frames)}
+    return trace_from_windows("run", details).cameras[0]
+
+
+def test_a_student_that_was_replaced_is_known_by_the_frames_before(tmp_path: Path) -> None:
+    live = a_replacement(tmp_path, 0.5, 0.8, 10).windows[2].outcomes[CONFIG.id].live
+    assert live[2] == 0.7
+    before = (30 * 0.5 - 10 * 0.8) / 20
+    assert before < live[3] < before + 0.05, "near what it answered on 20 frames, drawn to what was expected: 0.6"
+
+
+def test_a_student_that_came_at_the_windows_end_leaves_all_to_the_one_before(tmp_path: Path) -> None:
+    live = a_replacement(tmp_path, 0.45, None, 0).windows[2].outcomes[CONFIG.id].live
+    assert live[3] == pytest.approx(0.45), "every frame is its own"
+
+
+def test_a_student_that_answered_next_to_nothing_is_as_expected(tmp_path: Path) -> None:
+    one = a_replacement(tmp_path, 0.8, 0.8, 29).windows[2].outcomes[CONFIG.id].live[3]
+    assert 0.6 <= one < 0.65, "0.7 less the 10 points of the frozen student: a scene harder than it has learned"
+
+
+def test_two_students_in_one_window_are_not_told_apart(tmp_path: Path) -> None:
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    third = max(details, key=lambda d: d["window"]["id"])
+    third["window"]["open"] = False
+    (row,) = third["window"]["cameras"]
+    row |= {"model_version": "v4", "realised": dict(row["frozen"], value=0.5), "details": {}}
+    job = next(j for d in details for j in d["jobs"] if j["promoted"])
+    third["jobs"] = [job | {"model_version": version} for version in ("v3", "v4")]
+    assert set(trace_from_windows("run", details).cameras[0].windows[2].outcomes[CONFIG.id].live) == {2}
+
+
+def test_the_verdict_of_the_gate_counts(tmp_path: Path) -> None:
+    """It judges on other frames than the profiler: 72 % may be refused although the profile begins at 60 %."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    job = next(j for d in details for j in d["jobs"] if j["promoted"])
+
+    def end(promoted: bool, accuracy: float) -> float:
+        job.update(promoted=promoted, accuracy_after=accuracy)
+        window = trace_from_windows("run", details).cameras[0].windows[2]
+        assert window.start_accuracy == 0.6
+        return window.outcomes[CONFIG.id].accuracy
+
+    assert end(True, 0.72) == 0.72
+    assert end(True, 0.55) == 0.6, "accepted: no worse than the start"
+    assert end(False, 0.72) == pytest.approx(0.6 - REFUSED)
+    assert end(False, 0.5) == 0.5
+
+
+def test_a_second_retraining_is_judged_beside_the_first_one(tmp_path: Path) -> None:
+    """The gate refused 74 % beside the 75 % of the student that had come into force: it is no worse than the start."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    window = next(d for d in details if any(j["promoted"] for j in d["jobs"]))
+    first = next(j for j in window["jobs"] if j["promoted"])
+    first["accuracy_after"] = 0.75
+    refused = {"config": "second", "promoted": False, "accuracy_after": 0.76, "model_version": None}
+    window["jobs"] = [first, first | refused]
+    outcomes = trace_from_windows("run", details).cameras[0].windows[2].outcomes
+    assert outcomes["second"].accuracy == pytest.approx(0.75 - REFUSED)
+
+
+def test_the_last_profile_says_where_a_window_started(tmp_path: Path) -> None:
+    """Profiles that were guessed are measured a moment later, from another start."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    second = sorted(details, key=lambda d: d["window"]["id"])[1]
+    measured = json.loads(json.dumps(second["profiles"]))
+    for one in measured:
+        one["profile"]["start_accuracy"] = 0.65
+    second["profiles"] += measured
+    window = trace_from_windows("run", details).cameras[0].windows[2]
+    assert window.start_accuracy == 0.65
+    assert all(p.start_accuracy == 0.65 for p in window.profiles)
+
+
+def test_a_record_that_begins_with_a_learned_student_starts_as_recorded(tmp_path: Path) -> None:
+    """What was realised in its first window is that of two students; the simulator begins with both as one."""
+    details = json.loads(json.dumps(keep_a_run(tmp_path)))
+    for detail in details:
+        detail["window"]["open"] = False
+        (row,) = detail["window"]["cameras"]
+        row["realised"] = dict(row["frozen"], value=0.65)
+    newest = max(details, key=lambda d: d["window"]["id"])
+    newest["profiles"] = sorted(details, key=lambda d: d["window"]["id"])[1]["profiles"]
+    (camera,) = trace_from_windows("run", details[:-1]).cameras
+    assert camera.begins_with[1] == camera.windows[2].start_live == 0.65

@@ -17,7 +17,7 @@ from edge.core.errors import InvalidValue
 from edge.core.plan_basis import PlanRequest
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan
-from edge.simulation.accuracies import believed
+from edge.simulation.accuracies import WITHIN, believed
 from edge.simulation.simulator import Simulator, simulate
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from scheduler.policies import WINDOW_POLICIES, window_policy
@@ -178,6 +178,48 @@ def test_an_unrecorded_retraining_ends_near_the_recorded_one() -> None:
     assert heavy[0].end_accuracy.value == 0.85
     assert believed(3) < part, "few held-out frames say less"
     assert believed(0) == part
+
+
+def test_a_student_that_learned_a_night_keeps_most_of_it_in_the_next() -> None:
+    """Windows 2 and 4 are nights; the student that was trained on window 2 serves window 4 without another retraining.
+    What it lost of the day in window 3 is a part of what the frozen student loses."""
+    base = small_trace(1, 4)
+    camera = base.cameras[0]
+    frozen = {1: 0.7, 2: 0.4, 3: 0.7, 4: 0.4}
+
+    def last_night(learned_in: int) -> float:
+        record = RecordedWindow(
+            frozen[learned_in - 1],
+            (profile(LIGHT, frozen[learned_in - 1], 0.8, 10.0),),
+            {LIGHT.id: RecordedOutcome(0.8, 10.0, {3: 0.8})},
+            train_frames=40,
+            held_out_frames=20,
+        )
+        made = replace(camera, frozen=frozen, windows={learned_in: record})
+        result = simulate(replace(base, cameras=(made,)), "relay", plan)
+        return next(r.accuracy for r in result.rows if r.window == 4)
+
+    assert last_night(3) == pytest.approx(0.8 - WITHIN * 0.3), "in window 3 it is trained on window 2, a night"
+    assert last_night(2) == pytest.approx(0.8 - 0.3), "in window 2 it is trained on window 1, a day"
+
+
+def test_a_retraining_like_one_that_the_gate_refused_is_refused() -> None:
+    """The light one was recorded to end worse than its start; the heavy one promises as much."""
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    start = camera.windows[2].start_accuracy
+    light, heavy = (profile(c, start, 0.8, 10.0) for c in (LIGHT, HEAVY))
+
+    def promoted(end: float) -> tuple[str, ...]:
+        refused = {LIGHT.id: RecordedOutcome(end, 10.0)}
+        profiles = (replace(light, device_seconds=Estimate.exact(90.0)), heavy)
+        record = RecordedWindow(start, profiles, refused, train_frames=40, held_out_frames=20)
+        result = simulate(replace(base, cameras=(replace(camera, windows={2: record}),)), "relay", plan)
+        assert result.estimates["outcome"] == 1
+        return next(r.promoted for r in result.rows if r.window == 2)
+
+    assert promoted(start - 0.01) == ()
+    assert promoted(start + 0.01) == (HEAVY.id,)
 
 
 @pytest.mark.parametrize("policy", ["relay", "thief", "exact", "uniform"])

@@ -172,8 +172,11 @@ def test_the_loss_of_another_worker_is_no_sign() -> None:
 
 def test_a_loss_is_not_looked_for_in_counters_that_were_read_before_it_or_in_another_life() -> None:
     killed = fault("kill_golden", 10.0)
-    for unread in ({"counted_s": 9.0}, {"counted_s": 12.0}, {"life": 1}):
-        assert inv.faults_visible([look(9.0), look(15.0, **unread)], [killed]).checks == 0
+    for unread in ({"counters_read_s": 9.0}, {"counters_read_s": 12.0}, {"life": 1}):
+        looks = [look(9.0), look(15.0, **unread)]
+        assert inv.faults_visible(looks, [killed]).checks == 0
+        assert inv.not_looked_for(looks, [killed]) == {"kill_golden": 1}
+    assert inv.not_looked_for([look(9.0), look(15.0)], [killed]) == {}
     assert breaks(inv.faults_visible([look(9.0), look(15.0)], [killed]))
 
 

@@ -24,11 +24,19 @@ def test_growth_is_judged_by_process_and_what_rises_breaks() -> None:
     rows = rp.growth([s for pid, life in enumerate(lives) for s in process(life[0], pid, *life[1:])])
     found = {r["process"]: r["memory_mb"]["verdict"] for r in rows}
     assert found == {"control": "flat", "golden": "rising", "profiler-0": "short"}, "20 minutes are warming up"
-    flat = rp.flat(rows)
-    assert [b.said.partition(":")[0] for b in flat.breaks] == ["golden"]
-    assert flat.checks == 8, "threads and files of the three, memory of two"
+    memory, counts = rp.memory_flat(rows), rp.counts_flat(rows)
+    assert [b.said.partition(":")[0] for b in memory.breaks] == ["golden"]
+    assert (memory.checks, counts.checks, counts.breaks) == (2, 6, ())
+    assert rp.memory_not_judged(rows) == ["profiler-0"]
     assert rows[1]["memory_mb"]["interval"][0] > 5.0, "per cent of the median an hour"
     assert len(rows[0]["mb_by_minute"]) == 40
+
+
+def test_memory_that_was_never_judged_is_a_run_that_fails() -> None:
+    """Threads and files have a slope from 15 minutes of life, memory from 25."""
+    rows = rp.growth(process("control", 1, 30.0, 20))
+    found = [rp.memory_flat(rows), rp.counts_flat(rows)]
+    assert rp.never_checked(found) == ["memory_flat"]
 
 
 def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
@@ -38,11 +46,12 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     seen.answered["camera north"] = [float(t) for t in range(40)] + [float(t) for t in range(75, 200)]
     checked, gaps, rows = rp.check_all(seen, [gone, left], [], [], ("mqtt",), [], (0.0, 200.0), 100.0, {})
     assert {c.name for c in checked if c.breaks} == {"well_again"}, "there was no look at all"
-    checked.append(Checked("flat", 1, (Break("flat", 0.0, "golden grows"),)))
+    checked.append(Checked("memory_flat", 1, (Break("memory_flat", 0.0, "golden grows"),)))
     rows = rp.growth([*process("golden", 2, 20.0, 40), *process("profiler-0", 3, 9.0, 20)])
     report = {
         "minutes": 3.0, "never_checked": rp.never_checked(checked),
         "seed": 1, "machine": "m", "faults_done": 1, "broken": 2, "growth": rows,
+        "memory_not_judged": rp.memory_not_judged(rows), "not_looked_for": {"kill_retrain": 1},
         "invariants": rp.checked_rows(checked), "gaps": rp.longest_gaps(gaps, [gone, left]),
         "faults": rp.back_after([gone, left], gaps), "not_possible": {"disk_full": "no disk"},
         "requests": {"lenet": {"answered": 7}},
@@ -51,6 +60,7 @@ def test_the_summary_says_what_broke_and_what_was_left_out() -> None:
     assert report["faults"][0]["back_s"] == 15.0
     text = rp.summary(report)
     assert "golden grows" in text
+    assert "none lived for long enough: profiler-0. Faults that no look came after: {'kill_retrain': 1}." in text
     assert "| golden | 40 | 209.14 | 9.563 (9.563 to 9.563) | rising | flat | flat |" in text
     assert "| profiler-0 | 20 | 202.9 | - | short | flat | flat |" in text
     assert "| models_kept | never checked | 0 |" in text

@@ -77,6 +77,34 @@ def test_nothing_counted_may_still_have_been_something() -> None:
     assert found.high > corrected(0, (), [check(n, 20, 20, 20) for n in range(20)]).high  # type: ignore[union-attr]
 
 
+def test_a_difference_that_may_be_chance_is_taken_in_part() -> None:
+    """In half of the minutes labels show one more, in half one less; in the last minute, too."""
+    rows = [check(n, 10, 11 if n % 2 else 9, 9) for n in range(21)]
+    found = corrected(400, rows, rows)
+    assert found is not None
+    assert abs(found.value - 400.0) < 0.2, "all of it would be almost two"
+
+
+def test_labels_of_all_of_the_time_leave_nothing_to_chance() -> None:
+    rows = [check(n, 10, 11 if n % 2 else 9, 9) for n in range(21)]
+    found = corrected(210, rows, rows)
+    assert found is not None
+    assert found.value == 209.0
+
+
+@given(st.integers(1, 500), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=2, max_size=20))
+def test_a_corrected_count_lies_between_the_count_and_all_of_the_difference(
+    objects: int, found: list[tuple[int, int]]
+) -> None:
+    rows = [check(n, a, b, min(a, b)) for n, (a, b) in enumerate(found)]
+    one = corrected(objects, rows, rows)
+    if one is None:
+        return
+    followed, there = (sum(row[k] for row in found) for k in (0, 1))
+    all_of_it = max(0.0, objects + (there - followed) * objects / followed)
+    assert min(objects, all_of_it) - 1e-6 <= one.value <= max(objects, all_of_it) + 1e-6
+
+
 @given(st.integers(0, 500), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=2, max_size=20))
 def test_an_interval_holds_its_value_and_more_of_the_same_labels_make_it_no_wider(
     objects: int, found: list[tuple[int, int]]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edge.core.counts import Place
 from edge.core.zones import Box
-from scheduler.counts.movements import Footprint, Journey, Journeys, footprint, moved, went_on
+from scheduler.counts.movements import Footprint, Journey, Journeys, footprint, moved, turned_back, went_on
 
 EVERY_S = 0.2
 
@@ -152,3 +152,21 @@ def test_any_journeys_give_movements_between_zones_that_were_seen(
         assert {m.place for m in journeys.recent} <= {
             Place("movement", "left", "right"), Place("movement", "right", "left")
         }  # fmt: skip
+
+
+def test_a_path_turns_back_where_it_goes_there_and_back_at_speed() -> None:
+    there, back = (0.1, 0.2, 0.3, 0.4, 0.5), (0.4, 0.3)
+    assert turned_back(path(*there, *back)) == 4
+    assert turned_back(path(*there, 0.45)) is None, "not far enough yet"
+    assert turned_back(path(0.45, 0.5, 0.4, 0.3)) is None, "it did not come from afar"
+    slow = (*path(*there), *path(*back, began_s=8.0))
+    assert turned_back(slow) is None
+
+
+@given(st.lists(st.floats(0.0, 0.2), min_size=1, max_size=30), st.lists(st.floats(-0.05, 0.05), min_size=30))
+def test_one_that_goes_on_does_not_turn_back(steps: list[float], aside: list[float]) -> None:
+    x, way = 0.0, []
+    for n, step in enumerate(steps):
+        x += step
+        way.append(Footprint(n * EVERY_S, (x, 0.5 + aside[n]), 0.1))
+    assert turned_back(way) is None

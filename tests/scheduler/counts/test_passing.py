@@ -57,6 +57,27 @@ def test_a_foot_that_trembles_on_the_line_crosses_once() -> None:
     assert walk(down(1, 0.4, 0.502, 0.499, 0.503, 0.42), ACROSS) == [], "it turned back"
 
 
+def test_one_answer_that_shows_an_object_just_beyond_a_line_is_no_crossing() -> None:
+    assert walk(down(1, 0.4, 0.46, 0.53, 0.47, 0.46), ACROSS) == [], "its box trembled"
+    assert places(walk(down(1, 0.4, 0.46, 0.53, 0.53), ACROSS)) == [("line", "gate", "forward", 1)]
+    assert places(walk(down(1, 0.4, 0.46, 0.53, 0.5, 0.53), ACROSS)) == [("line", "gate", "forward", 1)]
+    assert places(walk(down(1, 0.4, 0.46, 0.56), ACROSS)) == [("line", "gate", "forward", 1)], "half its size beyond"
+    lost = [*down(1, 0.4, 0.46, 0.53), *[[]] * 4]
+    assert walk(lost, ACROSS) == [], "it may be seen again"
+    assert places(walk([*lost, [], []], ACROSS)) == [("line", "gate", "forward", 1)]
+
+
+@given(st.lists(st.tuples(st.floats(0.3, 0.48), st.floats(0.3, 0.54)), min_size=1, max_size=10))
+def test_single_answers_just_beyond_a_line_never_count(pairs: list[tuple[float, float]]) -> None:
+    assert walk(down(1, *(y for pair in pairs for y in pair), 0.4), ACROSS) == []
+
+
+def test_one_that_goes_along_a_line_is_not_taken_to_have_crossed_it_where_it_was_found() -> None:
+    found = replace(tracked(1, (0.5, 0.52)), velocity=(0.3, 0.03))
+    assert walk([[found]], ACROSS) == []
+    assert places(walk([[replace(found, velocity=(0.3, 0.06))]], ACROSS)) == [("line", "gate", "forward", 1)]
+
+
 def test_an_object_counts_once_in_each_direction() -> None:
     there_and_back = down(1, 0.4, 0.6, 0.4, 0.6, 0.4)
     assert places(walk(there_and_back, ACROSS)) == [("line", "gate", "forward", 1), ("line", "gate", "backward", 1)]
@@ -85,7 +106,7 @@ def test_a_movement_is_from_the_first_zone_to_the_last_and_counts_when_the_objec
     assert places(walk(way)) == [("zone", "left", "", 1), ("zone", "right", "", 1)]
     assert places(walk([*way, []]))[-1] == ("movement", "left", "right", 1)
     assert len(walk([*way, [], [], []])) == 3, "once"
-    back = [*way, [tracked(1, (0.1, 0.5), zones=zones)], []]
+    back = [*way, *[[tracked(1, (0.9, 0.5), zones=zones)]] * 30, [tracked(1, (0.1, 0.5), zones=zones)], []]
     assert [p for p in places(walk(back)) if p[0] == "movement"] == [], "it came back to where it came from"
 
 
@@ -95,6 +116,22 @@ def test_a_movement_ends_in_the_zone_that_the_object_was_seen_in_last() -> None:
     assert places(walk([[at], []]))[-1] == ("movement", "right", "left", 1)
     left = replace(at, zones=("left",), zone_s={"gate": 0.2, "right": 0.4, "left": 0.2})
     assert places(walk([[left], []]))[-1] == ("movement", "gate", "left", 1), "it was in one before it was an object"
+
+
+def test_a_box_that_the_lower_edge_cuts_off_shows_no_foot_and_says_no_zone() -> None:
+    whole = [[tracked(1, p, zones=(LEFT, RIGHT))] for p in ((0.9, 0.4), (0.6, 0.6), (0.25, 0.9))]
+    assert places(walk([*whole, []]))[-1] == ("movement", "right", "left", 1)
+    cut = [[tracked(1, p, zones=(LEFT, RIGHT))] for p in ((0.9, 0.4), (0.6, 0.6), (0.25, 1.0 - 1e-9))]
+    assert [p[0] for p in places(walk([*cut, []]))] == ["zone", "zone"]
+
+
+def test_one_that_turns_back_at_speed_is_two_that_met() -> None:
+    zones, there = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
+    way = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *reversed(there))]
+    moves = [c.place for c in walk([*way, []]) if c.place.kind == "movement"]
+    assert moves == [Place("movement", "left", "right"), Place("movement", "right", "left")]
+    slowly = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *[0.96] * 30, *reversed(there))]
+    assert [c for c in walk([*slowly, []]) if c.place.kind == "movement"] == [], "it stood, and came back"
 
 
 def test_one_that_is_lost_early_goes_as_others_went() -> None:
@@ -188,7 +225,7 @@ def test_a_straight_way_far_from_its_ends_counts_exactly_where_it_cuts(line: Cou
         expected = False
     else:
         return
-    found = walk([[tracked(1, a)], [tracked(1, b)]], line)
+    found = walk([[tracked(1, a)], *[[tracked(1, b)]] * 2], line)
     assert bool(found) == expected
     if found:
         assert found[0].place == Place("line", "l", "forward" if side(b) > 0 else "backward")

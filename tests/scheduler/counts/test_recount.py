@@ -12,7 +12,7 @@ from edge.core.counts import Counted, CountLine, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box
 from scheduler.counts.near import NamedBox
-from scheduler.counts.recount import Instant, Passer, at_instant, recounted, ways_after
+from scheduler.counts.recount import Instant, Passer, at_instant, names_after, recounted, ways_after
 
 GATE = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
 FORWARD = Place("line", "gate", "forward")
@@ -49,22 +49,22 @@ def test_an_object_is_where_it_was_between_two_answers_and_its_foot_has_a_speed(
 
 def test_a_label_of_an_object_that_was_counted_is_the_same_crossing() -> None:
     instant = at_instant(walk(1, 0.5), [crossing(1, 100.2)], 100.0)
-    assert recounted(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], ()).found == {(FORWARD, "car"): (1, 1, 1)}
-    as_truck = recounted(instant, [NamedBox(box(0.5, 0.5), "truck")], [GATE], ()).found
+    assert recounted(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], (), {}).found == {(FORWARD, "car"): (1, 1, 1)}
+    as_truck = recounted(instant, [NamedBox(box(0.5, 0.5), "truck")], [GATE], (), {}).found
     assert as_truck == {(FORWARD, "car"): (1, 0, 0), (FORWARD, "truck"): (0, 1, 0)}
-    assert recounted(instant, [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}, "there was none"
+    assert recounted(instant, [], [GATE], (), {}).found == {(FORWARD, "car"): (1, 0, 0)}, "there was none"
 
 
 def test_one_counted_at_another_time_is_not_counted_here() -> None:
     instant = at_instant(walk(1, 0.5), [crossing(1, 101.5)], 100.0)
-    assert recounted(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], ()).found == {}
+    assert recounted(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], (), {}).found == {}
 
 
 def test_an_object_that_is_followed_but_was_not_counted_crosses_as_it_goes() -> None:
     instant = at_instant(walk(1, 0.5), [], 100.0)
     label = NamedBox(box(0.5, 0.51), "car")
-    assert recounted(instant, [label], [GATE], ()).found == {(FORWARD, "car"): (0, 1, 0)}
-    assert recounted(instant, [label], [CountLine("gate", GATE.start, GATE.end, ("bus",))], ()).found == {}
+    assert recounted(instant, [label], [GATE], (), {}).found == {(FORWARD, "car"): (0, 1, 0)}
+    assert recounted(instant, [label], [CountLine("gate", GATE.start, GATE.end, ("bus",))], (), {}).found == {}
 
 
 def test_one_that_was_found_or_lost_soon_is_where_it_came_from_or_went() -> None:
@@ -84,8 +84,8 @@ def test_one_that_was_not_in_the_picture_yet_is_not_counted_again() -> None:
     one = Passer(1, box(1.02, 0.5), (0.2, 0.0))
     assert not one.in_picture
     instant = Instant(100.0, (one,), (crossing(1, 100.2),), {1: frozenset({"gate"})})
-    assert recounted(instant, [], [GATE], ()).found == {}
-    assert recounted(replace(instant, passers=()), [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
+    assert recounted(instant, [], [GATE], (), {}).found == {}
+    assert recounted(replace(instant, passers=()), [], [GATE], (), {}).found == {(FORWARD, "car"): (1, 0, 0)}
 
 
 def trembling(first_s: float, last_s: float) -> list[tuple[float, tuple[TrackedObject, ...]]]:
@@ -105,9 +105,9 @@ def test_a_foot_that_trembles_beside_a_line_is_no_crossing_that_was_missed() -> 
     instant = at_instant(trembling(98.0, 102.0), [], 100.0)
     (one,) = instant.passers
     assert one.velocity[1] * 0.75 > 0.015, "as it went at the instant it would have crossed"
-    assert recounted(instant, [label], [GATE], ()).found == {}
+    assert recounted(instant, [label], [GATE], (), {}).found == {}
     lost = at_instant(trembling(98.0, 100.6), [], 100.0)
-    assert recounted(lost, [label], [GATE], ()).found == {(FORWARD, "person"): (0, 1, 0)}, "it may have gone on"
+    assert recounted(lost, [label], [GATE], (), {}).found == {(FORWARD, "person"): (0, 1, 0)}, "it may have gone on"
 
 
 @given(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(0.3, 0.49), st.floats(0.3, 0.49))
@@ -115,7 +115,7 @@ def test_one_that_was_seen_on_one_side_before_and_after_does_not_cross(
     vx: float, vy: float, before: float, after: float
 ) -> None:
     one = Passer(1, box(0.5, 0.49), (vx, vy), before=(0.5, before), after=(0.5, after))
-    assert recounted(Instant(100.0, (one,)), [NamedBox(box(0.5, 0.49), "car")], [GATE], ()).found == {}
+    assert recounted(Instant(100.0, (one,)), [NamedBox(box(0.5, 0.49), "car")], [GATE], (), {}).found == {}
 
 
 def at_edge_and_inside() -> tuple[Instant, ...]:
@@ -134,8 +134,8 @@ def test_one_that_was_lost_at_the_edge_of_the_picture_before_the_frame_may_be_go
     assert at_edge.passers[0].may_be_gone
     assert not inside.passers[0].may_be_gone
     assert not replace(at_edge.passers[0], seen=True).may_be_gone
-    assert recounted(at_edge, [], [GATE], ()).found == {}
-    assert recounted(inside, [], [GATE], ()).found == {(FORWARD, "car"): (1, 0, 0)}
+    assert recounted(at_edge, [], [GATE], (), {}).found == {}
+    assert recounted(inside, [], [GATE], (), {}).found == {(FORWARD, "car"): (1, 0, 0)}
 
 
 def test_one_that_was_lost_at_the_edge_and_has_a_label_is_followed() -> None:
@@ -143,9 +143,9 @@ def test_one_that_was_lost_at_the_edge_and_has_a_label_is_followed() -> None:
     for instant, x in zip(at_edge_and_inside(), (0.96, 0.5), strict=True):
         label = NamedBox(box(x, 0.5), "car")
         ways = ((x, 0.5, math.log(0.1), 0.0, 0.2),)
-        assert recounted(Instant(100.0), [label], [gate], ways).found == {(FORWARD, "car"): (0, 1, 0)}
+        assert recounted(Instant(100.0), [label], [gate], ways, {}).found == {(FORWARD, "car"): (0, 1, 0)}
         for known in ((), ways):
-            assert recounted(instant, [label], [gate], known).found == {(FORWARD, "car"): (1, 1, 1)}
+            assert recounted(instant, [label], [gate], known, {}).found == {(FORWARD, "car"): (1, 1, 1)}
 
 
 def test_places_that_are_too_far_apart_in_time_say_nothing_about_the_way_between() -> None:
@@ -173,18 +173,46 @@ def test_one_that_a_nearer_one_hides_is_not_counted_again() -> None:
     nearer = NamedBox((x0 - 0.1, y0 - 0.1, x1 + 0.1, y1 + 0.2), "bus")
     farther = NamedBox((x0 - 0.1, y0 - 0.3, x1 + 0.1, y1 - 0.01), "bus")
     half = NamedBox((x0 + 0.06, y0, x1 + 0.3, y1 + 0.1), "bus")
-    assert recounted(instant, [nearer], [GATE], ()).found.get((FORWARD, "car")) is None
+    assert recounted(instant, [nearer], [GATE], (), {}).found.get((FORWARD, "car")) is None
     for label in (farther, half):
-        assert recounted(instant, [label], [GATE], ()).found[FORWARD, "car"][0] == 1
+        assert recounted(instant, [label], [GATE], (), {}).found[FORWARD, "car"][0] == 1
 
 
 def test_one_that_is_not_followed_goes_as_others_went() -> None:
     ways = ways_after((), at_instant(walk(1, 0.5), [], 100.0))
     missed = NamedBox(box(0.5, 0.52), "car")
-    assert recounted(Instant(200.0), [missed], [GATE], ways).found == {(FORWARD, "car"): (0, 1, 0)}
-    assert recounted(Instant(200.0), [missed], [GATE], ()).found == {}, "its way is not known"
+    assert recounted(Instant(200.0), [missed], [GATE], ways, {}).found == {(FORWARD, "car"): (0, 1, 0)}
+    assert recounted(Instant(200.0), [missed], [GATE], (), {}).found == {}, "its way is not known"
     elsewhere = NamedBox(box(0.5, 0.9), "car")
-    assert recounted(Instant(200.0), [elsewhere], [GATE], ways).found == {}
+    assert recounted(Instant(200.0), [elsewhere], [GATE], ways, {}).found == {}
+
+
+def test_most_of_those_that_went_near_must_have_crossed() -> None:
+    down, along = (0.5, 0.52, math.log(math.sqrt(0.1 * 0.1)), 0.0, 0.2), (0.5, 0.52, math.log(0.1), 0.2, 0.0)
+    missed = [NamedBox(box(0.5, 0.52), "car")]
+    assert recounted(Instant(200.0), missed, [GATE], (down, down, along), {}).found == {(FORWARD, "car"): (0, 1, 0)}
+    assert recounted(Instant(200.0), missed, [GATE], (down, along), {}).found == {}, "their mean way crosses, too"
+
+
+def test_one_that_labels_of_earlier_frames_showed_is_there_without_a_label() -> None:
+    instant = at_instant(walk(1, 0.5), [crossing(1, 100.2)], 100.0)
+    assert recounted(instant, [], [GATE], (), {1: {"car": 1}}).found == {(FORWARD, "car"): (1, 1, 1)}
+    as_bus = recounted(instant, [], [GATE], (), {1: {"car": 1, "bus": 2}}).found
+    assert as_bus == {(FORWARD, "car"): (1, 0, 0), (FORWARD, "bus"): (0, 1, 0)}
+    assert recounted(instant, [], [GATE], (), {2: {"car": 1}}).found == {(FORWARD, "car"): (1, 0, 0)}
+
+
+def test_the_class_of_most_labels_of_an_object_is_its_class() -> None:
+    instant = at_instant(walk(1, 0.5), [crossing(1, 100.2)], 100.0)
+    label, names = NamedBox(box(0.5, 0.5), "truck"), names_after({1: {"car": 2}}, instant, [])
+    assert names == {1: {"car": 2}}
+    once = names_after(names, instant, [label])
+    assert once == {1: {"car": 2, "truck": 1}}
+    assert recounted(instant, [label], [GATE], (), once).found == {(FORWARD, "car"): (1, 1, 1)}
+    twice = names_after(once, instant, [label])
+    assert recounted(instant, [label], [GATE], (), twice).found == {
+        (FORWARD, "car"): (1, 0, 0), (FORWARD, "truck"): (0, 1, 0)
+    }, "of two that are as many that of the frame"  # fmt: skip
 
 
 numbers = st.integers(1, 4)
@@ -193,12 +221,26 @@ passers = st.lists(st.builds(lambda n, f: Passer(n, box(*f), (0.0, 0.2)), number
 labels = st.lists(st.builds(lambda f, c: NamedBox(box(*f), c), feet, st.sampled_from(["car", "bus"])), max_size=6)
 
 
-@given(passers, st.lists(numbers, max_size=4, unique=True), labels)
+names = st.dictionaries(numbers, st.dictionaries(st.sampled_from(["car", "bus"]), st.integers(1, 3), min_size=1))
+
+
+@given(passers, labels, names)
+def test_each_label_of_a_followed_object_is_remembered_once(
+    followed: list[Passer], labelled: list[NamedBox], known: dict[int, dict[str, int]]
+) -> None:
+    instant = Instant(100.0, tuple({p.number: p for p in followed}.values()))
+    after = names_after(known, instant, labelled)
+    more = sum(sum(v.values()) for v in after.values()) - sum(sum(v.values()) for v in known.values())
+    assert 0 <= more <= min(len(labelled), len(instant.passers))
+    assert all(after[n].get(name, 0) >= votes for n, of in known.items() for name, votes in of.items())
+
+
+@given(passers, st.lists(numbers, max_size=4, unique=True), labels, names)
 def test_no_more_are_the_same_than_there_are_of_either(
-    followed: list[Passer], counted: list[int], labelled: list[NamedBox]
+    followed: list[Passer], counted: list[int], labelled: list[NamedBox], known: dict[int, dict[str, int]]
 ) -> None:
     by_number = {p.number: p for p in followed}
     at_gate = tuple(crossing(n, 100.0) for n in counted)
     instant = Instant(100.0, tuple(by_number.values()), at_gate, {n: frozenset({"gate"}) for n in counted})
-    for mine, theirs, same in recounted(instant, labelled, [GATE], ()).found.values():
+    for mine, theirs, same in recounted(instant, labelled, [GATE], (), known).found.values():
         assert 0 <= same <= min(mine, theirs)

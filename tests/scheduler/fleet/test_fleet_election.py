@@ -231,3 +231,13 @@ def test_a_box_is_silent_then_lost_and_a_new_head_counts_from_when_it_heard_the_
     assert heard_late.status("b0") == "lost", "a beat of an earlier time brings no box back"
     assert membership.lease_over(100.0, 108.0, RULES)
     assert not membership.lease_over(100.0, 107.9, RULES)
+
+
+def test_the_second_standby_stands_one_and_a_half_beats_after_the_first() -> None:
+    electorate = Electorate(("b0", "b1", "b2"), ("b0", "b1", "b2"))
+    for me, stands_s in (("b1", 9.0), ("b2", 10.5)):
+        state = ElectionState(me, term=1, head="b0", heard_s=0.0)
+        assert election.due(state, electorate, stands_s - 0.01, RULES) is None
+        tried = election.due(state, electorate, stands_s, RULES)
+        assert tried is not None
+        assert tried.role == "trying"
