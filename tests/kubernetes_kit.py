@@ -59,7 +59,7 @@ class StandIn:
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     leases: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
-    failures: list[tuple[int, bool]] = field(default_factory=list)
+    failures: list[tuple[int, bool, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lock = threading.Condition()
@@ -109,10 +109,11 @@ class StandIn:
             self.oldest = self.version
             self.lock.notify_all()
 
-    def fail_next(self, *codes: int, done: bool = False) -> None:
-        """The next requests (watches aside) are answered so; `done`: after they were carried out."""
+    def fail_next(self, *codes: int, done: bool = False, method: str = "") -> None:
+        """The next requests (watches aside; of this method, empty: of any) are answered so; `done`: after they were
+        carried out."""
         with self.lock:
-            self.failures += [(code, done) for code in codes]
+            self.failures += [(code, done, method) for code in codes]
 
     def kill(self, pod: str) -> None:
         """The pod's process dies."""
@@ -449,7 +450,9 @@ class _Handler(BaseHTTPRequestHandler):
         if query.get("watch") == "true":
             return self._stream("nodes" if parts.path == "/api/v1/nodes" else "pods", query)
         with stand_in.lock:
-            failure = stand_in.failures.pop(0) if stand_in.failures else None
+            failure = next((f for f in stand_in.failures if f[2] in ("", self.command)), None)
+            if failure is not None:
+                stand_in.failures.remove(failure)
         status, answer = 0, {}
         if failure is None or failure[1]:
             try:

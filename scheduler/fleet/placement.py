@@ -6,10 +6,10 @@ camera is worth what it has there less what the others lose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import Literal
 
 #: So many placements are tried one by one; beyond that the best next camera is placed, then moved and swapped.
@@ -42,8 +42,8 @@ class CameraPlacement:
 
 def place_cameras(cameras: Sequence[str], reach: Mapping[str, Sequence[str]], ask: AskBox) -> CameraPlacement:
     """Place cameras on boxes that reach them (`reach`: camera -> boxes). As many as possible are placed, and among such
-    placements the sum of accuracies is the largest: exactly so where there are few, else as far as moving one camera
-    and swapping two find better ones."""
+    placements the sum of accuracies is the largest: exactly so where there are few, else as far as moving one camera,
+    swapping two, and placing one instead of another find better ones."""
     asked = cache(ask)
 
     def worth(placed: Mapping[str, str]) -> float | None:
@@ -63,7 +63,7 @@ def place_cameras(cameras: Sequence[str], reach: Mapping[str, Sequence[str]], as
     if ways <= MOST_TRIED:
         placed = _try_all(reached, reach, worth)
     else:
-        placed = _improve(_greedy(reached, reach, worth), reach, worth)
+        placed = _improve(_greedy(reached, reach, worth), reached, reach, worth)
     unplaced: dict[str, UnplacedCode] = {
         camera: "no_box_admits" if reach.get(camera) else "no_box_reaches" for camera in cameras if camera not in placed
     }
@@ -106,22 +106,31 @@ def _greedy(cameras: Sequence[str], reach: Mapping[str, Sequence[str]], worth: W
     return placed
 
 
-def _improve(placed: dict[str, str], reach: Mapping[str, Sequence[str]], worth: Worth) -> dict[str, str]:
-    """Move one camera, or swap two, until nothing gains."""
+def _improve(
+    placed: dict[str, str], cameras: Sequence[str], reach: Mapping[str, Sequence[str]], worth: Worth
+) -> dict[str, str]:
+    """Move one camera, swap two, or place one instead of another, until nothing gains."""
     now = worth(placed) or 0.0
     better = True
     while better:
         better = False
-        moves = [{camera: box} for camera in placed for box in reach[camera] if box != placed[camera]]
-        swaps = [
-            {one: placed[two], two: placed[one]}
-            for one in placed
-            for two in placed
-            if one < two and placed[two] in reach[one] and placed[one] in reach[two] and placed[one] != placed[two]
-        ]
-        for change in moves + swaps:
-            gain = worth(placed | change)
+        for other in _neighbours(placed, cameras, reach):
+            gain = worth(other)
             if gain is not None and gain > now + _EPS:
-                placed, now, better = placed | change, gain, True
+                placed, now, better = other, gain, True
                 break
     return placed
+
+
+def _neighbours(
+    placed: Mapping[str, str], cameras: Sequence[str], reach: Mapping[str, Sequence[str]]
+) -> Iterator[dict[str, str]]:
+    """The placements of as many cameras that one move, swap or exchange makes."""
+    for camera in placed:
+        yield from ({**placed, camera: box} for box in reach[camera] if box != placed[camera])
+    for one, two in combinations(placed, 2):
+        if placed[two] in reach[one] and placed[one] in reach[two] and placed[one] != placed[two]:
+            yield {**placed, one: placed[two], two: placed[one]}
+    for out, camera in product(placed, (c for c in cameras if c not in placed)):
+        rest = {c: b for c, b in placed.items() if c != out}
+        yield from ({**rest, camera: box} for box in reach[camera])

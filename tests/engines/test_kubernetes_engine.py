@@ -156,7 +156,7 @@ def test_a_gang_whose_second_pod_is_refused_leaves_nothing(
     stand_in, _ = served
     engine = opened()
     gang = (task("gang", "b1", 0, cpu=4.0), task("gang", "b2", 1, cpu=4.0))
-    stand_in.fail_next(0, 403)
+    stand_in.fail_next(0, 403, method="POST")
     with pytest.raises(Unavailable, match="refused"):
         engine.launch(gang)
     assert stand_in.pods == {}
@@ -169,7 +169,7 @@ def test_a_pod_whose_answer_was_lost_is_not_made_twice(
 ) -> None:
     stand_in, _ = served
     engine = opened()
-    stand_in.fail_next(0, done=True)
+    stand_in.fail_next(0, done=True, method="POST")  # the engine may just be listing
     engine.launch((task("once"),))
     assert sum(1 for method, path in stand_in.requests if method == "POST" and path.endswith("/pods")) == 2
     events = until(engine, over)
