@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from benchmarks.fleet_boxes import RealBox, asked, output_of
-from benchmarks.fleet_boxes_watch import KnownProcess, kinds_of
+from benchmarks.fleet_boxes_watch import KnownProcess, kinds_of, process_name
 from benchmarks.ray_cluster import certificates, short_folder
 from benchmarks.soak.watching import runs
 from benchmarks.waiting import free_port, until
@@ -157,10 +157,8 @@ def _ray(box: RealBox) -> list[psutil.Process]:
 
 
 def _name(pid: int) -> str:
-    """The name that a worker of Ray gives itself, or that of the program; empty: it has ended."""
+    """As `process_name`; empty: it has ended."""
     try:
-        process = psutil.Process(pid)
-        words: list[str] = process.cmdline()
-        return words[0] if words and words[0].startswith("ray::") else str(process.name())
+        return process_name(psutil.Process(pid))
     except psutil.Error:
         return ""

@@ -9,11 +9,12 @@ import statistics
 import struct
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import psutil
 from websockets.exceptions import WebSocketException
@@ -31,24 +32,26 @@ _VIEW_FPS: Final = 15
 _LATELY_S: Final = 2.0
 
 
-class _Looks:
+class _Looks(ABC):
     """A thread for each box, from `with` to its end. `_look` runs in them until `_ending` is set."""
 
     def __init__(self, boxes: Sequence[RealBox]) -> None:
         self._ending = threading.Event()
         self._threads = [threading.Thread(target=self._look, args=(b,), daemon=True) for b in boxes]
 
-    def _begin(self) -> None:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         for thread in self._threads:
             thread.join()
 
+    @abstractmethod
     def _look(self, box: RealBox) -> None:
-        raise NotImplementedError
+        """Look at a box."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,6 @@ class Watch(_Looks):
         super().__init__(boxes)
         #: By box, the looks that it answered, in order. Between two of them nothing is known.
         self.looks: dict[str, list[BoxLook]] = {box.name: [] for box in boxes}
-
-    def __enter__(self) -> Watch:
-        self._begin()
-        return self
 
     def _look(self, box: RealBox) -> None:
         before: dict[str, int] = {}
@@ -171,10 +170,6 @@ class Viewers(_Looks):
         super().__init__(boxes)
         self.answers: list[ShownAnswer] = []
 
-    def __enter__(self) -> Viewers:
-        self._begin()
-        return self
-
     def _look(self, box: RealBox) -> None:
         while not self._ending.is_set():
             with contextlib.suppress(OSError, WebSocketException):  # the box is away, or just was killed
@@ -261,5 +256,10 @@ def _program(process: psutil.Process) -> str:
         if word == "-m":
             return str(following)
     script = next((str(word).rsplit("/", 1)[-1] for word in command[1:2] if str(word).endswith(".py")), "")
-    name = str(command[0]) if command and str(command[0]).startswith("ray::") else process.name()
-    return script or name
+    return script or process_name(process)
+
+
+def process_name(process: psutil.Process) -> str:
+    """The name that a worker of Ray gives itself, or that of the program. Raises psutil.Error."""
+    command: list[str] = process.cmdline()
+    return command[0] if command and command[0].startswith("ray::") else str(process.name())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -56,6 +56,23 @@ class SumsAround(NamedTuple):
     crossings: bool = False
 
 
+def sums_around(
+    place: Place,
+    first_s: float,
+    end_s: float,
+    own: Callable[[float, float], ClusterSums],
+    every: Callable[[float, float], ClusterSums],
+) -> SumsAround:
+    """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels. `own` and
+    `every` have those of a class and of all classes between two times."""
+    for reach_s in REACH_S:
+        first, end = first_s - reach_s, end_s + reach_s
+        found = every(first, end)
+        if found.there >= ENOUGH:
+            break
+    return SumsAround(own(first, end), found, place.kind == "line" and reach_s == 0.0)
+
+
 class _Row:
     """Clusters in order of time, with the sums up to each."""
 
@@ -66,6 +83,9 @@ class _Row:
 
     def between(self, first_s: float, end_s: float) -> ClusterSums:
         return self.sums[bisect_left(self.starts, end_s)] - self.sums[bisect_left(self.starts, first_s)]
+
+
+_NOTHING: Final = _Row(())
 
 
 class CheckIndex:
@@ -82,18 +102,12 @@ class CheckIndex:
         self._by_place = {key: _Row(rows.items()) for key, rows in by_place.items()}
 
     def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
-        """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels."""
+        """As `sums_around`."""
         every = self._by_place.get(place)
         if every is None:
             return SumsAround()
-        own = self._by_class.get((place, class_name))
-        for reach_s in REACH_S:
-            first, end = first_s - reach_s, end_s + reach_s
-            found = every.between(first, end)
-            if found.there >= ENOUGH:
-                break
-        mine = ClusterSums() if own is None else own.between(first, end)
-        return SumsAround(mine, found, place.kind == "line" and reach_s == 0.0)
+        own = self._by_class.get((place, class_name), _NOTHING)
+        return sums_around(place, first_s, end_s, own.between, every.between)
 
 
 def _plus(a: tuple[int, int, int], b: Sequence[int]) -> tuple[int, int, int]:

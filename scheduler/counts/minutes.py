@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from edge.core.counts import STEP_S, Corrected, Count, CountedMinute, Place, PlaceCount, WatchedTime, watched_part
-from scheduler.counts.checks import ENOUGH, REACH_S, ClusterSums, SumsAround
+from scheduler.counts.checks import ClusterSums, SumsAround, sums_around
 from scheduler.counts.correction import corrected
 from scheduler.counts.near import checked_place
 
@@ -43,20 +44,15 @@ class TotalChecks:
 
     def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
         """As `CheckIndex.around`."""
-        sums = SumsAround()
-        for reach_s in REACH_S:
-            asked = first_s - reach_s, end_s + reach_s
-            found = self._known.get(asked)
-            if found is None:
-                found = self._known[asked] = self._totals(*asked)
-            own, every = (
-                ClusterSums(*found[place, name]) if (place, name) in found else ClusterSums()
-                for name in (class_name, "")
-            )  # fmt: skip
-            sums = SumsAround(own, every, place.kind == "line" and reach_s == 0.0)
-            if every.there >= ENOUGH:
-                break
-        return sums
+        own, every = (partial(self._between, place, name) for name in (class_name, ""))
+        return sums_around(place, first_s, end_s, own, every)
+
+    def _between(self, place: Place, class_name: str, first_s: float, end_s: float) -> ClusterSums:
+        asked = first_s, end_s
+        found = self._known.get(asked)
+        if found is None:
+            found = self._known[asked] = self._totals(*asked)
+        return ClusterSums(*found.get((place, class_name), ()))
 
 
 def objects_by_place(counts: Iterable[Count]) -> Counter[Place]:

@@ -93,8 +93,12 @@ class Journeys:
 
 def footprint(box: Box, utc_s: float, zone: str = "") -> Footprint:
     """Where the object of a box stands."""
-    area = max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
-    return Footprint(utc_s, foot_point(box), max(1e-3, math.sqrt(area)), zone)
+    return Footprint(utc_s, foot_point(box), max(1e-3, box_size(box)), zone)
+
+
+def box_size(box: Box) -> float:
+    """The root of a box's area."""
+    return math.sqrt(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))
 
 
 def went_on(path: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ...]:

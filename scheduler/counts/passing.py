@@ -11,7 +11,6 @@ lost and found as another does both: that is one crossing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -20,7 +19,7 @@ from typing import Final
 from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
-from scheduler.counts.movements import Footprint, Journey, Journeys, footprint, moved, turned_back, went_on
+from scheduler.counts.movements import Footprint, Journey, Journeys, box_size, footprint, moved, turned_back, went_on
 
 #: An object is clear of a line when its foot is so many of its sizes away from it, at least so much of the picture.
 _CLEAR, _CLEAR_LEAST = 0.1, 0.004
@@ -168,7 +167,7 @@ def _passed(
         place = Place("line", line.name, "forward" if side > 0 else "backward")
         crosses = there is not None and _turn(line.start, line.end, there) * side < 0
         if crosses and (place in perhaps or (there is not None and _cuts(line, there, here))):
-            if _away(line, tracked.box) * side < _SURELY * _size(tracked.box) and not (again and place in perhaps):
+            if _away(line, tracked.box) * side < _SURELY * box_size(tracked.box) and not (again and place in perhaps):
                 perhaps.add(place)
                 continue
             count(place)
@@ -212,7 +211,7 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
         if there is None or side == 0 or (line.classes and passing.class_name not in line.classes):
             continue
         across = abs(_away(line, box) - _away(line, passing.box))
-        if across < _ACROSS * abs(for_s) * _size(box):
+        if across < _ACROSS * abs(for_s) * box_size(box):
             continue
         if _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, foot_point(box)):
             forward = (side > 0) == (for_s > 0)
@@ -228,7 +227,7 @@ def _goes(place: Place, passing: Passing, lines: Iterable[CountLine]) -> bool:
     x, y = passing.velocity
     dx, dy = line.end[0] - line.start[0], line.end[1] - line.start[1]
     across = (dx * y - dy * x) / line.length
-    return (across if place.way == "forward" else -across) >= _ACROSS * _size(passing.box)
+    return (across if place.way == "forward" else -across) >= _ACROSS * box_size(passing.box)
 
 
 def _turned(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Passing, Place | None]:
@@ -268,17 +267,13 @@ def _ended(
 
 def _side(line: CountLine, box: Box) -> int:
     """1: right of the line, -1: left of it, 0: not clear of it."""
-    away, clear = _away(line, box), max(_CLEAR_LEAST, _CLEAR * _size(box))
+    away, clear = _away(line, box), max(_CLEAR_LEAST, _CLEAR * box_size(box))
     return 1 if away > clear else -1 if away < -clear else 0
 
 
 def _away(line: CountLine, box: Box) -> float:
     """How far an object's foot is right of a line (below 0: left)."""
     return _turn(line.start, line.end, foot_point(box)) / line.length
-
-
-def _size(box: Box) -> float:
-    return math.sqrt(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))
 
 
 def _turn(a: Point, b: Point, p: Point) -> float:

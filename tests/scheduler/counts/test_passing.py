@@ -161,19 +161,28 @@ def test_one_that_turns_back_at_speed_is_two_that_met() -> None:
     assert [c for c in walk([*slowly, []]) if c.place.kind == "movement"] == [], "it stood, and came back"
 
 
+WHOLE = [0.05 * n for n in range(1, 20)]
+
+
 def paced(low: float, high: float, by: float, times: int) -> list[float]:
     steps = round((high - low) / by)
     leg = [low + by * n for n in range(steps)]
     return [x for n in range(times) for x in (leg if n % 2 == 0 else [high + low - x for x in leg])]
 
 
+def six_went_both_ways() -> list[list[TrackedObject]]:
+    """One after the other, three from each of the zones LEFT and RIGHT to the other one."""
+    ways = [WHOLE if number % 2 else WHOLE[::-1] for number in range(6)]
+    return [
+        answer
+        for number, way in enumerate(ways)
+        for answer in (*([tracked(number, (x, 0.5), zones=(LEFT, RIGHT))] for x in way), [])
+    ]
+
+
 def test_one_that_paces_makes_no_movement_after_the_other() -> None:
     """Others went both ways before it; it goes to and fro, and is seen in no zone, in one, or in both."""
-    zones, whole = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
-    others: list[list[TrackedObject]] = []
-    for number in range(6):
-        way = whole if number % 2 else whole[::-1]
-        others += [*([tracked(number, (x, 0.5), zones=zones)] for x in way), []]
+    zones, others = (LEFT, RIGHT), six_went_both_ways()
     before = len([c for c in walk(others) if c.place.kind == "movement"])
     for low, high in ((0.44, 0.58), (0.35, 0.65), (0.2, 0.6)):
         for by in (0.03, 0.02, 0.01):
@@ -186,13 +195,9 @@ def test_one_that_paces_makes_no_movement_after_the_other() -> None:
 
 
 def test_a_car_that_shunts_to_park_makes_one_movement() -> None:
-    zones, whole = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
-    others: list[list[TrackedObject]] = []
-    for number in range(6):
-        way = whole if number % 2 else whole[::-1]
-        others += [*([tracked(number, (x, 0.5), zones=zones)] for x in way), []]
+    zones, others = (LEFT, RIGHT), six_went_both_ways()
     before = len([c for c in walk(others) if c.place.kind == "movement"])
-    shunts = [*whole[:16], *paced(0.7, 0.82, 0.03, 6)[::-1], *[0.75] * 40]
+    shunts = [*WHOLE[:16], *paced(0.7, 0.82, 0.03, 6)[::-1], *[0.75] * 40]
     way = [[tracked(99, (x, 0.5), zones=zones)] for x in shunts]
     moves = [c.place for c in walk([*others, *way, []]) if c.place.kind == "movement"][before:]
     assert moves in ([], [Place("movement", "left", "right")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,16 @@ def shared(capacity: dict[str, float], value: dict[str, float]) -> AskBox:
         return BoxAnswer(None if each < 0.2 else sum(value[camera] * each**0.5 for camera in sorted(cameras)))
 
     return ask
+
+
+def worth_by(ask: AskBox) -> placement.Worth:
+    """The sum of what the boxes of a placement answer; None: one of them admits it not."""
+
+    def worth(placed: Mapping[str, str]) -> float | None:
+        sums = [ask(b, frozenset(c for c in placed if placed[c] == b)).accuracy for b in set(placed.values())]
+        return None if None in sums else sum(s for s in sums if s is not None)
+
+    return worth
 
 
 def test_a_crowded_box_gives_way_to_an_idle_one() -> None:
@@ -51,10 +62,7 @@ def test_few_are_all_tried_and_a_search_ends_where_no_move_helps(
 ) -> None:
     ask, reach = shared(capacity, value), {camera: sorted(capacity) for camera in value}
 
-    def worth(placed: dict[str, str]) -> float | None:
-        sums = [ask(b, frozenset(c for c in placed if placed[c] == b)).accuracy for b in set(placed.values())]
-        return None if None in sums else sum(s for s in sums if s is not None)
-
+    worth = worth_by(ask)
     best = max(
         ((len(placed), gain) for boxes in itertools.product([*capacity, None], repeat=len(value))
          if (gain := worth(placed := {c: b for c, b in zip(sorted(value), boxes, strict=True) if b})) is not None),
@@ -74,8 +82,5 @@ def test_a_search_places_the_better_one_of_two_cameras_that_do_not_fit_together(
     """One of three stays out on two boxes of one camera each: not the one that is worth most."""
     ask, reach = shared({"p": 0.25, "q": 0.25}, {"a": 0.5, "b": 0.125, "c": 1.0}), {key: ["p", "q"] for key in "abc"}
 
-    def worth(placed: dict[str, str]) -> float | None:
-        sums = [ask(b, frozenset(c for c in placed if placed[c] == b)).accuracy for b in set(placed.values())]
-        return None if None in sums else sum(s for s in sums if s is not None)
-
+    worth = worth_by(ask)
     assert set(placement._improve({"a": "q", "b": "p"}, "abc", reach, worth)) == {"a", "c"}
