@@ -56,27 +56,33 @@ def mappings(smaps: Iterable[str]) -> list[MemoryMapping]:
 def bytes_by_kind(found: Sequence[MemoryMapping], anonymous: Callable[[int, int], int]) -> dict[str, int]:
     """Bytes of each of KINDS. `anonymous` counts those of a part of a mapping, between two addresses."""
     out = dict.fromkeys(KINDS, 0)
-    for number, one in enumerate(found):
+    spans = _arenas(found)
+    for one in found:
         if one.name:
             out["heap" if one.name == "[heap]" else "mapped" if one.name.startswith("[") else "files"] += one.anonymous
             continue
-        begins = _arena(one, found[number + 1] if number + 1 < len(found) else None)
-        of_arena = 0
-        if begins is not None:
-            # The kernel may have joined it with the mapping before it.
-            of_arena = one.anonymous if begins == one.begin else anonymous(begins, one.end)
+        begin = next((max(begin, one.begin) for begin, end in spans if one.end <= end and begin < one.end), one.end)
+        # The kernel may have joined an arena with the mapping before it.
+        of_arena = one.anonymous if begin == one.begin else 0 if begin == one.end else anonymous(begin, one.end)
         out["arenas"] += of_arena
         out["mapped"] += one.anonymous - of_arena
     return out
 
 
-def _arena(one: MemoryMapping, following: MemoryMapping | None) -> int | None:
-    """Where the heap of an arena begins that `one` ends with: the rest of its 64 MiB follows, which nobody may touch
-    yet. None: there is none."""
-    begins = (one.end - 1) // _ARENA * _ARENA
-    if following is None or following.begin != one.end or following.name or following.access != "---p":
-        return None
-    return begins if begins >= one.begin and following.end >= begins + _ARENA and "w" in one.access else None
+def _arenas(found: Sequence[MemoryMapping]) -> list[tuple[int, int]]:
+    """From where to where heaps of threads' arenas are in use: the rest of their 64 MiB follows, which nobody may touch
+    yet. After a fork the part in use may be several mappings."""
+    spans: list[tuple[int, int]] = []
+    begin = end = 0  # of the mappings that lie one behind another
+    for one in found:
+        begin = begin if one.begin == end else one.begin
+        arena = (one.begin - 1) // _ARENA * _ARENA
+        if not one.name and one.access == "---p" and begin <= arena and one.end >= arena + _ARENA:
+            spans.append((arena, one.begin))
+        if one.name or "w" not in one.access:
+            begin = one.end
+        end = one.end
+    return spans
 
 
 def memory_mb(pid: int, proc: Path = Path("/proc")) -> dict[str, float] | None:

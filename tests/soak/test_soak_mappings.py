@@ -26,8 +26,16 @@ Anonymous:             0 kB
 Anonymous:          1500 kB
 7f0014100000-7f0018000000 ---p 00000000 00:00 0
 Anonymous:             0 kB
+7f0018000000-7f0018021000 rw-p 00000000 00:00 0
+Anonymous:           100 kB
+7f0018021000-7f0018100000 rw-p 00000000 00:00 0
+Anonymous:           300 kB
+7f0018100000-7f001c000000 ---p 00000000 00:00 0
+Anonymous:             0 kB
 7f0020000000-7f0020200000 rw-p 00000000 00:00 0
 Anonymous:          2048 kB
+7f0020200000-7f0020210000 ---p 00000000 00:00 0
+Anonymous:             0 kB
 7f0020300000-7f0020301000 rw-p 00000000 00:00 0
 Anonymous:             4 kB
 7f0020400000-7f0020500000 rw-p 00001000 fe:00 12345                      /usr/lib/a file.so
@@ -47,7 +55,7 @@ def test_each_mapping_has_its_kind() -> None:
     found = bytes_by_kind(mappings(SMAPS.splitlines()), anonymous)
     assert {kind: size // 1024 for kind, size in found.items()} == {
         "heap": 40,
-        "arenas": 12 + 700,
+        "arenas": 12 + 700 + 100 + 300,
         "mapped": 800 + 2048 + 4 + 16,
         "files": 8,
     }
