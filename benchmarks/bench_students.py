@@ -202,7 +202,7 @@ def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scrat
         region_now = learned_region(np.concatenate([f.labels.boxes for f in (*frames, *memory.frames(), *kept_out)]))
         # As in the appliance: a retrained student's record is its own.
         judge = chains["gated"].student
-        retrained = judge is not download
+        retrained = judge.retrained
         whole = _looked_at(judge, camera, window, WHOLE)
         part = None if region_now == WHOLE else _looked_at(judge, camera, window, region_now)
         records[retrained] = records[retrained].after(whole, part, region_now)

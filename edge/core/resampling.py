@@ -1,4 +1,4 @@
-"""How sure a comparison on few pictures is: a paired bootstrap over pictures (Efron and Tibshirani 1993, chapter 13)."""
+"""How sure a comparison on few pictures is: a paired bootstrap over them (Efron and Tibshirani 1993, chapter 13)."""
 
 from __future__ import annotations
 
