@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from benchmarks.soak import invariants as inv
+from benchmarks.soak.mappings import KINDS as MEMORY_KINDS
 from benchmarks.soak.schedule import KINDS
 from benchmarks.soak.slopes import MEMORY_WARM_UP_S, WARM_UP_S, Slope, minute_medians, slope, verdict
-from benchmarks.soak.values import Break, Checked, FaultDone, Gap, ProcessSample, RecordedEvent
+from benchmarks.soak.values import Break, Checked, FaultDone, Gap, MemorySample, ProcessSample, RecordedEvent
 from benchmarks.soak.watching import Seen
 
 #: Memory may grow or shrink by so many per cent an hour; threads and open files by one.
@@ -20,9 +21,10 @@ EXPLAINED: Final[Mapping[str, str]] = {}
 _SHOWN = 20
 
 
-def growth(samples: Sequence[ProcessSample]) -> list[dict[str, Any]]:
+def growth(samples: Sequence[ProcessSample], memory: Sequence[MemorySample] = ()) -> list[dict[str, Any]]:
     """One row for each process that lived for long enough: slopes per hour of memory (per cent of its median), threads
-    and open files, each with its 95 % interval and verdict; and its memory by minute, from its beginning."""
+    and open files, each with its 95 % interval and verdict; its memory by minute, from its beginning; and by kind of
+    mapping, as `memory` has it."""
     rows = []
     for (name, pid), found in inv.series(samples).items():
         row: dict[str, Any] = {"process": name, "pid": pid, "seconds": round(found[-1].at_s - found[0].at_s)}
@@ -32,6 +34,10 @@ def growth(samples: Sequence[ProcessSample]) -> list[dict[str, Any]]:
             limit = unit if line is None or what != "memory_mb" else unit / 100.0 * line.median
             row[what] = _slope_row(line, limit, what)
         row["mb_by_minute"] = [round(mb, 1) for _, mb in minute_medians([(s.at_s, s.memory_mb) for s in found], 0.0)]
+        looks = [s for s in memory if (s.name, s.pid) == (name, pid)]
+        row["mb_by_kind"] = {"minute": [round((s.at_s - found[0].at_s) / 60.0, 1) for s in looks]} | {
+            kind: [round(s.mb[kind], 1) for s in looks] for kind in MEMORY_KINDS
+        }
         if row["threads"]["verdict"] != "short":
             rows.append(row)
     return sorted(rows, key=lambda row: (row["process"], row["pid"]))
@@ -87,7 +93,7 @@ def check_all(
 ) -> tuple[list[Checked], list[Gap], list[dict[str, Any]]]:  # fmt: skip
     """All invariants, the gaps, and the rows of growth."""
     found = list(inv.gaps(seen.answered, *span_s))
-    rows = growth(seen.processes)
+    rows = growth(seen.processes, seen.memory)
     entries = list(seen.in_force.values())
     final = seen.looks[-1].models if seen.looks else {}
     checked = [

@@ -124,6 +124,16 @@ class ProcessSample:
 
 
 @dataclass(frozen=True)
+class MemorySample:
+    """A process's memory in MB by kind of mapping (benchmarks.soak.mappings)."""
+
+    at_s: float
+    name: str
+    pid: int
+    mb: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Break:
     """An invariant that did not hold, in words, and when."""
 

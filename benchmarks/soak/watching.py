@@ -15,8 +15,17 @@ from typing import Any
 import httpx
 import psutil
 
+from benchmarks.soak.mappings import memory_mb
 from benchmarks.soak.place import LOAD, Place
-from benchmarks.soak.values import BoxSeen, EarlierProcess, InForce, ProcessSample, RecordedEvent, RequestTotal
+from benchmarks.soak.values import (
+    BoxSeen,
+    EarlierProcess,
+    InForce,
+    MemorySample,
+    ProcessSample,
+    RecordedEvent,
+    RequestTotal,
+)
 from edge.core.errors import MagpieError
 from edge.load.client import Client
 from edge.load.report import RequestOutcome
@@ -27,6 +36,8 @@ from edge.runtime.memory_limit import own_bytes
 _LOOK_EVERY_S, _SAMPLE_EVERY_S = 1.0, 5.0
 #: Every so many looks: counters and outputs, served models and journal.
 _COUNTERS_EVERY, _JOURNAL_EVERY = 4, 12
+#: Every so many samples of processes: the data folder's size, memory by kind of mapping.
+_DISK_EVERY, _KINDS_EVERY = 6, 60
 _COUNTERS = (
     "magpie_worker_losses_total", "magpie_camera_", "magpie_output_", "magpie_journal_lost_total",
     "magpie_events_total", "magpie_counts_lost_total", "magpie_alarm_losses_total",
@@ -50,6 +61,7 @@ class Seen:
     totals: list[RequestTotal] = field(default_factory=list)
     outcomes: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     processes: list[ProcessSample] = field(default_factory=list)
+    memory: list[MemorySample] = field(default_factory=list)
     earlier: list[EarlierProcess] = field(default_factory=list)
     disk_mb: list[tuple[float, float]] = field(default_factory=list)
 
@@ -206,7 +218,9 @@ class Watcher:
         turn = 0
         while True:
             await asyncio.to_thread(self._sample)
-            if turn % 6 == 0:
+            if turn % _KINDS_EVERY == 0:
+                await asyncio.to_thread(self._sample_kinds)
+            if turn % _DISK_EVERY == 0:
                 self.seen.disk_mb.append((self._now(), await asyncio.to_thread(folder_mb, self._place.data)))
             turn += 1
             await asyncio.sleep(_SAMPLE_EVERY_S)
@@ -232,6 +246,12 @@ class Watcher:
             if runs(pid, began):
                 self._earlier[pid, began] = replace(process, seen_s=self._now())
         self.seen.earlier = list(self._earlier.values())
+
+    def _sample_kinds(self) -> None:
+        names, now_s = self._names(), self._now()
+        for process in self._family():
+            if (mb := memory_mb(process.pid)) is not None:
+                self.seen.memory.append(MemorySample(now_s, names.get(process.pid, "helper"), process.pid, mb))
 
     # -- at the end
 

@@ -20,8 +20,7 @@ def share_arenas(most: int = 2) -> None:
     """From now on threads of this process allocate in at most `most` arenas of glibc, unless the environment says how
     many (MALLOC_ARENA_MAX, GLIBC_TUNABLES); nothing where there is no glibc.
 
-    Each thread that plans takes some 10 MB for moments, and its arena keeps them: an appliance of three cameras had
-    53 MB in arenas after half an hour, of which most was free.
+    Threads that plan take much memory for moments, and arenas of their own would keep it.
     """
     mallopt = _glibc("mallopt")
     said = "MALLOC_ARENA_MAX" in os.environ or "malloc.arena_max" in os.environ.get("GLIBC_TUNABLES", "")

@@ -58,7 +58,8 @@ class ClipMaker:
     def answered(self, observation: Observation) -> None:
         """An answer, whose boxes belong to the clips of its time."""
         self._answers.append(observation)
-        while self._answers and self._answers[0].utc_s < observation.utc_s - 2 * self._ring_s:
+        # Not by UTC: after a clock that was set back nothing would be old until it is as late again.
+        while self._answers[0].monotonic_s < observation.monotonic_s - 2 * self._ring_s:
             self._answers.popleft()
 
     def step(self, cut_short: bool = False) -> list[Done]:

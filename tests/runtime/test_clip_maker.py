@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from pathlib import Path
 
 import av
@@ -47,6 +48,7 @@ class Worker:
         self.clock = SetClock(0.0, UTC)
         camera = parse(CameraSettings, CAMERA | {"masks": list(masks)})
         self.maker = ClipMaker(camera, ClipSettings(), folder, self.clock)
+        self.given: list[weakref.ref[Observation]] = []
 
     def play(self, video: Path, until_s: float, ends: bool = False) -> None:
         with av.open(str(video)) as container:
@@ -66,7 +68,14 @@ class Worker:
     def answer(self, at_s: float, *classes: int) -> None:
         boxes = np.array([[0.1, 0.2, 0.3, 0.4]] * len(classes), np.float32).reshape(-1, 4)
         found = Detections.build(boxes, [0.9] * len(classes), list(classes))
-        self.maker.answered(Observation("north", 1, at_s, UTC + at_s, "v1", found, False))
+        utc_s = UTC + at_s + self.clock.set_by_s
+        observation = Observation("north", 1, at_s, utc_s, "v1", found, False)
+        self.given.append(weakref.ref(observation))
+        self.maker.answered(observation)
+
+    @property
+    def answers_held(self) -> int:
+        return sum(given() is not None for given in self.given)
 
     def ask(self, number: int, at_s: float, before_s: float = 1.0, after_s: float = 1.0) -> None:
         at = UTC + at_s
@@ -135,6 +144,16 @@ def test_a_disk_that_refuses_and_a_codec_that_cannot_be_kept(video: Path, tmp_pa
     other.ask(1, 2.5)
     assert other.maker.step() == [], "a picture may be on its way"
     assert other.done(9.0) == [ClipFailed(1, "north", "codec")]
+
+
+def test_answers_are_remembered_as_long_as_their_pictures_whatever_the_clock_does(tmp_path: Path) -> None:
+    worker = Worker(tmp_path)
+    remembered = 2 * round(ClipSettings().ring_s) + 1
+    for second in range(1000):
+        worker.clock.set_by_s = 3600.0 if 300 <= second < 600 else 0.0
+        worker.answer(float(second), 0)
+        assert worker.answers_held == min(second + 1, remembered), f"after {second} s"
+    worker.maker.close()
 
 
 def test_a_clock_that_is_set_back_holds_no_clip_up(video: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import psutil
 
 from benchmarks.soak import report as rp
 from benchmarks.soak.place import Clockwork
-from benchmarks.soak.values import Break, Checked, FaultDone, ProcessSample
+from benchmarks.soak.values import Break, Checked, FaultDone, MemorySample, ProcessSample
 from benchmarks.soak.watching import Seen, counters, folder_mb, runs, sample
 
 
@@ -30,6 +30,19 @@ def test_growth_is_judged_by_process_and_what_rises_breaks() -> None:
     assert rp.memory_not_judged(rows) == ["profiler-0"]
     assert rows[1]["memory_mb"]["interval"][0] > 5.0, "per cent of the median an hour"
     assert len(rows[0]["mb_by_minute"]) == 40
+
+
+def test_memory_of_each_process_is_told_by_kind_of_mapping() -> None:
+    looks = [
+        MemorySample(60.0 * minute, name, pid, {"heap": 100.04 + minute, "arenas": 5.0, "mapped": 90.0, "files": 20.0})
+        for minute in (0, 5, 10)
+        for name, pid in (("golden", 7), ("golden", 8))
+    ]
+    (row,) = rp.growth(process("golden", 7, 0.0, 40), looks)
+    assert row["mb_by_kind"] == {
+        "minute": [0.0, 5.0, 10.0], "heap": [100.0, 105.0, 110.0], "arenas": [5.0] * 3, "mapped": [90.0] * 3,
+        "files": [20.0] * 3,
+    }  # fmt: skip
 
 
 def test_memory_that_was_never_judged_is_a_run_that_fails() -> None:
