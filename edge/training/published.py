@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,14 @@ def frame_counts(student: PublishedStudent, examples: PublishedExamples) -> tupl
     return tuple(count(answer, labels, 0.5, student.score - 1e-6) for answer, labels in pairs)
 
 
+@dataclass(frozen=True)
+class _Download:
+    """The download's weights, and the parts of it that are tried on kept-out pictures."""
+
+    weights: list[Tensor]
+    parts: tuple[float, ...]
+
+
 class PublishedRetraining(TrainingRun[PublishedStudent]):
     """Retrains a copy of `parent` on a window with `config`; the parent is not touched.
 
@@ -205,8 +214,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         self._chosen = self._choose(frames)
         self._student = parent.copy()
         self._net = self._student.network().to(parent.device).to(memory_format=torch.channels_last)
-        self._download = None if download is None else _weights(download.network(), parent)
-        self._parts = tuple(parts)
+        self._download = None if download is None else _Download(_weights(download.network(), parent), tuple(parts))
         self._take_download_out()
         self._decoder = Decoder(parent.detector.output, parent.detector.table, len(parent.spec.classes))
         self._trained = self._net.parts(config.layers)
@@ -274,22 +282,22 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
             if self._download is None:
                 found = with_best_score(self._student.with_weights(self._net, info), self.examples)
             else:
-                found = self._with_best_part(info)
+                found = self._with_best_part(self._download, info)
             self._put(list(self._net.weights), kept)
             self._finished = (self.step, *found)
         return self._finished[1], self._finished[2]
 
-    def _with_best_part(self, info: dict[str, Any]) -> tuple[PublishedStudent, Accuracy]:
+    def _with_best_part(self, download: _Download, info: dict[str, Any]) -> tuple[PublishedStudent, Accuracy]:
         """The trained weights with the part of the download that is best on kept-out pictures."""
         learnt = [p.detach().clone() for p in self._net.weights]
         usual = self.kept_of_download
         found, right = {}, {}
-        for part in sorted({usual, *self._parts}):
+        for part in sorted({usual, *download.parts}):
             self._put(list(self._net.weights), learnt)
-            self._mix(1.0 - part)
+            self._mix(download, 1.0 - part)
             student = self._student.with_weights(self._net, info | {"kept_of_download": part})
             found[part] = with_best_score(student, self.examples)
-            right[part] = frame_counts(student, self.examples) if self._parts else ()
+            right[part] = frame_counts(student, self.examples) if download.parts else ()
         return found[best_part(right, usual)]
 
     @staticmethod
@@ -299,16 +307,15 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
             parameter.copy_(value)
 
     @torch.no_grad()
-    def _mix(self, part: float) -> None:
+    def _mix(self, download: _Download, part: float) -> None:
         """Weights become download + `part` * (weights - download)."""
-        assert self._download is not None
-        for parameter, start in zip(self._net.weights, self._download, strict=True):
+        for parameter, start in zip(self._net.weights, download.weights, strict=True):
             parameter.copy_(start + part * (parameter - start))
 
     def _take_download_out(self) -> None:
         kept = float(self.parent.info.get("kept_of_download", 0.0))
         if self._download is not None and 0.0 < kept < 1.0:
-            self._mix(1.0 / (1.0 - kept))
+            self._mix(self._download, 1.0 / (1.0 - kept))
 
     def _one_step(self, epoch: int, batch: int) -> float:
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self._chosen))
@@ -352,7 +359,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         parts = [self.parent.spec.to_json(), self.config.to_json(), self.seed, ids, self._chosen.tolist()]
         parts.append(list(self.examples.region))
         if self._download is not None:
-            digest.update(b"".join(w.cpu().numpy().tobytes() for w in self._download))
+            digest.update(b"".join(w.cpu().numpy().tobytes() for w in self._download.weights))
         digest.update(json.dumps(parts, sort_keys=True).encode())
         return digest.hexdigest()
 
