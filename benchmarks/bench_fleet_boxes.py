@@ -16,7 +16,7 @@ Each box sends its objects and alarms to a broker. At the end of `killed`, `head
 again, and each event on record at a box has to be heard there once. `away` and `jobs` run jobs on Ray. mosquitto,
 openssl and magpie-edge[ray] have to be installed. Results: benchmarks/results/fleet_boxes.json; runs that are left out
 keep theirs. A run that fails is noted as `failed`, and the next one begins. The exit code is 1 where a goal of the file
-is missed, or has no number.
+is missed, or has no number; `--only` without a name judges the results that are there.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ RESULTS = Path(__file__).parent / "results" / "fleet_boxes.json"
 Goals = Mapping[str, tuple[float | None, float | None]]
 _ELSEWHERE: Final[Goals] = {"answered_elsewhere_s": (0, 20.0)}
 _OTHERS: Final[Goals] = {"others.*.after.came_periods": (0, 2.0)}
+#: Where no box is lost the issue asks for answers all the time: less than a second between two.
+_ALL_THE_TIME: Final[Goals] = {"others.*.after.came_periods": (0, FPS)}
 _EVENTS: Final[Goals] = {
     "events.lost": (0, 0), "events.doubled": (0, 0), "events.messages": (1, None), "events.checked_by_box.*": (1, None),
 }  # fmt: skip
@@ -57,9 +59,9 @@ _MOVED: Final[Goals] = {"task_elsewhere_s": (0, 20.0), "answer_of_another_box": 
 GOALS: Final[Mapping[str, Goals]] = {
     "killed": {**_ELSEWHERE, **_OTHERS, **_EVENTS},
     "head": {"standby_decides_s": (0, 20.0), **_ELSEWHERE, **_OTHERS, **_EVENTS},
-    "cut": {**_ELSEWHERE, **_OTHERS, "two_owners_after_healing_s": (0, 5.0), **_EVENTS},
+    "cut": {**_ELSEWHERE, **_ALL_THE_TIME, "two_owners_after_healing_s": (0, 5.0), **_EVENTS},
     "away": {
-        **_OTHERS, "decided_meanwhile": (0, 0), "cameras_or_control_ended": (0, 0),
+        **_ALL_THE_TIME, "decided_meanwhile": (0, 0), "cameras_or_control_ended": (0, 0),
         "known_processes.*.camera": (1, None), "known_processes.*.control": (1, None), "decides_again_s": (0, None),
         **{f"job_afterwards.{key}": goal for key, goal in _ONE_END.items()},
     },
@@ -126,6 +128,12 @@ def missed(found: Mapping[str, Any]) -> list[str]:
     return out
 
 
+def judge(found: dict[str, Any], results: Path) -> None:
+    """Write the results with the goals and those that are missed."""
+    found["goals"], found["missed"] = GOALS, missed(found)
+    results.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def main() -> int:
     """Run and write the results; 1: a goal is missed."""
     parser = argparse.ArgumentParser(description="A fleet of three real appliances.")
@@ -144,10 +152,10 @@ def main() -> int:
             traceback.print_exc()
             found[name] = {"failed": f"{type(error).__name__}: {error}"[:1000]}
         found[name]["load"] = {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)}
-        found["goals"], found["missed"] = GOALS, missed(found)
         found["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
-        args.results.write_text(json.dumps(found, indent=1) + "\n")
+        judge(found, args.results)
         print(name, json.dumps(found[name]), flush=True)
+    judge(found, args.results)
     print("missed:", *(missed(found) or ["nothing"]), sep="\n  ")
     return 1 if missed(found) else 0
 

@@ -1,16 +1,18 @@
 """A crowded box beside an idle one, alone and with lending: mean realised accuracy of the cameras of each.
 
-    python -m benchmarks.bench_fleet_lending [--cameras 8] [--windows 4] [--window-s 90] [--seeds 3 ...]
-                                             [--results FILE]
+    python -m benchmarks.bench_fleet_lending [--cameras 6] [--windows 5] [--window-s 90] [--seeds 3 ...]
+                                             [--part 0.7] [--keep DIR] [--results FILE]
 
-Two `magpie run` processes on this machine with agents over mutual TLS, each with half of the cores: one with
-`--cameras` drawn streets, one with a single street. Both arms see the same streets at the same times of their day; a
-seed draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows of a
-camera that were never measured are null and counted, and the gain is of those that both arms measured. The answers a
+Two `magpie run` processes on this machine with agents over mutual TLS: one with `--cameras` drawn streets, one with a
+single street. As two machines do not wait for each other, each box runs on processors of its own, half of the
+machine's, and shares out `--part` of them: its control process and its part of the cameras' encoders run on the rest.
+How busy the processors of each box were is told. Both arms see the same streets at the same times of their day; a seed
+draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows of a camera
+that were never measured are null and counted, and the gain is of those that both arms measured. Beside it is that of
+the frozen first student on the same frames, which no lending changes: what it differs by is chance. The answers a
 second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at most, in the
-mean of the seeds. The idle box has one camera, whose accuracy differs by some points from run to run by itself: runs
-of other seeds are kept in the file, and the mean is over all of the same form. About 14 minutes a seed. Results:
-benchmarks/results/fleet_lending.json.
+mean of the seeds. Runs of other seeds are kept in the file, and the mean is over all of the same form. `--keep`: the
+boxes' databases go there. About 20 minutes a seed. Results: benchmarks/results/fleet_lending.json.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+import psutil
 
 from benchmarks.fleet_boxes import RealBox, asked, fleet_of
 from benchmarks.machine import when_and_where
@@ -46,14 +51,14 @@ _LATER = 3
 WindowsOf = dict[str, float | None]
 
 
-def accuracies(box: RealBox, cameras: Sequence[str], last: int) -> dict[str, WindowsOf]:
-    """Realised accuracy by camera, of the windows FIRST to `last`. Raises TimeoutError where the box does not
-    answer."""
+def accuracies(box: RealBox, cameras: Sequence[str], last: int, whose: str = "realised") -> dict[str, WindowsOf]:
+    """Accuracy by camera, of the windows FIRST to `last`: `whose` is "realised" or "frozen". Raises TimeoutError where
+    the box does not answer."""
     found: dict[str, WindowsOf] = {c: {str(n): None for n in range(FIRST, last + 1)} for c in cameras}
     for window in asked(box, "/windows?limit=100"):
         for row in window["cameras"]:
-            if FIRST <= window["id"] <= last and row["realised"] is not None:
-                found.setdefault(row["camera"], {})[str(window["id"])] = round(row["realised"]["value"], 4)
+            if FIRST <= window["id"] <= last and row[whose] is not None:
+                found.setdefault(row["camera"], {})[str(window["id"])] = round(row[whose]["value"], 4)
     return found
 
 
@@ -108,31 +113,65 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
     """One arm: both boxes for all windows."""
     lending = {"lend": arm == "lending", "borrow": arm == "lending", "most_share": 0.8}
     learning = {"window_s": args.window_s, "task": "detection", "label_budget": 24, "golden_share": 0.15}
-    half = (os.cpu_count() or 2) / 2
+    halves = halved(sorted(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as name, serve_cameras(list(described), Path(name)) as port:
         folder, rtsp = Path(name), f"rtsp://127.0.0.1:{port}"
         crowd, own = list(described[: args.cameras]), list(described[args.cameras :])
         boxes = [
-            RealBox(folder, "crowded", "127.0.0.11", crowd, rtsp, learning, lending, half),
-            RealBox(folder, "idle", "127.0.0.12", own, rtsp, learning, lending, half),
-        ]
+            RealBox(folder, box, f"127.0.0.{11 + number}", cameras, rtsp, learning, lending,
+                    args.part * len(halves[number]), processors=halves[number])
+            for number, (box, cameras) in enumerate((("crowded", crowd), ("idle", own)))
+        ]  # fmt: skip
         with fleet_of(boxes):
             limit_s = _START_S + (args.windows + _LATER) * args.window_s
             end = time.monotonic() + limit_s
             began = {box.name: _once(box, counted, end) for box in boxes}
+            times = psutil.cpu_times(percpu=True)
             ended = {box.name: _once(box, lambda box: over(box, args.windows), end) for box in boxes}
-            by_box = {
-                box.name: accuracies(box, [c["name"] for c in cameras], args.windows)
-                for box, cameras in zip(boxes, (crowd, own), strict=True)
-            }
+            busy = busy_parts(times, psutil.cpu_times(percpu=True))
+            named = [(box, [c["name"] for c in cameras]) for box, cameras in zip(boxes, (crowd, own), strict=True)]
+            by_box, frozen = (
+                {box.name: accuracies(box, cameras, args.windows, whose) for box, cameras in named}
+                for whose in ("realised", "frozen")
+            )
             lending = {box.name: asked(box, "/fleet")["lending"] for box in boxes}
+        for box in boxes if args.keep is not None else ():
+            keep(box, args.keep / arm)
     return {
         "mean_accuracy": {box: _mean(measured(rows).values(), 4) for box, rows in by_box.items()},
         "by_camera": by_box,
+        "frozen_by_camera": frozen,
+        "processors_busy": {
+            box.name: round(mean(busy[p] for p in half), 3) for box, half in zip(boxes, halves, strict=True)
+        },
         "unmeasured": {b: sum(map(len, rows.values())) - len(measured(rows)) for b, rows in by_box.items()},
         "answers_per_s": {box: per_s(began[box], ended[box]) for box in by_box},
         "lending": lending,
     }
+
+
+def halved(processors: Sequence[int]) -> tuple[frozenset[int], frozenset[int]]:
+    """The processors of each box. Raises RuntimeError where there is only one."""
+    if len(processors) < len(ARMS):
+        raise RuntimeError("two boxes need two processors")
+    middle = len(processors) // 2
+    return frozenset(processors[:middle]), frozenset(processors[middle:])
+
+
+def busy_parts(began: Sequence[Any], ended: Sequence[Any]) -> list[float]:
+    """The part of the time between two readings of `psutil.cpu_times` in which each processor was busy."""
+
+    def idle(times: Any) -> float:
+        return float(times.idle + getattr(times, "iowait", 0.0))
+
+    return [1.0 - (idle(b) - idle(a)) / max(sum(b) - sum(a), 1e-9) for a, b in zip(began, ended, strict=True)]
+
+
+def keep(box: RealBox, folder: Path) -> None:
+    """Copy the database of a box that has ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (box.folder / box.name).glob("magpie.db*"):
+        shutil.copy(file, folder / file.name.replace("magpie", box.name))
 
 
 def _once(box: RealBox, reached: Callable[[RealBox], bool], end: float) -> dict[str, AnswersGiven]:
@@ -147,24 +186,29 @@ def _mean(values: Iterable[float], digits: int) -> float | None:
     return round(mean(found), digits) if found else None
 
 
-def gain(arms: Mapping[str, Any]) -> dict[str, float | None]:
+def gain(arms: Mapping[str, Any], whose: str = "by_camera") -> dict[str, float | None]:
     """By box, the points that lending gains, of the windows of cameras that both arms measured; None: there are
-    none."""
+    none. `whose` "frozen_by_camera": by how much the frozen first students differ, by chance."""
     found: dict[str, float | None] = {}
-    for box in arms["alone"]["by_camera"]:
-        alone, lending = (measured(arms[arm]["by_camera"][box]) for arm in ARMS)
+    for box in arms["alone"][whose]:
+        alone, lending = (measured(arms[arm][whose][box]) for arm in ARMS)
         found[box] = _mean((100 * (lending[key] - alone[key]) for key in alone.keys() & lending.keys()), 2)
     return found
 
 
 def summed_up(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of runs of one form: each box's gain by run and in the mean, and whether the goals are met. A box that has no
-    gain in a run meets none."""
+    """Of runs of one form: each box's gain by run and in the mean, that of its frozen first students, and whether the
+    goals are met. A box that has no gain in a run meets none."""
     gains = [gain(run) for run in runs]
+    frozen = [gain(run, "frozen_by_camera") for run in runs if "frozen_by_camera" in run["alone"]]
     found: dict[str, Any] = {}
     for box in gains[0]:
         known = [g[box] for g in gains]
-        found[box] = {"mean": _mean((v for v in known if v is not None), 2), "runs": known}
+        found[box] = {
+            "mean": _mean((v for v in known if v is not None), 2),
+            "runs": known,
+            "frozen_runs": [g[box] for g in frozen],
+        }
     whole = all(v is not None for g in gains for v in g.values())
     met = whole and found["crowded"]["mean"] >= GAIN_POINTS and found["idle"]["mean"] >= LOSS_POINTS
     return found | {"met": met}
@@ -173,18 +217,23 @@ def summed_up(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     """Run and write the results; 1: a goal is not met in the mean of the runs of this form."""
     parser = argparse.ArgumentParser(description="A crowded box beside an idle one.")
-    parser.add_argument("--cameras", type=int, default=8, help="of the crowded box (default 8)")
-    parser.add_argument("--windows", type=int, default=4, help="at least 2: the first is not counted (default 4)")
+    parser.add_argument("--cameras", type=int, default=6, help="of the crowded box (default 6)")
+    parser.add_argument("--windows", type=int, default=5, help="at least 2: the first is not counted (default 5)")
     parser.add_argument("--window-s", type=float, default=90.0)
     parser.add_argument(
         "--seeds", type=int, nargs="+", default=[3], help="of the streets; a run each (default: seed 3)"
     )
+    parser.add_argument("--part", type=float, default=0.7, help="of its processors that a box shares out (default 0.7)")
+    parser.add_argument("--keep", type=Path, help="the boxes' databases go there")
     parser.add_argument("--results", type=Path, default=RESULTS)
     args = parser.parse_args()
     if args.windows < FIRST:
         parser.error(f"--windows: at least {FIRST}, the first window is not counted")
     kept = json.loads(args.results.read_text(encoding="utf-8")) if args.results.exists() else {"forms": {}}
-    form = f"{args.cameras} cameras beside one, {args.windows} windows of {args.window_s:g} s"
+    form = (
+        f"{args.cameras} cameras beside one, {args.windows} windows of {args.window_s:g} s, "
+        f"{args.part:g} of processors of their own"
+    )
     runs: dict[str, Any] = kept["forms"].setdefault(form, {"seeds": {}})["seeds"]
     for seed in args.seeds:
         described = [c | {"fps": 5.0} for c in scene_cameras(args.cameras + 1, seed, cycle_s=12 * args.window_s)]

@@ -45,6 +45,7 @@ from edge.models.descriptions import described
 from edge.recording.exemplars import ExemplarMemory
 from edge.recording.split import split_interleaved
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
+from edge.training.kept_download import PARTS
 from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
 from golden.ensemble import Teacher, in_classes
 from golden.spec import read_teacher
@@ -77,6 +78,7 @@ class Run:
     seed: int
     scores: dict[str, list[Score]] = field(default_factory=dict)
     cpu_s_per_160: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)
     winners: list[str] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
 
@@ -136,13 +138,15 @@ class _Chain:
             epochs = max(1, round(VISITS / len(examples.train_frames)))
             config = RetrainingConfig(epochs, 4, "all", 1.0, 1e-3)
             training = PublishedRetraining(
-                self.student, examples, config, seed, download=self._download, held_out_every=0
+                self.student, examples, config, seed, download=self._download, parts=PARTS, held_out_every=0
             )  # fmt: skip
             for _ in training.steps():
                 pass
             visits = epochs * len(examples.train_frames)
+            new = training.result()
             run.cpu_s_per_160.append((time.process_time() - began) * 160 / visits)
-            known[key] = (training.result(), examples)
+            run.kept.append(float(new.info["kept_of_download"]))
+            known[key] = (new, examples)
         new, examples = known[key]
         if not self._gated:
             self.student = new
@@ -159,7 +163,12 @@ class _Chain:
             seed,
         )
         run.winners.append(verdict.winner)
-        self.student = {"new": new, "in_force": own, "download": best}[verdict.winner]
+        # As in the appliance, where the profile of the student in force chooses its least score on all new frames.
+        unseen = examples.new_frames
+        self.student = (
+            new if verdict.winner == "new"
+            else with_best_score(own if verdict.winner == "in_force" else best, examples, unseen)[0]
+        )  # fmt: skip
 
 
 def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scratch: Path) -> Run:
@@ -193,7 +202,7 @@ def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scrat
         region_now = learned_region(np.concatenate([f.labels.boxes for f in (*frames, *memory.frames(), *kept_out)]))
         # As in the appliance: a retrained student's record is its own.
         judge = chains["gated"].student
-        retrained = judge is not download
+        retrained = judge.retrained
         whole = _looked_at(judge, camera, window, WHOLE)
         part = None if region_now == WHOLE else _looked_at(judge, camera, window, region_now)
         records[retrained] = records[retrained].after(whole, part, region_now)
@@ -365,6 +374,7 @@ def _json(run: Run) -> dict[str, Any]:
         "p": {row: [None if s.p is None else round(s.p, 2) for s in got] for row, got in run.scores.items()},
         "cpu_s_per_160": [round(v, 2) for v in run.cpu_s_per_160],
         "winners": run.winners,
+        "kept_of_download": [round(v, 3) for v in run.kept],
         "regions": [list(r) for r in run.regions],
     }
 

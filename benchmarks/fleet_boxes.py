@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -43,10 +43,22 @@ def output_of(*command: str) -> str:
     return out.getvalue().strip()
 
 
+@contextmanager
+def running_on(processors: Set[int] | None) -> Iterator[None]:
+    """Processes that this thread begins run on these processors of the machine; None: on any that it may use. Raises
+    OSError where there are no such processors."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before if processors is None else processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 class RealBox:
     """One appliance with its agent. `host` is its own loopback address, `address` that of its relay. `learning` are
     settings of retraining over those of a box that hardly retrains; `cores` None: as many as the machine has; `more` is
-    merged into the site file."""
+    merged into the site file; `processors`: those of the machine on which the box runs, None: any."""
 
     def __init__(
         self,
@@ -59,8 +71,9 @@ class RealBox:
         lending: Mapping[str, Any] | None = None,
         cores: float | None = None,
         more: Mapping[str, Any] | None = None,
+        processors: Set[int] | None = None,
     ) -> None:
-        self.name, self.host, self.folder = name, host, folder
+        self.name, self.host, self.folder, self._processors = name, host, folder, processors
         self.web, self.port, self.relay = free_port(host), free_port(host), free_port(host)
         self._file, self._log = folder / f"{name}.yaml", folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,7 +113,7 @@ class RealBox:
 
     def start(self) -> None:
         """Run the appliance; it takes some seconds until it is up."""
-        with self._log.open("ab") as log:
+        with self._log.open("ab") as log, running_on(self._processors):
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "edge.cli", "run", self.site], stdout=log, stderr=log, start_new_session=True
             )

@@ -13,22 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge.core import checks
 from edge.core.accuracy import Counts
+from edge.core.resampling import resampled_f1, resamples
 
 Who = Literal["new", "in_force", "download"]
 WHO: tuple[Who, ...] = ("new", "in_force", "download")
 
-#: The new student stays out when another is better in this part of the resamples: where there are few objects to judge
-#: by in 70 % of them, with many only when it is nearly sure; with fewer than the first number it stays out anyway.
-SURE, DOUBTED = 0.9, 0.7
-FEWEST_OBJECTS, MANY_OBJECTS = 10, 60
-#: With so many a camera's own pictures may contradict those of its group.
-FEWEST_TO_DOUBT = 5
-RESAMPLES = 400
+#: The new student stays out when another is better in this part of the resamples, and with fewer objects anyway.
+#: With less, measured on six cameras, it keeps out students that do better in the next window, and the students after
+#: them have a window's training less.
+SURE, FEWEST_OBJECTS = 0.975, 10
+#: With so many objects a camera's own pictures may contradict those of its group, in this part of the resamples.
+FEWEST_TO_DOUBT, DOUBTED = 5, 0.9
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Conte
     objects = contenders[0].objects
     if objects < FEWEST_OBJECTS and "new" in known and group:
         of_all = choose(group, seed)
-        doubted = objects >= FEWEST_TO_DOUBT and _beats_new(known, frames, seed).get("in_force", 0.0) >= SURE
+        doubted = objects >= FEWEST_TO_DOUBT and _beats_new(known, frames, seed).get("in_force", 0.0) >= DOUBTED
         if of_all.objects >= FEWEST_OBJECTS and not doubted:
             winner: Who = "new" if of_all.winner == "new" or "in_force" not in known else "in_force"
             return replace(of_all, winner=winner, by_group=True, ahead=of_all.winner)
@@ -111,29 +108,18 @@ def choose(contenders: Sequence[Contender], seed: int = 0, group: Sequence[Conte
         ranked: list[Who] = [w for w in ("in_force", "download", "new") if w in known]
         stays = ranked[0] if objects < FEWEST_OBJECTS else max(ranked, key=lambda w: f1[w])
         return Contest(stays, f1, {}, frames, objects)
-    part = min(1.0, (objects - FEWEST_OBJECTS) / (MANY_OBJECTS - FEWEST_OBJECTS))
-    sure = DOUBTED + (SURE - DOUBTED) * part
     beats = _beats_new(known, frames, seed)
     better = [
         w for w in beats
-        if beats[w] >= sure and (not known[w].latest or known[w].latest_f1 > known["new"].latest_f1)
+        if beats[w] >= SURE and (not known[w].latest or known[w].latest_f1 > known["new"].latest_f1)
     ]  # fmt: skip
     # Equal ones in the order of WHO: the answer does not hang on the order in which they were given.
     winner = max(better, key=lambda w: (f1[w], -WHO.index(w))) if better else "new"
-    return Contest(winner, f1, beats, frames, objects, sure)
+    return Contest(winner, f1, beats, frames, objects)
 
 
 def _beats_new(known: Mapping[Who, Contender], frames: int, seed: int) -> dict[Who, float]:
     """In what part of the resamples of the pictures each contender is better than the new one."""
-    drawn = np.random.default_rng(seed).integers(0, frames, (RESAMPLES, frames))
+    drawn = resamples(frames, seed)
     values = {who: resampled_f1(c.frames, drawn) for who, c in known.items()}
     return {who: float((values[who] > values["new"]).mean()) for who in values if who != "new"}
-
-
-def resampled_f1(frames: Sequence[Counts], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    """F1 (R,) over each resample of the pictures; `drawn` (R, N) are indices into `frames`."""
-    right = np.array([c.right for c in frames], np.float64)[drawn].sum(1)
-    other = np.array([c.wrong + c.missed for c in frames], np.float64)[drawn].sum(1)
-    total = 2 * right + other
-    out: NDArray[np.float64] = np.divide(2 * right, total, out=np.ones_like(total), where=total > 0)
-    return out

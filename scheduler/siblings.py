@@ -16,7 +16,7 @@ import numpy as np
 from edge.core import checks
 from edge.core.accuracy import Counts
 from edge.core.camera_look import CameraLook
-from scheduler.contenders import RESAMPLES, SURE, resampled_f1
+from edge.core.resampling import resampled_f1, resamples
 
 #: One step apart, beside features (whose unit is their spread within cameras), is a factor of 1.6 in the
 #: objects' height, of 2.7 in how many there are, a fifth of the picture or of its brightness, a third in proportions.
@@ -24,6 +24,8 @@ HEIGHT, HEIGHT_SPREAD, CROWD, PLACE, BRIGHTNESS, SHAPE = 0.5, 0.5, 1.0, 0.2, 0.2
 #: Beyond this distance no two cameras are alike. Measured: nearer siblings helped or did little harm, further ones cost
 #: up to 25 points (docs/students.md).
 NOT_ALIKE = 1.3
+#: Another start than the student in force is taken when it is better in this part of the resamples.
+SURE = 0.9
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def choose_start(in_force: Start, others: Sequence[Start], seed: int = 0) -> Sta
         checks.in_range(f"starts[{other.version}].frames", len(other.frames), frames, frames)
     if frames == 0:
         return in_force
-    drawn = np.random.default_rng(seed).integers(0, frames, (RESAMPLES, frames))
+    drawn = resamples(frames, seed)
     own = resampled_f1(in_force.frames, drawn)
     better = [o for o in others if float((resampled_f1(o.frames, drawn) > own).mean()) >= SURE]
     return max(better, key=lambda o: o.f1) if better else in_force

@@ -13,6 +13,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -128,6 +129,7 @@ class StandIn:
         for process, _ in self.processes.values():
             process.kill()
             process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     # Answers of the API
 

@@ -82,5 +82,5 @@ def in_words(verdict: Contest) -> str:
     sure = verdict.beats_new.get(ahead, 0.0)
     return (
         f"{scores} on {verdict.frames} kept-out pictures: {names[ahead]} is better in {100 * sure:.0f} % of "
-        f"resamples (at least {100 * verdict.sure:.0f} % are asked for)"
+        f"resamples (at least {100 * verdict.sure:g} % are asked for)"
     )

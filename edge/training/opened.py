@@ -12,6 +12,7 @@ from edge.core.labels import Accuracy, LabelledWindow
 from edge.students import Student
 from edge.students.published import PublishedStudent
 from edge.students.weights import AnyStudent
+from edge.training.kept_download import PARTS
 from edge.training.progress import Progress
 from edge.training.published import PublishedExamples, PublishedRetraining
 from edge.training.retraining import Retraining
@@ -71,7 +72,9 @@ def open_retraining(
         visits, every = config.epochs * config.data_fraction * own * work, len(examples.train_frames)
         epochs = max(1, round(visits / every))
         config = replace(config, epochs=epochs, data_fraction=min(1.0, visits / (epochs * every)))
-    # Each held-out measurement costs as much as dozens of steps: only at the end.
+    # A part that is best for the leader need not be for its members. Each held-out measurement costs as much as dozens
+    # of steps: only at the end.
     return PublishedRetraining(
-        parent, examples, config, seed, checkpoint, download=kept, held_out_every=0, clock=clock
+        parent, examples, config, seed, checkpoint, download=kept, parts=() if members else PARTS, held_out_every=0,
+        clock=clock,
     )  # fmt: skip

@@ -2,9 +2,8 @@
 
 The recipe: steps relative to each weight's size, a loss on decoded answers with soft targets, moved and scaled views, a
 running average as the result, and the least score that is answered chosen on held-out labels. Objects that the teacher
-was not sure of are neither objects nor background. The result keeps a part of the download: weights between those of a
-pretrained model and of its fine-tuned copy do better where the data drift (Wortsman et al. 2022, Robust fine-tuning of
-zero-shot models, section 3). The next retraining takes that part out again before it goes on.
+was not sure of are neither objects nor background. The result keeps a part of the download (`kept_download.py`). The
+next retraining takes that part out again before it goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from edge.students.detector_loss import Decoder, published_loss
 from edge.students.graph import GraphNet
 from edge.students.published import PublishedStudent, distance
 from edge.training.checkpoint import Checkpoint, CheckpointFormat
+from edge.training.kept_download import best_part, usual_part
 from edge.training.pictures import read_frame
 from edge.training.progress import TrainingFailed, device_clock
 from edge.training.relative_adam import RelativeAdam
@@ -41,9 +42,6 @@ from edge.training.views import LabelledPicture, view
 WARM_UP_STEPS = 10
 GRADIENT_LIMIT = 10.0
 AVERAGE = 0.95
-#: The part of the download in a result: with many labelled objects to learn from, and with none.
-KEPT_OF_DOWNLOAD, KEPT_WITHOUT_OBJECTS = 0.5, 0.85
-MANY_OBJECTS = 200
 #: Pictures are kept in memory a little larger than the input, so that a scaled view is not blurred.
 MARGIN = 1.25
 #: Students whose answers on kept-out pictures are remembered: the new one, the one in force and the download, and one.
@@ -171,13 +169,22 @@ def frame_counts(student: PublishedStudent, examples: PublishedExamples) -> tupl
     return tuple(count(answer, labels, 0.5, student.score - 1e-6) for answer, labels in pairs)
 
 
+@dataclass(frozen=True)
+class _Download:
+    """The download's weights, and the parts of it that are tried on kept-out pictures."""
+
+    weights: list[Tensor]
+    parts: tuple[float, ...]
+
+
 class PublishedRetraining(TrainingRun[PublishedStudent]):
     """Retrains a copy of `parent` on a window with `config`; the parent is not touched.
 
     `config.learning_rate` is relative to the size of the weights; `config.layers` "head", "last_stage" (neck and heads)
     or "all". With `checkpoint_path` the state is kept after each epoch and taken up by a later run of the same parent,
-    data, config and seed. `download` is the detector as published (None: nothing of it is kept in the result); `frames`
-    (indices) restrict what is trained on.
+    data, config and seed. `download` is the detector as published (None: nothing of it is kept in the result); with
+    `parts` these parts of it are tried on kept-out pictures, beside the usual one. `frames` (indices) restrict what is
+    trained on.
 
     Raises LabelError if there is nothing to train on, WeightsError if the graph cannot be trained, TrainingFailed when
     memory runs out or numbers stay not finite.
@@ -192,6 +199,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         checkpoint_path: Path | None = None,
         *,
         download: PublishedStudent | None = None,
+        parts: Sequence[float] = (),
         frames: NDArray[np.int64] | None = None,
         held_out_every: int = 1,
         clock: Callable[[], float] | None = None,
@@ -206,7 +214,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         self._chosen = self._choose(frames)
         self._student = parent.copy()
         self._net = self._student.network().to(parent.device).to(memory_format=torch.channels_last)
-        self._download = None if download is None else _weights(download.network(), parent)
+        self._download = None if download is None else _Download(_weights(download.network(), parent), tuple(parts))
         self._take_download_out()
         self._decoder = Decoder(parent.detector.output, parent.detector.table, len(parent.spec.classes))
         self._trained = self._net.parts(config.layers)
@@ -230,10 +238,8 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
 
     @property
     def kept_of_download(self) -> float:
-        """The part of the download in the result: the fewer labelled objects were trained on, the more."""
-        objects = sum(len(self.examples.pictures[n].labels) for n in self._chosen)
-        part = max(0.0, 1.0 - objects / MANY_OBJECTS)
-        return KEPT_OF_DOWNLOAD + (KEPT_WITHOUT_OBJECTS - KEPT_OF_DOWNLOAD) * part
+        """The usual part of the download in the result: the fewer labelled objects were trained on, the more."""
+        return usual_part(sum(len(self.examples.pictures[n].labels) for n in self._chosen))
 
     def _choose(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64]:
         if frames is not None:
@@ -273,13 +279,26 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
             info = {"config": self.config.to_json(), "steps": self.step, "train_frames": self.train_frames}
             kept = [p.detach().clone() for p in self._net.weights]
             self._put(self._trained, self._average)
-            if self._download is not None:
-                info["kept_of_download"] = self.kept_of_download
-                self._mix(1.0 - self.kept_of_download)
-            student = self._student.with_weights(self._net, info)
+            if self._download is None:
+                found = with_best_score(self._student.with_weights(self._net, info), self.examples)
+            else:
+                found = self._with_best_part(self._download, info)
             self._put(list(self._net.weights), kept)
-            self._finished = (self.step, *with_best_score(student, self.examples))
+            self._finished = (self.step, *found)
         return self._finished[1], self._finished[2]
+
+    def _with_best_part(self, download: _Download, info: dict[str, Any]) -> tuple[PublishedStudent, Accuracy]:
+        """The trained weights with the part of the download that is best on kept-out pictures."""
+        learnt = [p.detach().clone() for p in self._net.weights]
+        usual = self.kept_of_download
+        found, right = {}, {}
+        for part in sorted({usual, *download.parts}):
+            self._put(list(self._net.weights), learnt)
+            self._mix(download, 1.0 - part)
+            student = self._student.with_weights(self._net, info | {"kept_of_download": part})
+            found[part] = with_best_score(student, self.examples)
+            right[part] = frame_counts(student, self.examples) if download.parts else ()
+        return found[best_part(right, usual)]
 
     @staticmethod
     @torch.no_grad()
@@ -288,16 +307,15 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
             parameter.copy_(value)
 
     @torch.no_grad()
-    def _mix(self, part: float) -> None:
+    def _mix(self, download: _Download, part: float) -> None:
         """Weights become download + `part` * (weights - download)."""
-        assert self._download is not None
-        for parameter, start in zip(self._net.weights, self._download, strict=True):
+        for parameter, start in zip(self._net.weights, download.weights, strict=True):
             parameter.copy_(start + part * (parameter - start))
 
     def _take_download_out(self) -> None:
         kept = float(self.parent.info.get("kept_of_download", 0.0))
         if self._download is not None and 0.0 < kept < 1.0:
-            self._mix(1.0 / (1.0 - kept))
+            self._mix(self._download, 1.0 / (1.0 - kept))
 
     def _one_step(self, epoch: int, batch: int) -> float:
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self._chosen))
@@ -341,7 +359,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         parts = [self.parent.spec.to_json(), self.config.to_json(), self.seed, ids, self._chosen.tolist()]
         parts.append(list(self.examples.region))
         if self._download is not None:
-            digest.update(b"".join(w.cpu().numpy().tobytes() for w in self._download))
+            digest.update(b"".join(w.cpu().numpy().tobytes() for w in self._download.weights))
         digest.update(json.dumps(parts, sort_keys=True).encode())
         return digest.hexdigest()
 

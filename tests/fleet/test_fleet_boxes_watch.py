@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+from collections import namedtuple
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
@@ -13,7 +15,7 @@ import pytest
 
 from benchmarks import bench_fleet_boxes, bench_fleet_lending, fleet_boxes_jobs
 from benchmarks import fleet_boxes_events as events
-from benchmarks.fleet_boxes import BrokerLines, Lines, RealBox
+from benchmarks.fleet_boxes import BrokerLines, Lines, RealBox, running_on
 from benchmarks.fleet_boxes_watch import KnownProcess, ShownAnswer, Viewers, Watch, ended_of, longest_gap
 from benchmarks.soak.values import ReceivedMessage
 from benchmarks.waiting import free_port, until
@@ -252,7 +254,10 @@ def lent(alone: Mapping[str, float | None], lending: Mapping[str, float | None])
     """A run whose crowded box gains, and whose idle box has this accuracy by window."""
     crowded = [{"south": {"2": value}} for value in (0.2, 0.3)]
     return {
-        arm: {"by_camera": {"crowded": crowded[number], "idle": {"north": dict(rows)}}}
+        arm: {
+            "by_camera": {"crowded": crowded[number], "idle": {"north": dict(rows)}},
+            "frozen_by_camera": {"crowded": crowded[0], "idle": {"north": {"2": 0.3 + 0.02 * number}}},
+        }
         for number, (arm, rows) in enumerate((("alone", alone), ("lending", lending)))
     }
 
@@ -260,7 +265,10 @@ def lent(alone: Mapping[str, float | None], lending: Mapping[str, float | None])
 def test_lending_gains_in_windows_that_both_arms_measured() -> None:
     run = lent({"2": 0.5, "3": None, "4": 0.1}, {"2": 0.51, "3": 0.1, "4": None})
     found = bench_fleet_lending.summed_up([run])
-    assert found["idle"] == {"mean": pytest.approx(1.0), "runs": [pytest.approx(1.0)]}
+    assert found["idle"] == {
+        "mean": pytest.approx(1.0), "runs": [pytest.approx(1.0)], "frozen_runs": [pytest.approx(2.0)]
+    }  # fmt: skip
+    assert found["crowded"]["frozen_runs"] == [0.0], "frozen students do not gain"
     assert found["met"]
     never = bench_fleet_lending.summed_up([run, lent({"2": None}, {"2": 0.5})])
     assert (never["idle"]["runs"], never["met"]) == ([pytest.approx(1.0), None], False)
@@ -271,3 +279,22 @@ def test_answers_of_a_worker_that_was_replaced_have_no_rate() -> None:
     began = {"north": given(10.0, 7, 100), "south": given(10.0, 8, 100), "west": given(10.0, None, 0)}
     ended = {"north": given(20.0, 7, 150), "south": given(20.0, 9, 300)}
     assert bench_fleet_lending.per_s(began, ended) == {"north": 5.0, "south": None, "west": None}
+
+
+def test_boxes_have_processors_of_their_own() -> None:
+    assert bench_fleet_lending.halved([0, 1, 4, 5, 6]) == ({0, 1}, {4, 5, 6})
+    with pytest.raises(RuntimeError, match="two processors"):
+        bench_fleet_lending.halved([3])
+    mine = os.sched_getaffinity(0)
+    with running_on({min(mine)}):
+        assert os.sched_getaffinity(0) == {min(mine)}
+    assert os.sched_getaffinity(0) == mine
+    with pytest.raises(OSError), running_on({100_000}):
+        pass
+    assert os.sched_getaffinity(0) == mine
+
+
+def test_a_processor_is_busy_where_it_is_not_idle() -> None:
+    times = namedtuple("times", "user idle iowait")
+    began, ended = [times(10.0, 5.0, 1.0), times(0.0, 0.0, 0.0)], [times(13.0, 6.0, 1.0), times(0.0, 7.0, 1.0)]
+    assert bench_fleet_lending.busy_parts(began, ended) == [pytest.approx(0.75), 0.0]

@@ -17,10 +17,9 @@ from edge.core.errors import InvalidValue, LabelError
 from edge.core.labels import LabelledWindow
 from edge.detectors.description import published_spec
 from edge.students.published import PublishedStudent
+from edge.training.kept_download import KEPT_OF_DOWNLOAD, KEPT_WITHOUT_OBJECTS, PARTS
 from edge.training.progress import TrainingFailed
 from edge.training.published import (
-    KEPT_OF_DOWNLOAD,
-    KEPT_WITHOUT_OBJECTS,
     REMEMBERED,
     PublishedExamples,
     PublishedRetraining,
@@ -192,6 +191,24 @@ def test_the_next_retraining_takes_the_download_out_again(window: LabelledWindow
     expected = PublishedRetraining(alone, data, SHORT, 6).run()
     for start, learnt, kept in zip(weights(download), weights(expected), weights(last), strict=True):
         assert torch.allclose(kept, part * start + (1 - part) * learnt, atol=2e-3)
+
+
+def test_the_part_of_the_download_that_is_best_on_kept_out_pictures_is_kept(
+    window: LabelledWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiny detector as published has random weights: to keep some of them only harms."""
+    config = RetrainingConfig(14, 6, "all", 1.0, 0.02)
+    usual = PublishedRetraining(student(), window, config, download=student(), held_out_every=0)
+    chosen = PublishedRetraining(student(), window, config, download=student(), parts=PARTS, held_out_every=0)
+    before, after = usual.run(), chosen.run()
+    assert before.info["kept_of_download"] == usual.kept_of_download
+    assert after.info["kept_of_download"] == 0.0
+    assert chosen.held_out().value > usual.held_out().value
+    assert torch.equal(chosen._net.weights[0], usual._net.weights[0]), "trying parts changes no weight"
+    # Where no kept-out picture tells anything it is the usual part.
+    blind = replace(few(window), held_out=())
+    alone = PublishedRetraining(student(), blind, SHORT, download=student(), parts=PARTS, held_out_every=0)
+    assert alone.run().info["kept_of_download"] == alone.kept_of_download
 
 
 def test_a_download_of_another_kind_is_refused(window: LabelledWindow) -> None:
