@@ -66,8 +66,7 @@ def population(frames: Sequence[AskableFrame], predictor: Predictor) -> Populati
     strata: list[str] = []
     parts: list[tuple[Floats, Floats, Floats]] = []
     boxes = np.zeros(2, np.int64)
-    for frame in frames:
-        expected = predictor.expect(frame)
+    for frame, expected in zip(frames, predictor.expect(frames), strict=True):
         for candidate in frame.candidates:
             questions.append(Question(frame.key, "box", candidate.index))
             strata.append(candidate.group)
