@@ -22,8 +22,10 @@ Floats = NDArray[np.float64]
 #: Prior weights of the logistic model of "an object is there", in the order of scheduler.truth.scene, and the standard
 #: deviation of a camera's weights around them; fitted to nine of the eighteen cameras of benchmarks/bench_truth.py
 #: (docs/truth.md). No place is better than another before anything is known of the camera.
-PRIOR = (0.9, -1.4, 1.1, 0.8, 5.1, 2.4, -1.4, 0.7, 0.0, -0.9, -1.4, 0.0, -1.0, 0.2, -1.7, *(0.0,) * scene.PLACES)
-_SPREAD = (0.4, 0.5, 0.4, 0.6, 0.8, 0.8, 0.4, 0.6, 0.9, 1.3, 0.5, 0.5, 0.8, 0.4, 1.2, *(0.9,) * scene.PLACES)
+PRIOR = (0.9, -1.4, 1.1, 0.7, 4.6, 2.2, -1.5, 0.8, 0.0, -1.3, -1.1, -1.5,
+         0.0, -1.0, 0.2, -1.6, 0.9, -0.8, *(0.0,) * scene.PLACES)  # fmt: skip
+_SPREAD = (0.4, 0.5, 0.4, 0.6, 0.7, 0.8, 0.4, 0.6, 0.8, 1.1, 0.6, 0.5,
+           0.4, 0.7, 0.4, 1.2, 0.7, 0.5, *(0.8,) * scene.PLACES)  # fmt: skip
 #: Variance (in log odds) by which windows differ.
 _DRIFT = 0.2
 _STEPS = 12

@@ -1,11 +1,12 @@
 """What a candidate looks like among all candidates of its window: the features that predictions are made from.
 
 A fixed camera shows the same road in every picture. So the other pictures tell how large an object is at a place, where
-objects are found often, and which boxes stand still. No answer is in these features.
+objects are found often and surely, and which boxes stand still. No answer is in these features.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,12 +20,14 @@ Floats = NDArray[np.float64]
 _PLACES = np.array([(x, y) for x in (0.15, 0.5, 0.85) for y in (0.2, 0.4, 0.6, 0.85)])
 _REACH = 0.15
 #: The columns that `features` gives: those of the box itself, those among the window's boxes, and the places.
-OWN, AMONG, PLACES = 11, 4, len(_PLACES)
+OWN, AMONG, PLACES = 12, 6, len(_PLACES)
 FEATURES = OWN + AMONG + PLACES
 #: A box of another picture with that much in common stands at the same place.
 _STANDS = 0.7
 #: No box is taken for smaller than that side when its neighbours are counted.
 _LEAST_SIDE = 0.03
+#: The teacher's mean score around a box goes towards the first, as if so many boxes with it were there.
+_USUAL_SCORE, _WORTH = 0.5, 1.0
 #: Log areas that are off by more are taken less into account (a Cauchy weight), in so many rounds.
 _OFF, _ROUNDS = 0.7, 3
 
@@ -44,6 +47,7 @@ def _of_window(frames: Sequence[AskableFrame]) -> dict[FrameKey, Floats]:
     boxes = [boxes_of(f.candidates) for f in frames]
     everything = np.concatenate(boxes)
     off = _off_size(everything)
+    scores = np.array([c.teacher_score for f in frames for c in f.candidates])
     # Where the boxes of each frame that has some begin.
     begins = np.cumsum([0, *(len(b) for b in boxes)])[:-1]
     starts = np.array([b for b, mine in zip(begins, boxes, strict=True) if len(mine)], np.int64)
@@ -57,11 +61,15 @@ def _of_window(frames: Sequence[AskableFrame]) -> dict[FrameKey, Floats]:
         common, near = _overlap(mine, everything), _near(mine, everything)
         common[:, here], near[:, here] = 0.0, 0.0
         standing = (np.maximum.reduceat(common, starts, axis=1) > _STANDS).sum(1) / others
+        around = near.sum(1)
+        sure = (near @ scores + _WORTH * _USUAL_SCORE) / (around + _WORTH) - _USUAL_SCORE
         among = (
             np.clip(off[here], -2.0, 2.0),
             np.minimum(np.abs(off[here]), 2.0),
-            np.log1p(10.0 * near.sum(1) / others),
+            np.log1p(10.0 * around / others),
             np.sqrt(standing),
+            5.0 * sure,
+            np.full(len(mine), math.log1p(len(mine)) - 2.0),
         )
         out[frame.key] = np.concatenate([_own(frame.candidates, mine), np.stack(among, 1), _at_places(mine)], 1)
     return out
@@ -84,6 +92,7 @@ def _own(candidates: Sequence[Candidate], boxes: Floats) -> Floats:
     has_student = np.array([c.student is not None for c in candidates])
     has_teacher = np.array([c.teacher is not None for c in candidates])
     size = (np.log(sides.prod(1)) + 6.0) / 2
+    shape = np.clip(np.log(sides[:, 0] / sides[:, 1]), -2.0, 2.0)
     columns = (
         has_student & has_teacher,
         has_student & ~has_teacher,
@@ -94,7 +103,8 @@ def _own(candidates: Sequence[Candidate], boxes: Floats) -> Floats:
         size**2,
         boxes[:, 3] - 0.5,
         (boxes[:, 0] + boxes[:, 2]) / 2 - 0.5,
-        np.clip(np.log(sides[:, 0] / sides[:, 1]), -2.0, 2.0),
+        shape,
+        shape**2,
         _in_a_better_one(boxes, sides),
     )
     return np.stack([np.asarray(c, np.float64) for c in columns], 1)
