@@ -94,12 +94,15 @@ class Predictor:
 def learned(frames: Sequence[AskableFrame], answers: Mapping[Question, Agreed]) -> Predictor:
     """A predictor from answers to questions of these frames: all of their windows, which are other ones than the window
     that it is used on."""
-    described = scene.features(frames)
+    asked = {question.key for question in answers}
+    described = scene.features(frames, asked)
     rows: list[Floats] = []
     found: list[float] = []
     pairs: list[tuple[float, bool, bool]] = []
     missed, expected = 0.0, 0.0
     for frame in frames:
+        if frame.key not in asked:
+            continue
         alike = scene.pair_overlaps(frame.candidates)
         for candidate, row, overlap in zip(frame.candidates, described[frame.key], alike, strict=True):
             said = answers.get(Question(frame.key, "box", candidate.index))

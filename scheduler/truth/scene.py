@@ -7,7 +7,7 @@ objects are found often and surely, and which boxes stand still. No answer is in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,18 @@ _USUAL_SCORE, _WORTH = 0.5, 1.0
 _OFF, _ROUNDS = 0.7, 3
 
 
-def features(frames: Sequence[AskableFrame]) -> Mapping[FrameKey, Floats]:
-    """(N, FEATURES) of each frame's candidates. Frames of one window are described together."""
+def features(frames: Sequence[AskableFrame], of: Collection[FrameKey] | None = None) -> Mapping[FrameKey, Floats]:
+    """(N, FEATURES) of each frame's candidates, or only those `of` some; frames of one window describe each other."""
     windows: dict[int, list[AskableFrame]] = {}
     for frame in frames:
         windows.setdefault(frame.key.window, []).append(frame)
     out: dict[FrameKey, Floats] = {}
     for some in windows.values():
-        out |= _of_window(some)
+        out |= _of_window(some, of)
     return out
 
 
-def _of_window(frames: Sequence[AskableFrame]) -> dict[FrameKey, Floats]:
+def _of_window(frames: Sequence[AskableFrame], of: Collection[FrameKey] | None) -> dict[FrameKey, Floats]:
     boxes = [boxes_of(f.candidates) for f in frames]
     everything = np.concatenate(boxes)
     off = _off_size(everything)
@@ -54,6 +54,8 @@ def _of_window(frames: Sequence[AskableFrame]) -> dict[FrameKey, Floats]:
     others = max(len(frames) - 1, 1)
     out = {}
     for frame, mine, begin in zip(frames, boxes, begins, strict=True):
+        if of is not None and frame.key not in of:
+            continue
         if not len(mine):
             out[frame.key] = np.zeros((0, FEATURES))
             continue
