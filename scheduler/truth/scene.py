@@ -1,4 +1,4 @@
-"""What a candidate looks like among all candidates of its window: the features that predictions are made from.
+"""Features of a candidate among all candidates of its window, for the predictions.
 
 A fixed camera shows the same road in every picture. So the other pictures tell how large an object is at a place, where
 objects are found often and surely, and which boxes stand still. No answer is in these features.

@@ -1,4 +1,4 @@
-"""What candidates look like among those of their window, and what follows for predictions."""
+"""Features of candidates among those of their window, and the predictions from them."""
 
 from __future__ import annotations
 
