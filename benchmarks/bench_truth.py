@@ -81,7 +81,7 @@ def window_of(number: int, stills: Sequence[world.Still]) -> Window:
 
 def powered(window: Window, predictor: Predictor, seed: int, budget: int) -> tuple[Any, dict[Question, Agreed]]:
     """The appliance's estimate after `budget` of its own questions, and the answers that were spent."""
-    asked = population(window.frames, predictor)
+    asked = population(window.frames, predictor, seed)
     chosen = next_questions(asked, seed, (), (), budget)
     said = {n.question: window.answers[n.question] for n in chosen}
     return true_accuracy(asked, len(window.frames), said), said
@@ -148,7 +148,7 @@ def measure(camera: str, cache: Path, seeds: int, budget: int) -> list[dict[str,
             predictor = learned(frames, before) if before else Predictor.prior()
             draw = int(camera) * 100_000 + number * 10_000 + seed
             estimate, said = powered(window, predictor, draw, budget)
-            other = alone(window, population(window.frames, predictor), draw, budget)
+            other = alone(window, population(window.frames, predictor, draw), draw, budget)
             before |= said
             frames += window.frames
             for k, (who, truth) in enumerate((("student", window.student), ("teacher", window.teacher))):

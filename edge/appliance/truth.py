@@ -400,7 +400,8 @@ class Truth:
         # Predictions may know only what was answered before the first question of this window was.
         first = min((r.id for r in records if r.answer.source == "page"), default=None)
         predictor = self._predictor(camera, window, first, by_window)
-        return _OpenWindow(manifest, frames, asked, population(list(asked.values()), predictor), records)
+        everything = population(list(asked.values()), predictor, _seed(camera, window))
+        return _OpenWindow(manifest, frames, asked, everything, records)
 
     def _predictor(
         self, camera: str, window: int, before: int | None, by_window: Mapping[int, tuple[AnswerRecord, ...]]
@@ -412,8 +413,7 @@ class Truth:
             manifest = read_manifest(self._data, camera, other) if earlier else None
             if manifest is None or manifest.task != "detection":
                 continue
-            wanted = {a.question.key for a in earlier}
-            frames += [f for f in map(askable, manifest.all_sampled) if f.key in wanted]
+            frames += map(askable, manifest.all_sampled)  # all of them: they describe each other
             answers += earlier
         return learned(frames, agreed(answers)) if answers else Predictor.prior()
 

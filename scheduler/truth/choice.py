@@ -2,14 +2,16 @@
 
 Each question has a size: the error in the two estimates without its answer. Questions are asked in the order of
 (random number / size), as in sequential Poisson sampling (Ohlsson, J. Off. Stat. 14, 1998), so that the operator may
-stop at any time. The random numbers are not independent: along all questions, sorted by stratum and size, they go by
-the golden ratio from a random start, so that however many are asked, they are spread evenly over strata and sizes (as
-by systematic sampling). The start comes from a seed, so that the order stays the same from one visit to the next, also
-when labels are imported in between.
+stop at any time. The random numbers are not independent: along all questions, stratum by stratum and in a random order
+within each, they go by the golden ratio from a random start, so that however many are asked, they are spread evenly
+over the strata (as by systematic sampling). The order and the start come from a seed, so that they stay the same from
+one visit to the next, also when labels are imported in between.
 
 With independent numbers a question would be among the first n with probability min(1, n size / sum of sizes), nearly.
 Here it is near that in the mean only: single questions differ by a tenth of it or more. As the start is the only random
-number, the probability is the part of all starts with which the question is among the first n.
+number once the order is known, the probability is the part of all starts with which the question is among the first n.
+Without the random order a window's error would be a function of one number, and in some windows the interval would miss
+far more often than in others.
 """
 
 from __future__ import annotations
@@ -55,19 +57,21 @@ class Population:
     size: Floats
     student_boxes: int
     teacher_boxes: int
+    #: Places of the questions in the spread of the choice (see `rank`).
+    ranks: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.questions)
 
 
-def population(frames: Sequence[AskableFrame], predictor: Predictor) -> Population:
-    """All questions of the frames, box questions of a frame before its missed question."""
+def population(frames: Sequence[AskableFrame], predictor: Predictor, seed: int) -> Population:
+    """All questions of the frames of a window, box questions of a frame before its missed question. `seed`: the one
+    that `next_questions` is given, too."""
     questions: list[Question] = []
     strata: list[str] = []
     parts: list[tuple[Floats, Floats, Floats]] = []
     boxes = np.zeros(2, np.int64)
-    for frame in frames:
-        expected = predictor.expect(frame)
+    for frame, expected in zip(frames, predictor.expect(frames), strict=True):
         for candidate in frame.candidates:
             questions.append(Question(frame.key, "box", candidate.index))
             strata.append(candidate.group)
@@ -81,8 +85,9 @@ def population(frames: Sequence[AskableFrame], predictor: Predictor) -> Populati
     variance = np.where(missed, MISSED_SCATTER * np.maximum(found, 0.25), found * (1 - found))
     size = _sizes(missed, student, teacher, found, variance, boxes)
     return Population(
-        tuple(questions), tuple(strata), missed, student, teacher, found, variance, size, int(boxes[0]), int(boxes[1])
-    )
+        tuple(questions), tuple(strata), missed, student, teacher, found, variance, size, int(boxes[0]), int(boxes[1]),
+        rank(strata, seed),
+    )  # fmt: skip
 
 
 def _sizes(
@@ -126,11 +131,13 @@ def probabilities(size: Floats, count: int) -> Floats:
         sure |= over
 
 
-def rank(size: Floats, strata: Sequence[str]) -> NDArray[np.int64]:
-    """Each question's place (Q,) when sorted by stratum and size."""
+def rank(strata: Sequence[str], seed: int) -> NDArray[np.int64]:
+    """Each question's place (Q,): stratum by stratum, in a random order within each."""
     _, stratum = np.unique(np.array(strata, dtype=str), return_inverse=True)
-    out = np.empty(len(size), np.int64)
-    out[np.lexsort((size, stratum))] = np.arange(len(size))
+    # Another stream than that of `order`: the order says nothing about the start.
+    within = np.random.default_rng([seed, 1]).random(len(strata))
+    out = np.empty(len(strata), np.int64)
+    out[np.lexsort((within, stratum))] = np.arange(len(strata))
     return out
 
 
@@ -179,7 +186,7 @@ def next_questions(
     count = sum(people.questions[i] in answered for i in indices)
     sizes = {s: people.strata.count(s) for s in set(people.strata)}
     # Ranks are those among all questions: an import takes some out, and the others keep their order.
-    size, ranks = people.size[indices], rank(people.size, people.strata)[indices]
+    size, ranks = people.size[indices], people.ranks[indices]
     places = [n for n in order(size, seed, ranks) if people.questions[indices[n]] not in answered][:limit]
     counts = count + 1 + np.arange(len(places))
     found = chances(size, ranks, np.array(places, np.int64), counts)

@@ -10,14 +10,14 @@ residual (delta method), of the part that was not asked (finite population).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.truth import Agreed, Interval, Question, TrueAccuracy
-from scheduler.truth.choice import Population, chances, probabilities, rank
+from scheduler.truth.choice import Population, chances, probabilities
 from scheduler.truth.predictions import Floats
 from scheduler.truth.students_t import quantile
 
@@ -28,6 +28,8 @@ METHOD = "prediction-powered inference (PPI++), sequential Poisson sampling, del
 LEAST_ANSWERS = 4
 #: Power tuning starts from lambda 1 and correction 0; standard deviations of the prior, and of box answers.
 _POWER_SD, _SHIFT_SD = 0.5, 0.15
+#: Power tuning fits two slopes to the answers that the residuals are of. Each takes one answer from them.
+_SLOPES = 2.0
 #: So many answers' worth is the variance that the predictions themselves expect.
 _MODEL_WORTH = 2.0
 
@@ -43,8 +45,7 @@ class _Answered:
     student: Floats
     teacher: Floats
     object: Floats
-    #: Their places in the spread of the choice.
-    ranks: NDArray[np.int64]
+    strata: tuple[str, ...]
 
 
 def true_accuracy(
@@ -102,12 +103,12 @@ def _answered(
     index = np.array([n for n, q in enumerate(asked.questions) if q in usable], np.int64)
     free = np.array([not (q in known and q in usable) for q in asked.questions], bool)
     drawn = index[free[index]]
-    ranks, chance = rank(asked.size, asked.strata), np.ones(len(asked))
+    chance = np.ones(len(asked))
     if len(drawn):
         # "Not sure" was asked, too: others of its size stand for it.
         count = sum(asked.questions[n] in given for n in np.flatnonzero(free))
         places, counts = (np.cumsum(free) - 1)[drawn], np.full(len(drawn), count)
-        chance[drawn] = chances(asked.size[free], ranks[free], places, counts) * len(drawn) / count
+        chance[drawn] = chances(asked.size[free], asked.ranks[free], places, counts) * len(drawn) / count
     rows = []
     for n in index:
         said, stratum = usable[asked.questions[n]], asked.strata[n]
@@ -118,7 +119,8 @@ def _answered(
         teacher = stratum != "student" and said.verdict in ("yes", "teacher")
         rows.append((float(student), float(teacher), float(student or teacher)))
     values = np.array(rows)
-    return _Answered(index, free, chance[index], values[:, 0], values[:, 1], values[:, 2], ranks[index])
+    strata = tuple(asked.strata[n] for n in index)
+    return _Answered(index, free, chance[index], values[:, 0], values[:, 1], values[:, 2], strata)
 
 
 def _predicted(asked: Population, said: _Answered) -> tuple[dict[str, float], Floats, Floats, Floats]:
@@ -181,7 +183,8 @@ def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds
     # Imported questions leave gaps in the spread: by their part it is no better than independent numbers.
     gaps = 1.0 - float(size.said.free.mean())
     independent = float((errors**2).sum()) * count / freedom
-    measured = (1.0 - gaps) * spread_variance(errors, chance, size.said.ranks) + gaps * independent
+    spread = spread_variance(errors, chance, size.said.strata) * count / max(count - _SLOPES, 1.0)
+    measured = (1.0 - gaps) * spread + gaps * independent
     expected = _model_variance(size.size, model, count)
     variance = (freedom * measured + _MODEL_WORTH * expected) / (freedom + _MODEL_WORTH)
     half = quantile(CONFIDENCE, freedom + 0.5 * _MODEL_WORTH) * math.sqrt(variance)
@@ -190,19 +193,20 @@ def _interval(value: float, residual: Floats, model: Floats, size: _Size, bounds
     return Interval(value, low, high, more)
 
 
-def spread_variance(errors: Floats, chance: Floats, ranks: NDArray[np.int64]) -> float:
-    """Variance of the sum of errors (N,) of questions chosen in an even spread: from each one's difference to the mean
-    of its neighbours in the spread, as an error that neighbours share is balanced (Grafström and Schelin, Scand. J.
-    Stat. 41, 2014: local means). Questions that are asked in any case have none."""
-    some = np.flatnonzero(chance < 1.0)
-    errors = errors[some][np.argsort(ranks[some], kind="stable")]
-    if len(errors) < 3:
-        return float((errors**2).sum())
-    beside, others = np.zeros(len(errors)), np.full(len(errors), 2.0)
-    beside[1:] += errors[:-1]
-    beside[:-1] += errors[1:]
-    others[[0, -1]] = 1.0
-    return float(((errors - beside / others) ** 2 * others / (others + 1)).sum())
+def spread_variance(errors: Floats, chance: Floats, strata: Sequence[str]) -> float:
+    """Variance of the sum of errors (N,) of questions whose numbers are spread evenly over strata: from each one's
+    difference to its stratum's mean, as an error that a stratum shares is balanced. Questions that are asked in any
+    case have none."""
+    groups: dict[str, list[float]] = {}
+    for error, part, stratum in zip(errors, chance, strata, strict=True):
+        if part < 1.0:
+            groups.setdefault(stratum, []).append(float(error))
+    total = 0.0
+    for found in groups.values():
+        # One alone has no mean to differ from.
+        mean = sum(found) / len(found) if len(found) > 1 else 0.0
+        total += sum((e - mean) ** 2 for e in found) * len(found) / max(len(found) - 1, 1)
+    return total
 
 
 def _within(value: float, half: float, bounds: tuple[float, float]) -> tuple[float, float]:

@@ -8,26 +8,30 @@ they must never be fitted to the very answers that correct them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge.core.truth import Agreed, AskableFrame, Candidate, Question
+from edge.core.truth import Agreed, AskableFrame, Question
+from scheduler.truth import scene
 
 Floats = NDArray[np.float64]
 
-#: Prior weights of the logistic model of "an object is there", in the order of `_features`; chosen on nine of the
-#: eighteen cameras of benchmarks/bench_truth.py (docs/truth.md).
-PRIOR = (1.2, -1.9, 0.5, 0.6, 4.8, 1.4, -0.9, 0.0, 0.0, -0.9, -1.5)
-#: How many answers' worth a prior weight is (a ridge).
-_RIDGE = 1.0
+#: Prior weights of the logistic model of "an object is there", in the order of scheduler.truth.scene, and the standard
+#: deviation of a camera's weights around them; fitted to nine of the eighteen cameras of benchmarks/bench_truth.py
+#: (docs/truth.md). No place is better than another before anything is known of the camera.
+PRIOR = (0.9, -1.4, 1.1, 0.7, 4.6, 2.2, -1.5, 0.8, 0.0, -1.3, -1.1, -1.5,
+         0.0, -1.0, 0.2, -1.6, 0.9, -0.8, *(0.0,) * scene.PLACES)  # fmt: skip
+_SPREAD = (0.4, 0.5, 0.4, 0.6, 0.7, 0.8, 0.4, 0.6, 0.8, 1.1, 0.6, 0.5,
+           0.4, 0.7, 0.4, 1.2, 0.7, 0.5, *(0.8,) * scene.PLACES)  # fmt: skip
 #: Variance (in log odds) by which windows differ.
 _DRIFT = 0.2
 _STEPS = 12
-#: Of an object that a pair of boxes is about, the student's (the teacher's) fits; prior rates and their weight.
-_FIT = (0.93, 0.98, 10.0)
+#: Of an object that a pair of boxes is about, log odds that the student's box (the teacher's) fits: at _ALIKE, and more
+#: with each unit of their IoU. A camera's differ by a number of this standard deviation.
+_FIT_STUDENT, _FIT_TEACHER, _ALIKE, _FIT_SD = (3.1, 13.4), (4.4, 6.0), 0.85, 0.6
 #: Objects that no model saw: prior mean per picture and per object that the teacher was not sure of, and the weight of
 #: these in objects.
 _MISSED_PER_PICTURE, _MISSED_PER_AMBIGUOUS, _MISSED_WORTH = 0.3, 0.6, 1.5
@@ -48,7 +52,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class Predictor:
-    """Fitted to answers of earlier windows by `learned`; `Predictor.prior()` knows none."""
+    """Fitted to answers of earlier windows by `learned`; `Predictor.prior()` knows none. `student_fits` and
+    `teacher_fits`: log odds above the prior's that a box of a pair fits."""
 
     weights: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
@@ -59,20 +64,26 @@ class Predictor:
     @staticmethod
     def prior() -> Predictor:
         """Without any answer of the camera."""
-        return Predictor(PRIOR, _rows(np.eye(len(PRIOR)) / _RIDGE), _FIT[0], _FIT[1], 1.0)
+        return Predictor(PRIOR, _rows(np.diag(np.array(_SPREAD) ** 2)), 0.0, 0.0, 1.0)
 
-    def expect(self, frame: AskableFrame) -> Expected:
-        """Expectations for a frame's questions."""
+    def expect(self, frames: Sequence[AskableFrame]) -> list[Expected]:
+        """Expectations for the questions of the frames of a window, which are described by each other."""
+        described = scene.features(frames)
+        return [self._expect(frame, described[frame.key]) for frame in frames]
+
+    def _expect(self, frame: AskableFrame, described: Floats) -> Expected:
+        missed = self.missed_scale * prior_missed(frame)
         if not frame.candidates:
             none = np.zeros(0)
-            return Expected(none, none, none, self.missed_scale * prior_missed(frame))
-        found = np.clip(self._found(_features(frame.candidates)), _SURE, 1 - _SURE)
-        pair = np.array([c.group == "both" for c in frame.candidates])
+            return Expected(none, none, none, missed)
+        found = np.clip(self._found(described), _SURE, 1 - _SURE)
+        alike = scene.pair_overlaps(frame.candidates)
         has_student = np.array([c.student is not None for c in frame.candidates])
         has_teacher = np.array([c.teacher is not None for c in frame.candidates])
-        student = np.where(pair, found * self.student_fits, found) * has_student
-        teacher = np.where(pair, found * self.teacher_fits, found) * has_teacher
-        return Expected(found, student, teacher, self.missed_scale * prior_missed(frame))
+        pair = has_student & has_teacher
+        student = np.where(pair, found * _sigmoid(_fits(_FIT_STUDENT, alike) + self.student_fits), found) * has_student
+        teacher = np.where(pair, found * _sigmoid(_fits(_FIT_TEACHER, alike) + self.teacher_fits), found) * has_teacher
+        return Expected(found, student, teacher, missed)
 
     def _found(self, features: Floats) -> Floats:
         """Probabilities, less sure where few answers were like it (MacKay, Neural Computation 4, 1992)."""
@@ -80,35 +91,54 @@ class Predictor:
         return _sigmoid(features @ np.array(self.weights) / np.sqrt(1.0 + np.pi / 8 * doubt))
 
 
-def learned(frames: Iterable[AskableFrame], answers: Mapping[Question, Agreed]) -> Predictor:
-    """A predictor from answers to these frames' questions (of other windows than the one it is used on)."""
+def learned(frames: Sequence[AskableFrame], answers: Mapping[Question, Agreed]) -> Predictor:
+    """A predictor from answers to questions of these frames: all of their windows, which are other ones than the window
+    that it is used on."""
+    asked = {question.key for question in answers}
+    described = scene.features(frames, asked)
     rows: list[Floats] = []
     found: list[float] = []
-    fits = np.array([_FIT[0], _FIT[1]]) * _FIT[2]
-    pairs = _FIT[2]
+    pairs: list[tuple[float, bool, bool]] = []
     missed, expected = 0.0, 0.0
     for frame in frames:
-        features = _features(frame.candidates)
-        for candidate, row in zip(frame.candidates, features, strict=True):
+        if frame.key not in asked:
+            continue
+        alike = scene.pair_overlaps(frame.candidates)
+        for candidate, row, overlap in zip(frame.candidates, described[frame.key], alike, strict=True):
             said = answers.get(Question(frame.key, "box", candidate.index))
             if said is None or said.verdict == "unsure":
                 continue
             rows.append(row)
             found.append(float(said.verdict != "no"))
             if candidate.group == "both" and said.verdict != "no":
-                pairs += 1
-                fits += (said.verdict in ("yes", "student"), said.verdict in ("yes", "teacher"))
+                verdict = said.verdict
+                pairs.append((float(overlap), verdict in ("yes", "student"), verdict in ("yes", "teacher")))
         missing = answers.get(Question(frame.key, "missed"))
         if missing is not None and missing.missed is not None:
             missed += missing.missed
             expected += prior_missed(frame)
-    typical = _MISSED_WORTH
-    scale = (missed + typical) / (expected + typical)
-    weights, covariance = _fit(np.array(rows).reshape(-1, len(PRIOR)), np.array(found))
-    rates = fits / pairs
+    scale = (missed + _MISSED_WORTH) / (expected + _MISSED_WORTH)
+    precision = np.diag(1.0 / np.array(_SPREAD) ** 2)
+    weights, covariance = _fit(np.array(rows).reshape(-1, len(PRIOR)), np.array(found), np.array(PRIOR), precision)
+    overlaps, student, teacher = np.array(pairs, np.float64).reshape(-1, 3).T
     return Predictor(
-        tuple(float(w) for w in weights), _rows(covariance), float(rates[0]), float(rates[1]), float(scale)
+        tuple(float(w) for w in weights),
+        _rows(covariance),
+        _offset(_fits(_FIT_STUDENT, overlaps), student),
+        _offset(_fits(_FIT_TEACHER, overlaps), teacher),
+        float(scale),
     )
+
+
+def _fits(line: tuple[float, float], alike: Floats) -> Floats:
+    """Log odds that a box of a pair fits, by the pair's IoU."""
+    return line[0] + line[1] * (alike - _ALIKE)
+
+
+def _offset(odds: Floats, said: Floats) -> float:
+    """The number to be added to these log odds, from answers (1 and 0)."""
+    weights, _ = _fit(np.ones((len(said), 1)), said, np.zeros(1), np.eye(1) / _FIT_SD**2, odds)
+    return float(weights[0])
 
 
 def prior_missed(frame: AskableFrame) -> float:
@@ -116,52 +146,17 @@ def prior_missed(frame: AskableFrame) -> float:
     return _MISSED_PER_PICTURE + _MISSED_PER_AMBIGUOUS * frame.ambiguous
 
 
-def _features(candidates: Sequence[Candidate]) -> Floats:
-    """(N, 11) of one frame's candidates, best first: its finder (student or teacher), scores, size, place, shape, and
-    how far it lies in (or around) a better one, as a second box of one object does."""
-    if not candidates:
-        return np.zeros((0, len(PRIOR)))
-    boxes = np.array([c.teacher or c.student for c in candidates], np.float64)
-    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 1e-4)
-    has_student = np.array([c.student is not None for c in candidates])
-    has_teacher = np.array([c.teacher is not None for c in candidates])
-    size = (np.log(sides.prod(1)) + 6.0) / 2
-    columns = (
-        has_student & has_teacher,
-        has_student & ~has_teacher,
-        has_teacher & ~has_student,
-        np.array([c.student_score for c in candidates]) - 0.5 * has_student,
-        np.array([c.teacher_score for c in candidates]) - 0.5 * has_teacher,
-        size,
-        size**2,
-        boxes[:, 3] - 0.5,
-        (boxes[:, 0] + boxes[:, 2]) / 2 - 0.5,
-        np.clip(np.log(sides[:, 0] / sides[:, 1]), -2.0, 2.0),
-        _in_a_better_one(boxes, sides),
-    )
-    return np.stack([np.asarray(c, np.float64) for c in columns], 1)
-
-
-def _in_a_better_one(boxes: Floats, sides: Floats) -> Floats:
-    """Of each box (N, 4) the largest common area with one before it, as a part of the smaller of the two."""
-    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
-    area = sides.prod(1)
-    common = np.clip(high - low, 0.0, None).prod(2) / np.minimum(area[:, None], area[None, :])
-    out: Floats = np.clip(np.tril(common, -1).max(1), 0.0, 1.0)
-    return out
-
-
-def _fit(features: Floats, found: Floats) -> tuple[Floats, Floats]:
-    """Ridge logistic regression towards PRIOR (Newton's method): weights and their covariance (Laplace)."""
-    prior = np.array(PRIOR)
+def _fit(
+    features: Floats, found: Floats, prior: Floats, precision: Floats, offset: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Logistic regression with a normal prior (Newton's method): weights and their covariance (Laplace). `offset`: log
+    odds that are known."""
     weights = prior.copy()
-    ridge = _RIDGE * np.eye(len(prior))
-    curvature = ridge
+    curvature = precision
     for _ in range(_STEPS):
-        p = _sigmoid(features @ weights)
-        slope = features.T @ (found - p) - ridge @ (weights - prior)
-        curvature = (features.T * (p * (1 - p))) @ features + ridge
+        p = _sigmoid(features @ weights + offset)
+        slope = features.T @ (found - p) - precision @ (weights - prior)
+        curvature = (features.T * (p * (1 - p))) @ features + precision
         weights = weights + np.linalg.solve(curvature, slope)
     covariance: Floats = np.asarray(np.linalg.inv(curvature), np.float64)
     return weights, covariance

@@ -52,7 +52,7 @@ def town(seed: int, frames: int = 24, real: float = 0.6, missed: float = 1.0) ->
 def asked_town(seed: int) -> tuple[list[AskableFrame], Truth, Population]:
     """The town and what may be asked there. To make both takes far longer than to estimate from answers."""
     frames, truth = town(seed)
-    return frames, truth, population(frames, Predictor.prior())
+    return frames, truth, population(frames, Predictor.prior(), 0)
 
 
 def true_f1(asked: Population, truth: Truth) -> tuple[float, float]:
@@ -88,7 +88,7 @@ def few(count: int) -> tuple[Floats, tuple[str, ...]]:
 @pytest.mark.parametrize(("questions", "count"), [(30, 9), (35, 10), (60, 30), (120, 10), (231, 30)])
 def test_each_question_is_asked_as_often_as_its_probability_says(questions: int, count: int) -> None:
     size, strata = few(questions)
-    ranks, asked, sums = rank(size, strata), np.zeros(questions), dict.fromkeys(strata, 0.0)
+    ranks, asked, sums = rank(strata, 0), np.zeros(questions), dict.fromkeys(strata, 0.0)
     chance = chances(size, ranks, np.arange(questions), np.full(questions, count))
     for seed in range(5000):
         chosen = order(size, seed, ranks)[:count]
@@ -104,31 +104,29 @@ def test_each_question_is_asked_as_often_as_its_probability_says(questions: int,
 def test_by_size_alone_a_probability_is_off_in_a_small_window_and_good_enough_in_a_large_one() -> None:
     size, strata = few(30)
     places = np.arange(30)
-    exact = chances(size, rank(size, strata), places, np.full(30, 9))
+    exact = chances(size, rank(strata, 0), places, np.full(30, 9))
     assert np.abs(exact - probabilities(size, 9)).max() > 0.04
     size, strata = few(2001)
-    found = chances(size, rank(size, strata), places, np.full(30, 40))
+    found = chances(size, rank(strata, 0), places, np.full(30, 40))
     assert found.tolist() == probabilities(size, 40)[places].tolist()
 
 
 def test_every_question_has_some_probability_and_all_are_asked_in_the_end() -> None:
     size, strata = few(700)
     by_size = probabilities(size, 3)
-    found = chances(size, rank(size, strata), np.arange(700), np.full(700, 3))
+    found = chances(size, rank(strata, 0), np.arange(700), np.full(700, 3))
     assert (found >= by_size / 4.0).all()
     assert np.abs(found - by_size).max() > 0.0
-    assert (
-        chances(size, rank(size, strata), np.arange(700), np.full(700, 2)).tolist() == probabilities(size, 2).tolist()
-    )
-    assert chances(size, rank(size, strata), np.arange(2), np.array([700, 900])).tolist() == [1.0, 1.0]
-    assert len(chances(size, rank(size, strata), np.zeros(0, np.int64), np.zeros(0, np.int64))) == 0
+    assert chances(size, rank(strata, 0), np.arange(700), np.full(700, 2)).tolist() == probabilities(size, 2).tolist()
+    assert chances(size, rank(strata, 0), np.arange(2), np.array([700, 900])).tolist() == [1.0, 1.0]
+    assert len(chances(size, rank(strata, 0), np.zeros(0, np.int64), np.zeros(0, np.int64))) == 0
 
 
 def test_a_next_question_has_the_probability_that_the_estimate_weighs_it_with() -> None:
     asked = asked_town(3)[2]
     known = asked.questions[5:40]
     free = np.array([q not in known for q in asked.questions])
-    ranks = rank(asked.size, asked.strata)[free]
+    ranks = asked.ranks[free]
     whole = next_questions(asked, 7, (), known, 30)
     left = [q for q in asked.questions if q not in known]
     for number in (0, 11, 29):
@@ -139,20 +137,41 @@ def test_a_next_question_has_the_probability_that_the_estimate_weighs_it_with() 
         assert again == whole[number : number + 1]
 
 
+@given(st.lists(st.sampled_from(["both", "student", "teacher", "missed"]), max_size=80), st.integers(0, 2**64 - 1))
+def test_the_spread_goes_stratum_by_stratum_in_an_order_of_its_seed(strata: list[str], seed: int) -> None:
+    places = rank(strata, seed)
+    assert sorted(places) == list(range(len(strata)))
+    assert [strata[n] for n in np.argsort(places)] == sorted(strata)
+    assert places.tolist() == rank(strata, seed).tolist()
+
+
+def test_in_a_single_case_the_interval_covers_nearly_as_often_as_in_the_mean() -> None:
+    """One window, asked with many seeds: no window has an order of questions of its own that misses the truth."""
+    frames, truth = town(8)
+    inside = []
+    for seed in range(tried(100, 300)):
+        asked = population(frames, Predictor.prior(), seed)
+        found = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30))
+        assert found is not None
+        for interval, f1 in zip((found.student, found.teacher), true_f1(asked, truth), strict=True):
+            inside.append(interval.low <= f1 <= interval.high)
+    assert 0.82 <= np.mean(inside) <= 0.98
+
+
 @given(st.integers(0, 10_000), st.integers(1, 120))
 def test_questions_are_spread_evenly_over_the_strata_however_many_are_asked(seed: int, count: int) -> None:
     people = asked_town(3)[2]
     strata, expected = np.array(people.strata), probabilities(people.size, count)
-    asked = order(people.size, seed, rank(people.size, people.strata))[:count]
+    asked = order(people.size, seed, people.ranks)[:count]
     for stratum in set(people.strata):
         assert abs((strata[asked] == stratum).sum() - expected[strata == stratum].sum()) < 4.0
 
 
 def test_the_weighted_answers_are_unbiased_whatever_was_predicted() -> None:
     frames, truth = town(3)
-    asked = population(frames, Predictor.prior())
+    asked = population(frames, Predictor.prior(), 0)
     value = np.array([float(truth[q].verdict == "yes") for q in asked.questions])
-    ranks, sums = rank(asked.size, asked.strata), []
+    ranks, sums = asked.ranks, []
     chance = chances(asked.size, ranks, np.arange(len(asked)), np.full(len(asked), 30))
     for seed in range(1500):
         chosen = order(asked.size, seed, ranks)[:30]
@@ -162,7 +181,7 @@ def test_the_weighted_answers_are_unbiased_whatever_was_predicted() -> None:
 
 def test_questions_go_on_where_they_stopped_and_none_is_asked_twice() -> None:
     frames, _ = town(1)
-    asked = population(frames, Predictor.prior())
+    asked = population(frames, Predictor.prior(), 0)
     whole = [n.question for n in next_questions(asked, 7, (), (), 20)]
     first = [n.question for n in next_questions(asked, 7, (), (), 8)]
     rest = [n.question for n in next_questions(asked, 7, first, (), 12)]
@@ -190,7 +209,7 @@ def test_a_window_that_was_begun_is_finished_before_a_newer_one() -> None:
 
 def test_every_question_answered_is_the_truth_itself() -> None:
     frames, truth = town(5)
-    asked = population(frames, Predictor.prior())
+    asked = population(frames, Predictor.prior(), 0)
     found = true_accuracy(asked, len(frames), truth)
     assert found is not None
     for interval, f1 in zip((found.student, found.teacher), true_f1(asked, truth), strict=True):
@@ -204,7 +223,7 @@ def test_the_interval_covers_whether_predictions_are_good_or_bad(wrong: bool) ->
     inside, errors = [], []
     for seed in range(tried(100, 200)):
         frames, truth = town(seed, real=0.25 if wrong else 0.6, missed=3.0 if wrong else 0.8)
-        asked = population(frames, Predictor.prior())
+        asked = population(frames, Predictor.prior(), 0)
         found = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30))
         assert found is not None
         for interval, f1 in zip((found.student, found.teacher), true_f1(asked, truth), strict=True):
@@ -240,20 +259,22 @@ def test_as_many_answers_more_as_promised_halve_the_interval() -> None:
     assert 0.4 <= np.mean(ratios) <= 0.6
 
 
-def test_the_variance_of_a_spread_is_that_of_neighbours_differences() -> None:
-    half, ranks = np.full(4, 0.5), np.arange(4)
-    assert spread_variance(np.ones(4), half, ranks) == 0.0, "an error that all share is balanced"
-    # Two ends differ by 2 from one neighbour: 4 / 2 each; two others by 2 from the mean of two: 4 * 2 / 3 each.
-    assert spread_variance(np.array([1.0, -1.0, 1.0, -1.0]), half, ranks) == pytest.approx(2 * 2 + 2 * 8 / 3)
+def test_the_variance_of_a_spread_is_that_of_differences_within_the_strata() -> None:
+    half = np.full(4, 0.5)
+    assert spread_variance(np.ones(4), half, ["both"] * 4) == 0.0, "an error that all share is balanced"
+    assert spread_variance(np.array([1.0, 1.0, -2.0, -2.0]), half, ["both", "both", "missed", "missed"]) == 0.0
+    # Four that differ by 1 from their mean: 4 * 4 / 3; two that do, in another stratum, and one that is alone.
+    error, strata = np.array([1.0, -1.0, 1.0, -1.0, 6.0, 4.0, 3.0]), ["both"] * 4 + ["missed"] * 2 + ["student"]
+    assert spread_variance(error, np.full(7, 0.5), strata) == pytest.approx(16 / 3 + 4 + 9)
     # The same in another order of answering, and with one that is asked in any case.
-    error, chance = np.array([-1.0, 9.0, 1.0, -1.0, 1.0]), np.array([0.5, 1.0, 0.5, 0.5, 0.5])
-    assert spread_variance(error, chance, np.array([3, 9, 0, 1, 2])) == pytest.approx(2 * 2 + 2 * 8 / 3)
-    assert spread_variance(np.array([3.0, 4.0]), half[:2], ranks[:2]) == 25.0, "two have too few neighbours"
+    again = [6, 2, 4, 0, 1, 5, 3]
+    mixed, names = np.append(error[again], 99.0), [*(strata[n] for n in again), "both"]
+    assert spread_variance(mixed, np.append(np.full(7, 0.5), 1.0), names) == pytest.approx(16 / 3 + 4 + 9)
 
 
 def test_few_answers_say_nothing_and_equal_answers_are_not_certain() -> None:
     frames, truth = town(2)
-    asked = population(frames, Predictor.prior())
+    asked = population(frames, Predictor.prior(), 0)
     few = dict(list(sitting(asked, truth, 1, 30).items())[: LEAST_ANSWERS - 1])
     assert true_accuracy(asked, len(frames), few) is None
     yes = {n.question: Agreed("yes", None, 1, False) for n in next_questions(asked, 1, (), (), 60)
@@ -269,7 +290,7 @@ def test_the_estimate_of_a_small_window_is_not_off_in_the_mean(unsure: int) -> N
     errors = []
     for seed in range(tried(300, 600)):
         frames, truth = town(seed, frames=4, real=0.4, missed=0.5)
-        asked = population(frames, Predictor.prior())
+        asked = population(frames, Predictor.prior(), 0)
         said = sitting(asked, truth, seed, 12)
         rng = np.random.default_rng(seed)
         said |= {list(said)[n]: Agreed("unsure", None, 1, False) for n in rng.choice(12, unsure, replace=False)}
@@ -312,7 +333,7 @@ def test_a_teacher_worse_than_its_student_is_found() -> None:
             truth[Question(key, "box", index)] = Agreed("yes" if said else "no", None, 1, False)
         frames.append(AskableFrame(key, tuple(found)))
         truth[Question(key, "missed")] = Agreed("counted", 0, 1, False)
-    asked = population(frames, Predictor.prior())
+    asked = population(frames, Predictor.prior(), 0)
     estimate = true_accuracy(asked, 20, sitting(asked, truth, 4, 30))
     assert estimate is not None
     assert estimate.teacher_worse
@@ -323,7 +344,7 @@ def test_a_teacher_worse_than_its_student_is_found() -> None:
 @given(st.integers(0, 10_000), st.integers(0, 40), st.floats(0, 1), st.integers(0, 12))
 def test_an_estimate_is_ordered_and_within_bounds(seed: int, count: int, real: float, frames: int) -> None:
     street, truth = town(seed, frames, real)
-    asked = population(street, Predictor.prior())
+    asked = population(street, Predictor.prior(), 0)
     found = true_accuracy(asked, frames, sitting(asked, truth, seed, count))
     if found is None:
         assert count < LEAST_ANSWERS or not street
@@ -342,7 +363,7 @@ def test_predictions_learn_from_another_window_and_the_estimate_is_nearer_and_it
         now, said = town(seed + 500, real=0.1, missed=6.0)
         errors, widths = [], []
         for predictor in (learned(frames, truth), Predictor.prior()):
-            asked = population(now, predictor)
+            asked = population(now, predictor, seed)
             for draw in range(2):
                 found = true_accuracy(asked, len(now), sitting(asked, said, 10 * seed + draw, 10))
                 assert found is not None
