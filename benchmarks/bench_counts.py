@@ -64,7 +64,17 @@ from scheduler.counts.correction import corrected
 from scheduler.counts.near import NamedBox, as_checks, checked_place
 from scheduler.counts.passing import CountingState
 from scheduler.counts.passing import step as count
-from scheduler.counts.recount import AROUND_S, LOOK_S, Names, Way, at_instant, names_after, recounted, ways_after
+from scheduler.counts.recount import (
+    AROUND_S,
+    LOOK_S,
+    Names,
+    PathSample,
+    at_instant,
+    labelled_instant,
+    names_after,
+    recounted,
+    samples_after,
+)
 
 RESULTS = Path(__file__).resolve().parent / "results" / "counts_held_out.json"
 #: A score from which answers are sure, as cameras are set by default.
@@ -212,17 +222,18 @@ def checks_of(
     seen: Sequence[tuple[float, tuple[TrackedObject, ...]]], found: Sequence[Counted],
 ) -> list[CountCheck]:  # fmt: skip
     """The labelled pictures beside what was counted around them, as edge.appliance.counts does it."""
-    ways: tuple[Way, ...] = ()
+    samples: tuple[PathSample, ...] = ()
     names: Names = {}
     frames, reach_s = [], AROUND_S + LOOK_S
     for n in sorted(labels):
         at_s = pictures[n].at_s
         near = seen[max(0, n - round(reach_s * FPS)) : n + round(reach_s * FPS) + 1]
         instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= reach_s], at_s)
-        ways = ways_after(ways, instant)
+        samples = samples_after(samples, instant)
         boxes = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
-        names = names_after(names, instant, boxes)
-        frames.append(recounted(instant, boxes, LINES, ways, names))
+        frame = labelled_instant(instant, boxes)
+        names = names_after(names, frame)
+        frames.append(recounted(frame, LINES, samples, names))
     return list(as_checks("street", frames))
 
 

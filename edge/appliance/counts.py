@@ -40,11 +40,12 @@ from scheduler.counts.recount import (
     LOOK_S,
     Instant,
     Names,
-    Way,
+    PathSample,
     at_instant,
+    labelled_instant,
     names_after,
     recounted,
-    ways_after,
+    samples_after,
 )
 from scheduler.counts.tally import MinuteTally, answered, taken
 
@@ -78,7 +79,7 @@ class _Recent:
 
     seen: deque[tuple[float, tuple[TrackedObject, ...]]] = field(default_factory=deque)
     counted: deque[Counted] = field(default_factory=deque)
-    ways: tuple[Way, ...] = ()
+    samples: tuple[PathSample, ...] = ()
     names: Names = field(default_factory=dict)
 
     def add(self, utc_s: float, objects: tuple[TrackedObject, ...], counted: Sequence[Counted]) -> None:
@@ -178,7 +179,7 @@ class ObjectCounts:
     def _settle(self, camera: _Counting, sample: _SampledInstant) -> Instant:
         if sample.instant is None:
             sample.instant = camera.recent.at(sample.utc_s)
-            camera.recent.ways = ways_after(camera.recent.ways, sample.instant)
+            camera.recent.samples = samples_after(camera.recent.samples, sample.instant)
         return sample.instant
 
     def _count(self, camera: str, one: Counted) -> None:
@@ -219,8 +220,9 @@ class ObjectCounts:
         instant = self._settle(camera, sample)
         in_zones = checked(mine, labels, camera.zones, sample.utc_s)
         recent = camera.recent
-        recent.names = names_after(recent.names, instant, labels)
-        at_lines = recounted(instant, labels, camera.lines, recent.ways, recent.names)
+        frame = labelled_instant(instant, labels)
+        recent.names = names_after(recent.names, frame)
+        at_lines = recounted(frame, camera.lines, recent.samples, recent.names)
         camera.checks.append(together(in_zones, at_lines))
 
     def _of(self, settings: CameraSettings) -> _Counting:

@@ -1,6 +1,6 @@
 """Crossings counted again by a teacher's labels: those near the instant of a labelled frame.
 
-An object crosses a line at one instant. A labelled frame within half a second or so of it shows the object on its way.
+An object crosses a line at one instant. A labelled frame within half a second or so of it shows the object on its path.
 Either the object is followed and was counted, or its label goes so that it crosses the line in that time. The label of
 a followed object goes between the places where the object was seen before and after; another label goes as most objects
 of its size went near there. So in the time around labelled frames every crossing is known twice, once as it was counted
@@ -26,7 +26,7 @@ from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
 from scheduler.counts.near import FrameChecks, NamedBox
-from scheduler.counts.passing import LOST_S, crossed_way
+from scheduler.counts.passing import LOST_S, crossed
 
 #: Crossings so long before and after a labelled frame are counted again, in seconds.
 AROUND_S: Final = 0.75
@@ -43,18 +43,18 @@ _EDGE: Final = 0.01
 _SAME_TIME_S: Final = 1e-6
 #: The foot's speed is taken over so many seconds before and after.
 _SPEED_S: Final = 0.7
-#: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), how much of
-#: them is needed, and how much of it must cross a line, so that a label does.
-_WAYS, _NEAR, _ALIKE, _LEAST, _MOST_OF_IT = 600, 0.025, 0.3, 0.3, 0.6
-#: A way of a smaller part of the nearest one's weight says nothing.
+#: Places on paths that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm),
+#: how much of them is needed, and how much of it must cross a line, so that a label does.
+_SAMPLES, _NEAR, _ALIKE, _LEAST, _MOST_OF_IT = 600, 0.025, 0.3, 0.3, 0.6
+#: A place of a smaller part of the nearest one's weight says nothing.
 _SAY: Final = 0.02
 #: So many labels show that an object is one: a single one may be of another object that went by.
 _SEVERAL: Final = 2
 #: The labels of so many objects are remembered.
 _NAMED: Final = 300
 
-#: Where an object stood, the logarithm of its size, and how its foot moved a second.
-Way = tuple[float, float, float, float, float]
+#: A place on an object's path: where it stood, the logarithm of its size, and how its foot moved a second.
+PathSample = tuple[float, float, float, float, float]
 #: By the number of an object: how many labels showed it, by their class.
 Names = Mapping[int, Mapping[str, int]]
 
@@ -95,6 +95,15 @@ class Instant:
     lines: Mapping[int, frozenset[str]] | None = None
 
 
+@dataclass(frozen=True)
+class LabelledInstant:
+    """An instant beside the labels of its frame. `followed`: the object that a label shows, by the label's index."""
+
+    instant: Instant
+    labels: Sequence[NamedBox]
+    followed: Mapping[int, Passer]
+
+
 def at_instant(
     seen: Sequence[tuple[float, Sequence[TrackedObject]]], counted: Sequence[Counted], utc_s: float
 ) -> Instant:
@@ -116,13 +125,20 @@ def at_instant(
     return Instant(utc_s, tuple(p for p in passers if p is not None), now, lines)
 
 
+def labelled_instant(instant: Instant, labels: Sequence[NamedBox]) -> LabelledInstant:
+    """Which labels show followed objects: each one at most once, the best fit first, whatever their classes."""
+    passers = [p for p in instant.passers if p.in_picture]
+    overlap = box_iou(np.array([p.box for p in passers]), np.array([label.box for label in labels]))
+    return LabelledInstant(instant, labels, {b: passers[a] for a, b in best_pairs(overlap, _SAME)})
+
+
 def recounted(
-    instant: Instant, labels: Sequence[NamedBox], lines: Sequence[CountLine], ways: Sequence[Way], names: Names
+    frame: LabelledInstant, lines: Sequence[CountLine], samples: Sequence[PathSample], names: Names
 ) -> FrameChecks:
     """Crossings around the frame as they were counted and as its labels say, by line, direction and class. `names` are
     those of earlier frames and of this one."""
     found: dict[tuple[Place, str], list[int]] = {}
-    followed = _followed([p for p in instant.passers if p.in_picture], labels)
+    instant, labels, followed = frame.instant, frame.labels, frame.followed
     labelled = {p.number for p in followed.values()}
     unseen = _unseen(instant.passers, labelled, labels)
     missed = _missed(instant.passers, labels, names)
@@ -134,7 +150,7 @@ def recounted(
             _same(found, c, _named(names, c.object, c.class_name))
     here = {(c.object, c.place.name): c for c in instant.counted}
     known = instant.lines or {}
-    usual = np.array(ways, np.float64).reshape(-1, 5)
+    usual = np.array(samples, np.float64).reshape(-1, 5)
     for n, label in enumerate(labels):
         passer = followed.get(n)
         near = _near(label.box, usual) if passer is None else ()
@@ -147,9 +163,9 @@ def recounted(
                 if mine is not None:
                     _same(found, mine, name)
                 continue
-            way = _usually(line, label.box, near) if passer is None else _crosses(line, label.box, passer)
-            if way is not None:
-                found.setdefault((Place("line", line.name, way), name), [0, 0, 0])[1] += 1
+            direction = _usually(line, label.box, near) if passer is None else _crosses(line, label.box, passer)
+            if direction is not None:
+                found.setdefault((Place("line", line.name, direction), name), [0, 0, 0])[1] += 1
     return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()})
 
 
@@ -168,11 +184,11 @@ def _same(found: dict[tuple[Place, str], list[int]], counted: Counted, class_nam
     row[2] += counted.class_name == class_name
 
 
-def names_after(names: Names, instant: Instant, labels: Sequence[NamedBox]) -> Names:
+def names_after(names: Names, frame: LabelledInstant) -> Names:
     """The labels that are remembered by object, with those of one more frame."""
     out = dict(names)
-    for n, passer in _followed([p for p in instant.passers if p.in_picture], labels).items():
-        votes, name = out.pop(passer.number, {}), labels[n].class_name
+    for n, passer in frame.followed.items():
+        votes, name = out.pop(passer.number, {}), frame.labels[n].class_name
         out[passer.number] = {**votes, name: votes.get(name, 0) + 1}
     return dict(list(out.items())[-_NAMED:])
 
@@ -184,31 +200,31 @@ def _named(names: Names, number: int, here: str) -> str:
     return best if votes.get(best, 0) > votes.get(here, 0) else here
 
 
-def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
-    """The ways that are remembered, with those of the instant's objects, where they were seen."""
+def samples_after(samples: Sequence[PathSample], instant: Instant) -> tuple[PathSample, ...]:
+    """The places on paths that are remembered, with those of the instant's objects, where they were seen."""
     new = ((*foot_point(p.box), math.log(_size(p.box)), *p.velocity) for p in instant.passers if p.seen)
-    return (*ways, *new)[-_WAYS:]
+    return (*samples, *new)[-_SAMPLES:]
 
 
 def _crosses(line: CountLine, box: Box, passer: Passer) -> Direction | None:
-    """The way in which a followed object that was not counted at a line crosses it within AROUND_S, by its label: by
-    the places before and after where they are known, else by its speed. The speed of a foot that trembles is no
+    """The direction in which a followed object that was not counted at a line crosses it within AROUND_S, by its label:
+    by the places before and after where they are known, else by its speed. The speed of a foot that trembles is no
     crossing."""
-    there, here = _on_its_way(box, passer.velocity)
-    return crossed_way(line, passer.before or there, passer.after or here)
+    there, here = _ends(box, passer.velocity)
+    return crossed(line, passer.before or there, passer.after or here)
 
 
 def _usually(line: CountLine, box: Box, near: Sequence[tuple[float, Point]]) -> Direction | None:
-    """The way in which most of those that went near a label's place would cross a line from there."""
+    """The direction in which most of those that went near a label's place would cross a line from there."""
     weights: dict[Direction | None, float] = {}
     for weight, velocity in near:
-        way = crossed_way(line, *_on_its_way(box, velocity))
-        weights[way] = weights.get(way, 0.0) + weight
+        direction = crossed(line, *_ends(box, velocity))
+        weights[direction] = weights.get(direction, 0.0) + weight
     most = max(weights, key=weights.__getitem__, default=None)
     return most if weights.get(most, 0.0) > _MOST_OF_IT * sum(weights.values()) else None
 
 
-def _on_its_way(box: Box, velocity: Point) -> tuple[Point, Point]:
+def _ends(box: Box, velocity: Point) -> tuple[Point, Point]:
     """Where the foot of a box was AROUND_S before and is AROUND_S after."""
     x, y = foot_point(box)
     dx, dy = (v * AROUND_S for v in velocity)
@@ -279,7 +295,7 @@ def _unseen(passers: Sequence[Passer], labelled: Collection[int], labels: Sequen
 
 def _extrapolated(number: int, path: Sequence[tuple[float, Box]], end: int, utc_s: float) -> Passer | None:
     """The object before the first place of its path (`end` 0), or after the last one (-1); None where that is too long
-    before or after, or its way is not known."""
+    before or after, or it is not known how it went."""
     at_s, box = path[end]
     (t0, begin), (t1, last) = path[0], path[-1]
     if abs(at_s - utc_s) > AROUND_S + LOST_S or not 0.0 < t1 - t0 <= LOOK_S:
@@ -290,24 +306,18 @@ def _extrapolated(number: int, path: Sequence[tuple[float, Box]], end: int, utc_
     return Passer(number, (box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy), (vx, vy), seen=False)
 
 
-def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int, Passer]:
-    """Place of a label -> the object that it shows, each once, the best fit first, whatever their classes."""
-    overlap = box_iou(np.array([p.box for p in passers]), np.array([label.box for label in labels]))
-    return {b: passers[a] for a, b in best_pairs(overlap, _SAME)}
-
-
-def _near(box: Box, ways: np.ndarray) -> Sequence[tuple[float, Point]]:
+def _near(box: Box, samples: np.ndarray) -> Sequence[tuple[float, Point]]:
     """How objects of a box's size went near it, each with its weight; none where too few did."""
-    if not len(ways):
+    if not len(samples):
         return ()
     x, y = foot_point(box)
-    off = ((ways[:, 0] - x) ** 2 + (ways[:, 1] - y) ** 2) / _NEAR**2
-    off += (ways[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
+    off = ((samples[:, 0] - x) ** 2 + (samples[:, 1] - y) ** 2) / _NEAR**2
+    off += (samples[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
     weight = np.exp(-0.5 * np.minimum(off, 60.0))
     if float(weight.sum()) < _LEAST:
         return ()
     say = np.flatnonzero(weight > _SAY * weight.max())
-    return [(float(weight[n]), (float(ways[n, 3]), float(ways[n, 4]))) for n in say]
+    return [(float(weight[n]), (float(samples[n, 3]), float(samples[n, 4]))) for n in say]
 
 
 def _size(box: Box) -> float:
