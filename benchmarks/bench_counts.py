@@ -61,20 +61,19 @@ from edge.tracking import TrackerState, live, step
 from golden.demo_teacher import DemoTeacher
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
-from scheduler.counts.near import NamedBox, as_checks, checked_place
+from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked_place
 from scheduler.counts.passing import CountingState
 from scheduler.counts.passing import step as count
 from scheduler.counts.recount import (
     AROUND_S,
     LOOK_S,
-    Names,
     PathSample,
     at_instant,
     labelled_instant,
-    names_after,
-    recounted,
+    own_time,
     samples_after,
 )
+from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
 
 RESULTS = Path(__file__).resolve().parent / "results" / "counts_held_out.json"
 #: A score from which answers are sure, as cameras are set by default.
@@ -223,17 +222,20 @@ def checks_of(
 ) -> list[CountCheck]:  # fmt: skip
     """The labelled pictures beside what was counted around them, as edge.appliance.counts does it."""
     samples: tuple[PathSample, ...] = ()
-    names: Names = {}
-    frames, reach_s = [], AROUND_S + LOOK_S
-    for n in sorted(labels):
+    recounting = Recounting()
+    frames: list[FrameChecks] = []
+    reach_s = AROUND_S + LOOK_S
+    times = [pictures[n].at_s for n in sorted(labels)]
+    for k, n in enumerate(sorted(labels)):
         at_s = pictures[n].at_s
+        own_s = own_time(at_s, times[k - 1] if k else None, times[k + 1] if k + 1 < len(times) else None)
         near = seen[max(0, n - round(reach_s * FPS)) : n + round(reach_s * FPS) + 1]
-        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= reach_s], at_s)
+        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= reach_s], at_s, own_s)
         samples = samples_after(samples, instant)
         boxes = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
-        frame = labelled_instant(instant, boxes)
-        names = names_after(names, frame)
-        frames.append(recounted(frame, LINES, samples, names))
+        recounting, found_again = taken_frame(recounting, labelled_instant(instant, boxes), LINES, samples)
+        frames += found_again
+    frames += no_more_frames(recounting, LINES, samples)[1]
     return list(as_checks("street", frames))
 
 

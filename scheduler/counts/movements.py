@@ -149,6 +149,8 @@ def _movement(memory: PathMemory, path: ObjectPath) -> Movement | None:
     first, last = path.first_zone, path.last_zone
     came = _said(memory, path, 0, 6) or first
     went = _said(memory, path, len(path.footprints) - 1, 7) or last
+    if came == went and first and last:
+        came, went = first, last  # others know less than what was seen
     if not came or not went or came == went:
         return None
     return Movement(Place("movement", came, went), path, came != first, went != last)

@@ -139,12 +139,25 @@ def step(
     return CountingState(MappingProxyType(kept), tuple(guesses), paths), tuple(found)
 
 
-def crossed(line: CountLine, there: Point, here: Point) -> Direction | None:
-    """The direction in which the segment from `there` to `here` crosses a line; None: it does not."""
-    before, after = _turn(line.start, line.end, there), _turn(line.start, line.end, here)
-    if before * after >= 0 or not _cuts(line, there, here):
+def crossed(line: CountLine, there: Point, here: Point, clear: float = 0.0) -> Direction | None:
+    """The direction in which the segment from `there` to `here` crosses a line; None: it does not, or is not so far
+    away from it at both ends."""
+    before, after = (_turn(line.start, line.end, p) / line.length for p in (there, here))
+    if before * after >= 0 or min(abs(before), abs(after)) < clear or not _cuts(line, there, here):
         return None
     return "forward" if after > 0 else "backward"
+
+
+def goes_across(line: CountLine, there: Point, here: Point, size: float, for_s: float) -> bool:
+    """Whether an object of a size that goes from `there` to `here` in so many seconds goes across a line, and not along
+    it."""
+    before, after = (_turn(line.start, line.end, p) / line.length for p in (there, here))
+    return abs(after - before) >= _ACROSS * abs(for_s) * size
+
+
+def clear_of(box: Box) -> float:
+    """How far an object's foot must be away from a line to be on a side of it."""
+    return max(_CLEAR_LEAST, _CLEAR * box_size(box))
 
 
 def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:
@@ -220,8 +233,7 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
         there, side = passing.clear.get(line.name), _side(line, box)
         if there is None or side == 0 or (line.classes and passing.class_name not in line.classes):
             continue
-        across = abs(_away(line, box) - _away(line, passing.box))
-        if across < _ACROSS * abs(for_s) * box_size(box):
+        if not goes_across(line, foot_point(passing.box), foot_point(box), box_size(box), for_s):
             continue
         if _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, foot_point(box)):
             forward = (side > 0) == (for_s > 0)
@@ -277,7 +289,7 @@ def _ended(
 
 def _side(line: CountLine, box: Box) -> int:
     """1: right of the line, -1: left of it, 0: not clear of it."""
-    away, clear = _away(line, box), max(_CLEAR_LEAST, _CLEAR * box_size(box))
+    away, clear = _away(line, box), clear_of(box)
     return 1 if away > clear else -1 if away < -clear else 0
 
 

@@ -82,6 +82,17 @@ def test_where_others_do_not_agree_it_is_not_known() -> None:
     assert taken(memory, early)[1] == [None]
 
 
+def test_others_do_not_undo_a_movement_that_was_seen() -> None:
+    """By its first places it came from the right, as those that went there did; it was seen on the left."""
+    back = path(feet(*(1.0 - 0.05 * n for n in range(1, 20)), began_s=100.0), "right", "middle")
+    memory = taken(PathMemory(), back, back, back)[0]
+    assert taken(memory, path(feet(0.65, 0.6, 0.55, 0.5, began_s=900.0), "right", "left"))[1] == [("right", "middle")]
+    assert taken(memory, path(feet(0.65, 0.6, 0.55, 0.5, began_s=900.0), "middle", "right"))[1] == [("right", "middle")]
+    there = taken(PathMemory(), *(path(feet(0.1, 0.3, 0.5, 0.7, 0.9, began_s=100.0), "left", "right"),) * 3)[0]
+    pacing = feet(0.1, 0.3, 0.5, 0.7, 0.7, 0.5, 0.3, 0.1, began_s=900.0)
+    assert taken(there, path(pacing, "left", "right"))[1] == [("left", "right")]
+
+
 def test_a_zone_in_which_no_object_of_its_class_was_seen_is_not_taken() -> None:
     late = feet(0.5, 0.55, 0.6, 0.65, began_s=900.0)
     assert taken(remembered("car", "car", "car"), path(late, "", "right", "person"))[1] == [None]
