@@ -44,8 +44,8 @@ def no_more_frames(
 def _counted(
     state: Recounting, lines: Sequence[CountLine], samples: Sequence[PathSample], wait: int
 ) -> tuple[Recounting, tuple[FrameChecks, ...]]:
-    due = max(0, len(state.waiting) - wait)
-    found, rest = [], state.rest
+    due, rest = max(0, len(state.waiting) - wait), state.rest
+    found: list[FrameChecks] = []
     for frame in state.waiting[:due]:
         checks, rest = recounted(frame, lines, samples, state.shown, rest)
         found.append(checks)
