@@ -237,8 +237,8 @@ class ObjectCounts:
         camera.checks.append(checked(mine, labels, camera.zones, sample.utc_s))
         frame = labelled_instant(instant, labels)
         camera.labelled_utc_s = self._clock.utc()
-        camera.recounting, found = taken_frame(camera.recounting, frame, camera.lines, camera.recent.samples)
-        camera.checks += found
+        camera.recounting, crossings = taken_frame(camera.recounting, frame, camera.lines, camera.recent.samples)
+        camera.checks += crossings
 
     def _of(self, settings: CameraSettings) -> _Counting:
         known = self._cameras.get(settings.id)
