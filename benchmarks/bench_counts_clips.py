@@ -35,10 +35,19 @@ from edge.inference.looks import looks
 from edge.tracking import TrackerState, live, step
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
-from scheduler.counts.near import NamedBox, as_checks, checked_place
-from scheduler.counts.passing import CountingState, crossed_way
+from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked_place
+from scheduler.counts.passing import CountingState, crossed
 from scheduler.counts.passing import step as count
-from scheduler.counts.recount import AROUND_S, LOOK_S, Names, Way, at_instant, names_after, recounted, ways_after
+from scheduler.counts.recount import (
+    AROUND_S,
+    LOOK_S,
+    PathSample,
+    at_instant,
+    labelled_instant,
+    own_time,
+    samples_after,
+)
+from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
 
 #: Answers are sure from this score on; labels in a window of so many seconds; so far off may corrected counts be.
 SURE, LABELS, WINDOW_S, MOST_ERROR = 0.35, 48, 75.0, 0.1
@@ -59,7 +68,7 @@ def by_hand(clip: dict[str, Any], lines: Sequence[CountLine], rate: float) -> li
         for vehicle in clip["objects"]:
             path = vehicle["path"]
             for before, after in pairwise(path):
-                way = crossed_way(line, (before[1], before[2]), (after[1], after[2]))
+                way = crossed(line, (before[1], before[2]), (after[1], after[2]))
                 if way is not None and vehicle["class"] == CLASS:
                     frame = round(rate * (before[0] + after[0]) / 2)
                     out.append({"line": line.name, "way": way, "vehicle": vehicle["name"], "frame": frame})
@@ -104,16 +113,20 @@ def counted_on(
         seen.append((answer.utc_s, live(state)))
         counting, more = count(counting, live(state), lines, answer.utc_s)
         found += more
-    ways: tuple[Way, ...] = ()
-    names: Names = {}
-    frames, reach = [], round((AROUND_S + LOOK_S) * FPS)
-    for n in sorted(labels):
+    samples: tuple[PathSample, ...] = ()
+    recounting = Recounting()
+    frames: list[FrameChecks] = []
+    reach = round((AROUND_S + LOOK_S) * FPS)
+    times = [answers[n].utc_s for n in sorted(labels)]
+    for k, n in enumerate(sorted(labels)):
         at_s = answers[n].utc_s
+        own_s = own_time(at_s, times[k - 1] if k else None, times[k + 1] if k + 1 < len(times) else None)
         near = seen[max(0, n - reach) : n + reach + 1]
-        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= AROUND_S + LOOK_S], at_s)
-        ways = ways_after(ways, instant)
-        names = names_after(names, instant, labels[n])
-        frames.append(recounted(instant, labels[n], lines, ways, names))
+        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= AROUND_S + LOOK_S], at_s, own_s)
+        samples = samples_after(samples, instant)
+        recounting, found_again = taken_frame(recounting, labelled_instant(instant, labels[n]), lines, samples)
+        frames += found_again
+    frames += no_more_frames(recounting, lines, samples)[1]
     raw = Counter(c.place for c in found if c.place.kind == "line" and c.class_name == CLASS)
     return raw, CheckIndex(list(as_checks("clip", frames)))
 

@@ -34,18 +34,18 @@ from edge.store.counts import CountRetention, CountsPart
 from scheduler.counts.checks import REACH_S, CheckIndex
 from scheduler.counts.comparison import compare
 from scheduler.counts.minutes import ChecksAround, TotalChecks
-from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked, together
+from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked
 from scheduler.counts.recount import (
     AROUND_S,
     LOOK_S,
     Instant,
-    Names,
-    Way,
+    PathSample,
     at_instant,
-    names_after,
-    recounted,
-    ways_after,
+    labelled_instant,
+    own_time,
+    samples_after,
 )
+from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
 from scheduler.counts.tally import MinuteTally, answered, taken
 
 log = logging.getLogger(__name__)
@@ -57,29 +57,38 @@ _MOST_SAMPLED, _MOST_WAITING = 600, 50_000
 _SEEN_S: Final = 2.0
 #: So long after a frame was sampled it is known what was counted around it.
 _SETTLED_S: Final = AROUND_S + LOOK_S
+#: Labelled frames wait for others no longer once so many seconds have passed without any.
+_NO_MORE_S: Final = 600.0
 #: Buckets of one answer.
 MOST_BUCKETS: Final = 2000
 
 
 @dataclass
 class _SampledInstant:
-    """A frame that a teacher labels: the objects that were there, and what is known of its instant some seconds
-    later."""
+    """A frame that a teacher labels: the objects that were there, when the frames before and after it were taken
+    (None: there was none yet), and what is known of its instant some seconds later."""
 
     utc_s: float
     there: tuple[TrackedObject, ...]
+    before_utc_s: float | None = None
+    after_utc_s: float | None = None
     instant: Instant | None = None
+
+    def until(self, next_utc_s: float) -> float:
+        """Half the way from here to the next frame is that one's own time: from this frame on, or from later on where
+        more has been counted again for this one already."""
+        if self.instant is None:
+            return self.utc_s
+        return max(self.utc_s, 2 * (self.utc_s + self.instant.own_s[1]) - next_utc_s)
 
 
 @dataclass
 class _Recent:
-    """The objects after each answer of the last seconds, what was counted in that time, how objects went, and what
-    labels named them."""
+    """The objects after each answer of the last seconds, what was counted in that time, and how objects went."""
 
     seen: deque[tuple[float, tuple[TrackedObject, ...]]] = field(default_factory=deque)
     counted: deque[Counted] = field(default_factory=deque)
-    ways: tuple[Way, ...] = ()
-    names: Names = field(default_factory=dict)
+    samples: tuple[PathSample, ...] = ()
 
     def add(self, utc_s: float, objects: tuple[TrackedObject, ...], counted: Sequence[Counted]) -> None:
         """Take an answer, and forget what is older than a sampled frame may ask for."""
@@ -93,9 +102,10 @@ class _Recent:
         while self.counted and self.counted[0].utc_s < utc_s - 2 * _SETTLED_S:
             self.counted.popleft()
 
-    def at(self, utc_s: float) -> Instant:
-        """The objects and crossings around an instant of the last seconds."""
-        return at_instant(tuple(self.seen), tuple(self.counted), utc_s)
+    def at(self, sample: _SampledInstant) -> Instant:
+        """The objects and crossings around a frame of the last seconds."""
+        own_s = own_time(sample.utc_s, sample.before_utc_s, sample.after_utc_s)
+        return at_instant(tuple(self.seen), tuple(self.counted), sample.utc_s, own_s)
 
 
 @dataclass
@@ -110,6 +120,9 @@ class _Counting:
     recent: _Recent = field(default_factory=_Recent)
     sampled: dict[str, _SampledInstant] = field(default_factory=dict)
     unsettled: deque[_SampledInstant] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLED))
+    last_sampled: _SampledInstant | None = None
+    recounting: Recounting = field(default_factory=Recounting)
+    labelled_utc_s: float = 0.0
     checks: list[FrameChecks] = field(default_factory=list)
 
 
@@ -177,8 +190,8 @@ class ObjectCounts:
 
     def _settle(self, camera: _Counting, sample: _SampledInstant) -> Instant:
         if sample.instant is None:
-            sample.instant = camera.recent.at(sample.utc_s)
-            camera.recent.ways = ways_after(camera.recent.ways, sample.instant)
+            sample.instant = camera.recent.at(sample)
+            camera.recent.samples = samples_after(camera.recent.samples, sample.instant)
         return sample.instant
 
     def _count(self, camera: str, one: Counted) -> None:
@@ -199,7 +212,11 @@ class ObjectCounts:
         if camera is None:
             return
         there = tuple(o for o in camera.there if frame.utc_s - o.seen_utc_s <= _SEEN_S)
-        camera.sampled[frame.id] = sample = _SampledInstant(frame.utc_s, there)
+        last = camera.last_sampled
+        sample = _SampledInstant(frame.utc_s, there, None if last is None else last.until(frame.utc_s))
+        if last is not None:
+            last.after_utc_s = frame.utc_s
+        camera.sampled[frame.id] = camera.last_sampled = sample
         camera.unsettled.append(sample)
         while len(camera.sampled) > _MOST_SAMPLED:
             del camera.sampled[next(iter(camera.sampled))]
@@ -217,11 +234,11 @@ class ObjectCounts:
         ]
         mine = [NamedBox(o.box, o.class_name) for o in sample.there]
         instant = self._settle(camera, sample)
-        in_zones = checked(mine, labels, camera.zones, sample.utc_s)
-        recent = camera.recent
-        recent.names = names_after(recent.names, instant, labels)
-        at_lines = recounted(instant, labels, camera.lines, recent.ways, recent.names)
-        camera.checks.append(together(in_zones, at_lines))
+        camera.checks.append(checked(mine, labels, camera.zones, sample.utc_s))
+        frame = labelled_instant(instant, labels)
+        camera.labelled_utc_s = self._clock.utc()
+        camera.recounting, crossings = taken_frame(camera.recounting, frame, camera.lines, camera.recent.samples)
+        camera.checks += crossings
 
     def _of(self, settings: CameraSettings) -> _Counting:
         known = self._cameras.get(settings.id)
@@ -242,6 +259,9 @@ class ObjectCounts:
 
     def _take(self, camera: _Counting, before_utc_s: float | None) -> None:
         camera.tally, counts, watched = taken(camera.tally, before_utc_s)
+        if before_utc_s is None or before_utc_s - camera.labelled_utc_s >= _NO_MORE_S:
+            camera.recounting, found = no_more_frames(camera.recounting, camera.lines, camera.recent.samples)
+            camera.checks += found
         waiting = self._waiting
         waiting.counts.extend(counts)
         waiting.watched.extend(watched)

@@ -2,9 +2,9 @@
 
 An object that moves came from somewhere and goes on somewhere. Where it was seen first, others went by whose first
 zone is known, and where it was seen last, others whose last zone is known: those that were near, of its size, and went
-its way say it by majority. Only objects that were seen in two zones say anything. One that stood where it was found or
-lost neither came nor went. An object that is lost and one that is found ahead of it soon after, which come to the same
-movement, are one.
+as it did say it by majority. Only objects that were seen in two zones say anything. One that stood where it was found
+or lost neither came nor went. An object that is lost and one that is found ahead of it soon after, which come to the
+same movement, are one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from edge.core.zones import Box, Point, foot_point
 
 #: Places of an object's path are so many of its sizes apart, and at most so many.
 _APART, _LONGEST = 0.3, 64
-#: A way is taken over so many seconds at least; one of fewer sizes a second is none.
-_WAY_S, _MOVES = 0.3, 0.2
+#: A direction is taken over so many seconds at least; a path of fewer sizes a second there has none.
+_DIRECTION_S, _MOVES = 0.3, 0.2
 #: Places of others count by how near they are (in sizes of the object, and of the picture), how alike in size
 #: (logarithm), and how alike they go (between two directions, as vectors of length one).
 _NEAR, _NEAR_LEAST, _ALIKE, _TURNED = 0.5, 0.01, 0.4, 0.45
@@ -36,7 +36,7 @@ _SAME_S, _REACH, _FASTER = 4.0, 2.0, 3.0
 _RECENT, _REMEMBERED_S = 200, 900.0
 
 #: A path turns back at speed where it goes so many sizes there, and as many back, each within so many seconds, and so
-#: much the other way (the cosine between both ways).
+#: much against it (the cosine between both directions).
 _BACK, _BACK_S, _TURNED_BACK = 1.0, 5.0, 0.7
 
 Rows = NDArray[np.float64]
@@ -53,11 +53,11 @@ class Footprint:
 
 
 @dataclass(frozen=True)
-class Journey:
+class ObjectPath:
     """The path of an object that is gone, from where it was seen first to where it was seen last, and the zones that it
     was seen in first and last (empty: none)."""
 
-    path: tuple[Footprint, ...]
+    footprints: tuple[Footprint, ...]
     first_zone: str
     last_zone: str
     class_name: str
@@ -65,11 +65,11 @@ class Journey:
 
 @dataclass(frozen=True)
 class Movement:
-    """A journey from one zone to another. `came`: its first zone is not the one it was seen in, since it was found
+    """A path from one zone to another. `came`: its first zone is not the one it was seen in, since it was found
     late; `went`: nor the last one, since it was lost early."""
 
     place: Place
-    journey: Journey
+    path: ObjectPath
     came: bool = False
     went: bool = False
 
@@ -79,10 +79,10 @@ def _none() -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Journeys:
-    """The memory of one camera's objects: `rows` of places on their ways (x, y, the logarithm of the size, the
-    direction's x and y, the object, its first and its last zone), the oldest first; `zones` are numbered in the order
-    in which they came; `seen`: classes that were seen in a zone; `recent` movements."""
+class PathMemory:
+    """The paths of one camera's objects that are remembered: `rows` of places on them (x, y, the logarithm of the size,
+    the direction's x and y, the object, its first and its last zone), the oldest first; `zones` are numbered in the
+    order in which they came; `seen`: classes that were seen in a zone; `recent` movements."""
 
     rows: Rows = field(default_factory=_none)
     zones: tuple[str, ...] = ()
@@ -101,24 +101,24 @@ def box_size(box: Box) -> float:
     return math.sqrt(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))
 
 
-def went_on(path: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ...]:
+def went_on(footprints: tuple[Footprint, ...], here: Footprint) -> tuple[Footprint, ...]:
     """A path with one place more, if it is away from the last one. Of a long one every second place is forgotten."""
-    if path and math.dist(path[-1].foot, here.foot) < _APART * here.size:
-        return path
-    return (*(path if len(path) < _LONGEST else path[::2]), here)
+    if footprints and math.dist(footprints[-1].foot, here.foot) < _APART * here.size:
+        return footprints
+    return (*(footprints if len(footprints) < _LONGEST else footprints[::2]), here)
 
 
-def turned_back(path: Sequence[Footprint]) -> int | None:
+def turned_back(footprints: Sequence[Footprint]) -> int | None:
     """The place on a path where it turns back at speed, and has gone back from; None: it does not. Nothing on a street
     does so: two that met there were taken for one."""
-    end, found, farthest = path[-1], None, 0.0
-    for n in range(len(path) - 2, 0, -1):
-        turn = path[n]
+    end, found, farthest = footprints[-1], None, 0.0
+    for n in range(len(footprints) - 2, 0, -1):
+        turn = footprints[n]
         if end.utc_s - turn.utc_s > _BACK_S:
             break
         after = end.foot[0] - turn.foot[0], end.foot[1] - turn.foot[1]
         far = _BACK * turn.size
-        begin = next((p for p in reversed(path[:n]) if math.dist(p.foot, turn.foot) >= far), None)
+        begin = next((p for p in reversed(footprints[:n]) if math.dist(p.foot, turn.foot) >= far), None)
         if math.hypot(*after) < far or begin is None or turn.utc_s - begin.utc_s > _BACK_S:
             continue
         before = turn.foot[0] - begin.foot[0], turn.foot[1] - begin.foot[1]
@@ -128,13 +128,13 @@ def turned_back(path: Sequence[Footprint]) -> int | None:
     return found
 
 
-def moved(journeys: Journeys, journey: Journey, at_utc_s: float) -> tuple[Journeys, Movement | None]:
-    """Take the journey of an object that is gone: the memory with it, and its movement; None where it made none,
+def moved(memory: PathMemory, path: ObjectPath, at_utc_s: float) -> tuple[PathMemory, Movement | None]:
+    """Take the path of an object that is gone: the memory with it, and its movement; None where it made none,
     or is the rest of one that made it."""
-    found = _movement(journeys, journey)
-    recent = [m for m in journeys.recent if 0.0 <= at_utc_s - m.journey.path[-1].utc_s <= _REMEMBERED_S]
+    found = _movement(memory, path)
+    recent = [m for m in memory.recent if 0.0 <= at_utc_s - m.path.footprints[-1].utc_s <= _REMEMBERED_S]
     recent = recent[-_RECENT:]
-    after = replace(_learned(journeys, journey), recent=tuple(recent))
+    after = replace(_learned(memory, path), recent=tuple(recent))
     if found is None:
         return after, None
     other = next((m for m in recent if _one(m, found) or _one(found, m)), None)
@@ -144,20 +144,22 @@ def moved(journeys: Journeys, journey: Journey, at_utc_s: float) -> tuple[Journe
     return replace(after, recent=(*recent, _together(other, found))), None
 
 
-def _movement(journeys: Journeys, journey: Journey) -> Movement | None:
+def _movement(memory: PathMemory, path: ObjectPath) -> Movement | None:
     """From where to where it went, by itself and by others."""
-    first, last = journey.first_zone, journey.last_zone
-    came = _said(journeys, journey, 0, 6) or first
-    went = _said(journeys, journey, len(journey.path) - 1, 7) or last
+    first, last = path.first_zone, path.last_zone
+    came = _said(memory, path, 0, 6) or first
+    went = _said(memory, path, len(path.footprints) - 1, 7) or last
+    if came == went and first and last:
+        came, went = first, last  # others know less than what was seen
     if not came or not went or came == went:
         return None
-    return Movement(Place("movement", came, went), journey, came != first, went != last)
+    return Movement(Place("movement", came, went), path, came != first, went != last)
 
 
-def _said(journeys: Journeys, journey: Journey, at: int, column: int) -> str:
+def _said(memory: PathMemory, path: ObjectPath, at: int, column: int) -> str:
     """The zone that most of those say that went as it did at a place of its path; empty: they do not say."""
-    here, (dx, dy) = journey.path[at], _direction(journey.path, at)
-    rows = journeys.rows
+    here, (dx, dy) = path.footprints[at], _direction(path.footprints, at)
+    rows = memory.rows
     if (dx, dy) == (0.0, 0.0) or not len(rows):
         return ""
     off = ((rows[:, 0] - here.foot[0]) ** 2 + (rows[:, 1] - here.foot[1]) ** 2) / (_NEAR * here.size + _NEAR_LEAST) ** 2
@@ -169,58 +171,59 @@ def _said(journeys: Journeys, journey: Journey, at: int, column: int) -> str:
     for n in np.flatnonzero(weight > 0.02).tolist():
         key = float(rows[n, 5]), float(rows[n, column])
         of_object[key] = max(of_object.get(key, 0.0), float(weight[n]))
-    of_zone = [0.0] * len(journeys.zones)
+    of_zone = [0.0] * len(memory.zones)
     for (_, zone), value in of_object.items():
         of_zone[int(zone)] += value
     best = max(range(len(of_zone)), key=of_zone.__getitem__)
-    name = journeys.zones[best]
+    name = memory.zones[best]
     sure = sum(of_zone) >= _LEAST and of_zone[best] >= _MOST_OF_IT * sum(of_zone)
-    return name if sure and (name, journey.class_name) in journeys.seen else ""
+    return name if sure and (name, path.class_name) in memory.seen else ""
 
 
-def _learned(journeys: Journeys, journey: Journey) -> Journeys:
-    """With the ways of an object that was seen in two zones."""
-    first, last = journey.first_zone, journey.last_zone
-    seen = journeys.seen | {(zone, journey.class_name) for zone in (first, last) if zone}
+def _learned(memory: PathMemory, path: ObjectPath) -> PathMemory:
+    """With the path of an object that was seen in two zones."""
+    first, last = path.first_zone, path.last_zone
+    seen = memory.seen | {(zone, path.class_name) for zone in (first, last) if zone}
     if first == last or not (first and last):
-        return journeys if seen == journeys.seen else replace(journeys, seen=seen)
-    names = (*journeys.zones, *(zone for zone in (first, last) if zone not in journeys.zones))
-    of = float(journeys.number), float(names.index(first)), float(names.index(last))
+        return memory if seen == memory.seen else replace(memory, seen=seen)
+    names = (*memory.zones, *(zone for zone in (first, last) if zone not in memory.zones))
+    of = float(memory.number), float(names.index(first)), float(names.index(last))
     new = [
         (*one.foot, math.log(one.size), dx, dy, *of)
-        for n, one in enumerate(journey.path)
-        for dx, dy in (_direction(journey.path, n),)
+        for n, one in enumerate(path.footprints)
+        for dx, dy in (_direction(path.footprints, n),)
         if (dx, dy) != (0.0, 0.0)
     ]
-    rows = np.concatenate([journeys.rows, np.array(new).reshape(-1, 8)])[-_KEPT:]
-    return replace(journeys, rows=rows, zones=names, seen=seen, number=journeys.number + 1)
+    rows = np.concatenate([memory.rows, np.array(new).reshape(-1, 8)])[-_KEPT:]
+    return replace(memory, rows=rows, zones=names, seen=seen, number=memory.number + 1)
 
 
-def _velocity(path: Sequence[Footprint], at: int) -> Point:
+def _velocity(footprints: Sequence[Footprint], at: int) -> Point:
     """How its foot moved a second at a place of its path."""
-    a, b = max(0, at - 1), min(len(path) - 1, at + 1)
-    while path[b].utc_s - path[a].utc_s < _WAY_S and (a > 0 or b < len(path) - 1):
-        a, b = max(0, a - 1), min(len(path) - 1, b + 1)
-    passed_s = path[b].utc_s - path[a].utc_s
+    a, b = max(0, at - 1), min(len(footprints) - 1, at + 1)
+    while footprints[b].utc_s - footprints[a].utc_s < _DIRECTION_S and (a > 0 or b < len(footprints) - 1):
+        a, b = max(0, a - 1), min(len(footprints) - 1, b + 1)
+    passed_s = footprints[b].utc_s - footprints[a].utc_s
     if passed_s <= 0:
         return 0.0, 0.0
-    return (path[b].foot[0] - path[a].foot[0]) / passed_s, (path[b].foot[1] - path[a].foot[1]) / passed_s
+    (x0, y0), (x1, y1) = footprints[a].foot, footprints[b].foot
+    return (x1 - x0) / passed_s, (y1 - y0) / passed_s
 
 
-def _direction(path: Sequence[Footprint], at: int) -> Point:
-    """Where it went at a place of its path, as a vector of length one; no way: (0, 0)."""
-    dx, dy = _velocity(path, at)
+def _direction(footprints: Sequence[Footprint], at: int) -> Point:
+    """Where it went at a place of its path, as a vector of length one; (0, 0): nowhere."""
+    dx, dy = _velocity(footprints, at)
     speed = math.hypot(dx, dy)
-    return (dx / speed, dy / speed) if speed >= _MOVES * path[at].size else (0.0, 0.0)
+    return (dx / speed, dy / speed) if speed >= _MOVES * footprints[at].size else (0.0, 0.0)
 
 
 def _one(lost: Movement, found: Movement) -> bool:
     """Whether `found` may be the rest of `lost`: of the same movement, soon after it, and ahead of where it was."""
     if not (lost.went and found.came and lost.place == found.place):
         return False
-    end, begin = lost.journey.path[-1], found.journey.path[0]
+    end, begin = lost.path.footprints[-1], found.path.footprints[0]
     gap_s = begin.utc_s - end.utc_s
-    dx, dy = _velocity(lost.journey.path, len(lost.journey.path) - 1)
+    dx, dy = _velocity(lost.path.footprints, len(lost.path.footprints) - 1)
     x, y = begin.foot[0] - end.foot[0], begin.foot[1] - end.foot[1]
     reach = _REACH * max(end.size, begin.size) + _FASTER * math.hypot(dx, dy) * max(0.0, gap_s)
     ahead = x * dx + y * dy >= 0.0 or math.hypot(x, y) <= 0.5 * end.size
@@ -229,6 +232,6 @@ def _one(lost: Movement, found: Movement) -> bool:
 
 def _together(a: Movement, b: Movement) -> Movement:
     """Two that are one, from where the earlier one began to where the later one was lost."""
-    lost, found = (a, b) if a.journey.path[-1].utc_s <= b.journey.path[-1].utc_s else (b, a)
-    path = (*lost.journey.path, *found.journey.path)
-    return Movement(found.place, replace(found.journey, path=path), lost.came, found.went)
+    lost, found = (a, b) if a.path.footprints[-1].utc_s <= b.path.footprints[-1].utc_s else (b, a)
+    footprints = (*lost.path.footprints, *found.path.footprints)
+    return Movement(found.place, replace(found.path, footprints=footprints), lost.came, found.went)

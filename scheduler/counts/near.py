@@ -73,11 +73,6 @@ def checked_place(place: Place) -> Place:
     return Place("zone", place.way) if place.kind == "movement" else place
 
 
-def together(a: FrameChecks, b: FrameChecks) -> FrameChecks:
-    """Of one frame, those of lines and those of zones."""
-    return FrameChecks(a.utc_s, {**a.found, **b.found})
-
-
 def as_checks(camera: str, frames: Sequence[FrameChecks]) -> tuple[CountCheck, ...]:
     """The sums of frames, by cluster, place and class."""
     sums: dict[tuple[int, Place, str], list[int]] = {}

@@ -1,12 +1,13 @@
 """Which objects cross a line, are in a zone, or go from one zone to another: a pure step from answer to answer.
 
 An object stands at the middle of its box's lower edge. That point trembles, so an object is on a side of a line only
-when it is clear of it by a part of its own size; it has crossed when it is clear on the other side, and the way between
-cuts the line itself, not only its extension. An object counts at a place once, however often it comes.
+when it is clear of it by a part of its own size; it has crossed when it is clear on the other side, and the segment
+between both places cuts the line itself, not only its extension. An object counts at a place once, however often it
+comes.
 
-Close to a camera objects are fast and often lost. One that was lost on its way has crossed when it would have, had it
-gone on as it went; one that is found beyond a line has crossed when it would have, had it come as it goes. One that is
-lost and found as another does both: that is one crossing.
+Close to a camera objects are fast and often lost. One that was lost before a line has crossed when it would have, had
+it gone on as it went; one that is found beyond a line has crossed when it would have, had it come as it goes. One that
+is lost and found as another does both: that is one crossing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ from typing import Final
 from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
-from scheduler.counts.movements import Footprint, Journey, Journeys, box_size, footprint, moved, turned_back, went_on
+from scheduler.counts.movements import (
+    Footprint,
+    ObjectPath,
+    PathMemory,
+    box_size,
+    footprint,
+    moved,
+    turned_back,
+    went_on,
+)
 
 #: An object is clear of a line when its foot is so many of its sizes away from it, at least so much of the picture.
 _CLEAR, _CLEAR_LEAST = 0.1, 0.004
@@ -39,10 +49,10 @@ FORGET_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Passing:
-    """An object on its way: where it was clear of each line last, at which places it has counted, the zones that it
-    was in first and last, when it was seen last, where, how it moved (fractions of the picture a second), and the
-    places on its way. `perhaps`: lines that one answer showed it beyond, not surely; `turned`: it is the second of two
-    that met."""
+    """An object that may count yet: where it was clear of each line last, at which places it has counted, the zones
+    that it was in first and last, when it was seen last, where, how it moved (fractions of the picture a second), and
+    the places on its path. `perhaps`: lines that one answer showed it beyond, not surely; `turned`: it is the second of
+    two that met."""
 
     clear: Mapping[str, Point]
     counted: frozenset[Place]
@@ -52,7 +62,7 @@ class Passing:
     seen_utc_s: float
     box: Box
     velocity: Point
-    path: tuple[Footprint, ...] = ()
+    footprints: tuple[Footprint, ...] = ()
     perhaps: frozenset[Place] = frozenset()
     turned: bool = False
 
@@ -69,18 +79,18 @@ class Guess:
 @dataclass(frozen=True)
 class CountingState:
     """The objects of one camera that may be counted yet, by their number, late guesses, each of which one of the
-    other kind may be the same as, and how objects went from zone to zone."""
+    other kind may be the same as, and their paths from zone to zone."""
 
     objects: Mapping[int, Passing] = field(default_factory=lambda: MappingProxyType({}))
     guesses: tuple[Guess, ...] = ()
-    journeys: Journeys = field(default_factory=Journeys, compare=False)
+    paths: PathMemory = field(default_factory=PathMemory, compare=False)
 
 
 def step(
     state: CountingState, objects: Sequence[TrackedObject], lines: Sequence[CountLine], at_utc_s: float
 ) -> tuple[CountingState, tuple[Counted, ...]]:
     """Take the objects that are there after an answer. The order of objects does not matter."""
-    now, journeys = dict(state.objects), state.journeys
+    now, paths = dict(state.objects), state.paths
     found: list[Counted] = []
     guesses = [g for g in state.guesses if at_utc_s - g.utc_s <= SAME_S]
 
@@ -102,8 +112,8 @@ def step(
             guess(tracked.id, before, came, lost=False)
         now[tracked.id], counted = _passed(before, tracked, lines, at_utc_s)
         found += counted
-        if now[tracked.id].path is not before.path:
-            journeys, now[tracked.id], movement = _turned(journeys, now[tracked.id], at_utc_s)
+        if now[tracked.id].footprints is not before.footprints:
+            paths, now[tracked.id], movement = _turned(paths, now[tracked.id], at_utc_s)
             found += [] if movement is None else [Counted(movement, tracked.class_name, tracked.id, at_utc_s)]
     here = {tracked.id for tracked in objects}
     for number, passing in now.items():
@@ -117,32 +127,45 @@ def step(
             )
             guess(number, passing, sorted(went), lost=True)
     for number, passing in sorted(state.objects.items()):
-        if number in here or not passing.path:
+        if number in here or not passing.footprints:
             continue
-        journeys, movement = _gone(journeys, passing, at_utc_s)
+        paths, movement = _gone(paths, passing, at_utc_s)
         counted_at = now[number].counted
         if movement is not None:
             found.append(Counted(movement, passing.class_name, number, at_utc_s))
             counted_at |= {movement}
-        now[number] = replace(now[number], counted=counted_at, path=())
+        now[number] = replace(now[number], counted=counted_at, footprints=())
     kept = {n: p for n, p in now.items() if n in here or at_utc_s - p.seen_utc_s <= FORGET_S}
-    return CountingState(MappingProxyType(kept), tuple(guesses), journeys), tuple(found)
+    return CountingState(MappingProxyType(kept), tuple(guesses), paths), tuple(found)
 
 
-def crossed_way(line: CountLine, there: Point, here: Point) -> Direction | None:
-    """The direction in which the way from `there` to `here` crosses a line; None: it does not."""
-    before, after = _turn(line.start, line.end, there), _turn(line.start, line.end, here)
-    if before * after >= 0 or not _cuts(line, there, here):
+def crossed(line: CountLine, there: Point, here: Point, clear: float = 0.0) -> Direction | None:
+    """The direction in which the segment from `there` to `here` crosses a line; None: it does not, or is not so far
+    away from it at both ends."""
+    before, after = (_turn(line.start, line.end, p) / line.length for p in (there, here))
+    if before * after >= 0 or min(abs(before), abs(after)) < clear or not _cuts(line, there, here):
         return None
     return "forward" if after > 0 else "backward"
+
+
+def goes_across(line: CountLine, there: Point, here: Point, size: float, for_s: float) -> bool:
+    """Whether an object of a size that goes from `there` to `here` in so many seconds goes across a line, and not along
+    it."""
+    before, after = (_turn(line.start, line.end, p) / line.length for p in (there, here))
+    return abs(after - before) >= _ACROSS * abs(for_s) * size
+
+
+def clear_of(box: Box) -> float:
+    """How far an object's foot must be away from a line to be on a side of it."""
+    return max(_CLEAR_LEAST, _CLEAR * box_size(box))
 
 
 def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:
     """A new object: it may have crossed a line before it was sure to be one."""
     began = tracked.began_box or tracked.box
     clear = {line.name: foot_point(began) for line in lines if _side(line, began) != 0}
-    path = (footprint(began, tracked.began_utc_s),)
-    return Passing(clear, frozenset(), "", "", tracked.class_name, tracked.began_utc_s, began, (0.0, 0.0), path)
+    footprints = (footprint(began, tracked.began_utc_s),)
+    return Passing(clear, frozenset(), "", "", tracked.class_name, tracked.began_utc_s, began, (0.0, 0.0), footprints)
 
 
 def _passed(
@@ -181,9 +204,9 @@ def _passed(
         first, last = first or next(iter(tracked.zone_s), zone), zone
     velocity = tracked.velocity if again else before.velocity
     standing = footprint(tracked.box, tracked.seen_utc_s, zone)
-    path = went_on(before.path, standing) if again else before.path
+    footprints = went_on(before.footprints, standing) if again else before.footprints
     if tracked.seen_utc_s < before.seen_utc_s:  # the clock was set back
-        path = (standing,)
+        footprints = (standing,)
     passing = Passing(
         clear,
         frozenset(counted),
@@ -193,7 +216,7 @@ def _passed(
         tracked.seen_utc_s,
         tracked.box,
         velocity,
-        path,
+        footprints,
         frozenset(perhaps),
         before.turned,
     )
@@ -210,8 +233,7 @@ def _crossed_from(passing: Passing, velocity: Point, for_s: float, lines: Iterab
         there, side = passing.clear.get(line.name), _side(line, box)
         if there is None or side == 0 or (line.classes and passing.class_name not in line.classes):
             continue
-        across = abs(_away(line, box) - _away(line, passing.box))
-        if across < _ACROSS * abs(for_s) * box_size(box):
+        if not goes_across(line, foot_point(passing.box), foot_point(box), box_size(box), for_s):
             continue
         if _turn(line.start, line.end, there) * side < 0 and _cuts(line, there, foot_point(box)):
             forward = (side > 0) == (for_s > 0)
@@ -230,44 +252,44 @@ def _goes(place: Place, passing: Passing, lines: Iterable[CountLine]) -> bool:
     return (across if place.way == "forward" else -across) >= _ACROSS * box_size(passing.box)
 
 
-def _turned(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Passing, Place | None]:
+def _turned(paths: PathMemory, passing: Passing, at_utc_s: float) -> tuple[PathMemory, Passing, Place | None]:
     """One that was seen in two zones, and whose path turned back, is another object from there on, once: the memory
-    with the way of the one before, its movement, and the other one. One that paces, or shunts, is in one zone."""
-    at = None if passing.turned else turned_back(passing.path)
+    with the path of the one before, its movement, and the other one. One that paces, or shunts, is in one zone."""
+    at = None if passing.turned else turned_back(passing.footprints)
     if at is None:
-        return journeys, passing, None
-    before, after = passing.path[: at + 1], passing.path[at:]
+        return paths, passing, None
+    before, after = passing.footprints[: at + 1], passing.footprints[at:]
     seen, later = ([p.zone for p in part if p.zone] for part in (before, after))
     if len(set(seen)) < 2:
-        return journeys, passing, None
-    journeys, movement = _ended(journeys, replace(passing, last_zone=seen[-1]), before, at_utc_s)
+        return paths, passing, None
+    paths, movement = _ended(paths, replace(passing, last_zone=seen[-1]), before, at_utc_s)
     first, last = (later[0], later[-1]) if later else ("", "")
-    return journeys, replace(passing, path=after, first_zone=first, last_zone=last, turned=True), movement
+    return paths, replace(passing, footprints=after, first_zone=first, last_zone=last, turned=True), movement
 
 
-def _gone(journeys: Journeys, passing: Passing, at_utc_s: float) -> tuple[Journeys, Place | None]:
-    """The memory with the way of an object that is gone, and its movement, once."""
+def _gone(paths: PathMemory, passing: Passing, at_utc_s: float) -> tuple[PathMemory, Place | None]:
+    """The memory with the path of an object that is gone, and its movement, once."""
     end = footprint(passing.box, passing.seen_utc_s)
-    path = passing.path if passing.path[-1].utc_s == end.utc_s else (*passing.path, end)
-    return _ended(journeys, passing, path, at_utc_s)
+    seen = passing.footprints
+    return _ended(paths, passing, seen if seen[-1].utc_s == end.utc_s else (*seen, end), at_utc_s)
 
 
 def _ended(
-    journeys: Journeys, passing: Passing, path: tuple[Footprint, ...], at_utc_s: float
-) -> tuple[Journeys, Place | None]:
-    """The memory with the way of an object that ended, and its movement, once."""
+    paths: PathMemory, passing: Passing, footprints: tuple[Footprint, ...], at_utc_s: float
+) -> tuple[PathMemory, Place | None]:
+    """The memory with the path of an object that ended, and its movement, once."""
     if any(place.kind == "movement" for place in passing.counted):
-        return journeys, None
+        return paths, None
     if passing.turned and passing.first_zone == passing.last_zone:
-        return journeys, None
-    journey = Journey(path, passing.first_zone, passing.last_zone, passing.class_name)
-    after, movement = moved(journeys, journey, at_utc_s)
+        return paths, None
+    path = ObjectPath(footprints, passing.first_zone, passing.last_zone, passing.class_name)
+    after, movement = moved(paths, path, at_utc_s)
     return after, None if movement is None else movement.place
 
 
 def _side(line: CountLine, box: Box) -> int:
     """1: right of the line, -1: left of it, 0: not clear of it."""
-    away, clear = _away(line, box), max(_CLEAR_LEAST, _CLEAR * box_size(box))
+    away, clear = _away(line, box), clear_of(box)
     return 1 if away > clear else -1 if away < -clear else 0
 
 
@@ -277,10 +299,10 @@ def _away(line: CountLine, box: Box) -> float:
 
 
 def _turn(a: Point, b: Point, p: Point) -> float:
-    """Above 0 if `p` lies to the right of the way from `a` to `b` on a picture, whose y grows downwards."""
+    """Above 0 if `p` lies to the right of one who goes from `a` to `b` on a picture, whose y grows downwards."""
     return (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0])
 
 
 def _cuts(line: CountLine, there: Point, here: Point) -> bool:
-    """Whether the way between two points on different sides cuts the line between its ends."""
+    """Whether the segment between two points on different sides cuts the line between its ends."""
     return _turn(there, here, line.start) * _turn(there, here, line.end) <= 0

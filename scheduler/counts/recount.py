@@ -1,13 +1,14 @@
 """Crossings counted again by a teacher's labels: those near the instant of a labelled frame.
 
-An object crosses a line at one instant. A labelled frame within half a second or so of it shows the object on its way.
+An object crosses a line at one instant. The labelled frame that is nearest to it in time shows the object on its path.
 Either the object is followed and was counted, or its label goes so that it crosses the line in that time. The label of
 a followed object goes between the places where the object was seen before and after; another label goes as most objects
 of its size went near there. So in the time around labelled frames every crossing is known twice, once as it was counted
 and once by labels.
 
 A teacher misses an object in one frame and finds it in the next, and takes a class for another now and then. So the
-labels of earlier frames say, too, whether a followed object is one, and which class most of them have.
+labels of the frames before and of those just after say, too, whether a followed object is one, and which class most of
+them have.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final
 
@@ -25,11 +26,13 @@ from edge.core.accuracy import best_pairs, box_iou
 from edge.core.counts import Counted, CountLine, Direction, Place
 from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
+from scheduler.counts.movements import box_size
 from scheduler.counts.near import FrameChecks, NamedBox
-from scheduler.counts.passing import LOST_S, crossed_way
+from scheduler.counts.passing import LOST_S, clear_of, crossed, goes_across
 
-#: Crossings so long before and after a labelled frame are counted again, in seconds.
-AROUND_S: Final = 0.75
+#: Crossings nearer in time to a labelled frame than to another one are counted again, up to so many seconds before and
+#: after it: so long an object that was lost is taken to have gone on, too.
+AROUND_S: Final = LOST_S
 #: The places of objects are looked up so long before and after a frame. Between two places that are further apart in
 #: time, the place of an object is not known.
 LOOK_S: Final = 3.0
@@ -43,27 +46,51 @@ _EDGE: Final = 0.01
 _SAME_TIME_S: Final = 1e-6
 #: The foot's speed is taken over so many seconds before and after.
 _SPEED_S: Final = 0.7
-#: Ways that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm), how much of
-#: them is needed, and how much of it must cross a line, so that a label does.
-_WAYS, _NEAR, _ALIKE, _LEAST, _MOST_OF_IT = 600, 0.025, 0.3, 0.3, 0.6
-#: A way of a smaller part of the nearest one's weight says nothing.
+#: Places on paths that are remembered; how near one must be (fractions of the picture), how alike in size (logarithm),
+#: and how much of them is needed, so that they say how a label goes.
+_SAMPLES, _NEAR, _ALIKE, _LEAST = 600, 0.025, 0.3, 0.3
+#: A place of a smaller part of the nearest one's weight says nothing.
 _SAY: Final = 0.02
-#: So many labels show that an object is one: a single one may be of another object that went by.
-_SEVERAL: Final = 2
-#: The labels of so many objects are remembered.
-_NAMED: Final = 300
+#: Labels in this part of the frames that could show an object say that it is one: a label may be of another object
+#: that went by.
+_SHOWN: Final = 0.5
+#: So many objects are remembered, with how labels showed them.
+_REMEMBERED: Final = 300
 
-#: Where an object stood, the logarithm of its size, and how its foot moved a second.
-Way = tuple[float, float, float, float, float]
-#: By the number of an object: how many labels showed it, by their class.
-Names = Mapping[int, Mapping[str, int]]
+#: A place on an object's path: where it stood, the logarithm of its size, and how its foot moved a second.
+PathSample = tuple[float, float, float, float, float]
+#: Parts of crossings that are not counted yet, by line, direction and class.
+Rest = Mapping[tuple[Place, str], float]
+
+
+@dataclass(frozen=True)
+class ShownObject:
+    """How many frames could show an object, and how many labels did, by their class."""
+
+    frames: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether labels enough say so."""
+        return bool(self.classes) and sum(self.classes.values()) >= _SHOWN * self.frames
+
+    def class_name(self, here: str) -> str:
+        """The class that most labels have; `here`, if it is one of them."""
+        best = max(sorted(self.classes), key=self.classes.__getitem__, default=here)
+        return best if self.classes.get(best, 0) > self.classes.get(here, 0) else here
+
+
+#: Objects by their number.
+Shown = Mapping[int, ShownObject]
 
 
 @dataclass(frozen=True)
 class Passer:
     """A followed object at an instant; `velocity` of its foot, in fractions of the picture a second. `before`, `after`:
-    where its foot was AROUND_S earlier and later; None: not known. `seen`: the object was seen before the instant
-    and after it; else its place is extrapolated, and it is not known whether it was in the picture yet, or still."""
+    where its foot was when the frame's own time began and when it ended; None: not known. `seen`: the object was seen
+    before the instant and after it; else its place is extrapolated, and it is not known whether it was in the picture
+    yet, or still."""
 
     number: int
     box: Box
@@ -86,17 +113,40 @@ class Passer:
 
 @dataclass(frozen=True)
 class Instant:
-    """A frame's instant: the objects, those counted at lines within AROUND_S, and the lines at
-    which objects were counted some seconds around it, by number."""
+    """A frame's instant: the objects, those counted at lines in its own time, and the lines at which objects were
+    counted some seconds around it, by number. `own_s`: its own time, in seconds before and after it."""
 
     utc_s: float
     passers: tuple[Passer, ...] = ()
     counted: tuple[Counted, ...] = ()
     lines: Mapping[int, frozenset[str]] | None = None
+    own_s: tuple[float, float] = (AROUND_S, AROUND_S)
+
+
+@dataclass(frozen=True)
+class LabelledInstant:
+    """An instant beside the labels of its frame. `followed`: the object that a label shows, by the label's index;
+    `unseen`: the objects that no label could show."""
+
+    instant: Instant
+    labels: Sequence[NamedBox]
+    followed: Mapping[int, Passer]
+    unseen: frozenset[int]
+
+
+def own_time(utc_s: float, before_utc_s: float | None, after_utc_s: float | None) -> tuple[float, float]:
+    """The seconds before and after a labelled frame in which crossings are counted again: half the way to the frames
+    before and after it, where there are any so near. So each crossing belongs to one frame."""
+    before = AROUND_S if before_utc_s is None else min(AROUND_S, max(0.0, utc_s - before_utc_s) / 2)
+    after = AROUND_S if after_utc_s is None else min(AROUND_S, max(0.0, after_utc_s - utc_s) / 2)
+    return before, after
 
 
 def at_instant(
-    seen: Sequence[tuple[float, Sequence[TrackedObject]]], counted: Sequence[Counted], utc_s: float
+    seen: Sequence[tuple[float, Sequence[TrackedObject]]],
+    counted: Sequence[Counted],
+    utc_s: float,
+    own_s: tuple[float, float] = (AROUND_S, AROUND_S),
 ) -> Instant:
     """From the objects after each answer some seconds around `utc_s`, and what was counted in that time."""
     paths: dict[int, list[tuple[float, Box]]] = {}
@@ -107,56 +157,81 @@ def at_instant(
                 path.append((one.began_utc_s, one.began_box))
             if not path or path[-1][0] < one.seen_utc_s:
                 path.append((one.seen_utc_s, one.box))
-    passers = (_with_ends(_passer(number, path, utc_s), path, utc_s) for number, path in sorted(paths.items()))
+    passers = (_with_ends(_passer(number, path, utc_s), path, utc_s, own_s) for number, path in sorted(paths.items()))
     at_lines = [c for c in counted if c.place.kind == "line"]
     lines: dict[int, frozenset[str]] = {}
     for c in at_lines:
         lines[c.object] = lines.get(c.object, frozenset()) | {c.place.name}
-    now = tuple(c for c in at_lines if -AROUND_S <= c.utc_s - utc_s < AROUND_S)
-    return Instant(utc_s, tuple(p for p in passers if p is not None), now, lines)
+    now = tuple(c for c in at_lines if -own_s[0] <= c.utc_s - utc_s + _SAME_TIME_S < own_s[1])
+    return Instant(utc_s, tuple(p for p in passers if p is not None), now, lines, own_s)
+
+
+def labelled_instant(instant: Instant, labels: Sequence[NamedBox]) -> LabelledInstant:
+    """Which labels show followed objects: each one at most once, the best fit first, whatever their classes."""
+    passers = [p for p in instant.passers if p.in_picture]
+    overlap = box_iou(np.array([p.box for p in passers]), np.array([label.box for label in labels]))
+    followed = {b: passers[a] for a, b in best_pairs(overlap, _SAME)}
+    unseen = _unseen(instant.passers, {p.number for p in followed.values()}, labels)
+    return LabelledInstant(instant, labels, followed, frozenset(unseen))
 
 
 def recounted(
-    instant: Instant, labels: Sequence[NamedBox], lines: Sequence[CountLine], ways: Sequence[Way], names: Names
-) -> FrameChecks:
-    """Crossings around the frame as they were counted and as its labels say, by line, direction and class. `names` are
-    those of earlier frames and of this one."""
+    frame: LabelledInstant, lines: Sequence[CountLine], samples: Sequence[PathSample], shown: Shown, rest: Rest
+) -> tuple[FrameChecks, Rest]:
+    """Crossings in the frame's own time as they were counted and as its labels say, by line, direction and class, and
+    the parts of crossings that are left. `shown` has the labels of this frame, too."""
     found: dict[tuple[Place, str], list[int]] = {}
-    followed = _followed([p for p in instant.passers if p.in_picture], labels)
-    labelled = {p.number for p in followed.values()}
-    unseen = _unseen(instant.passers, labelled, labels)
-    missed = _missed(instant.passers, labels, names)
+    instant = frame.instant
+    missed = _missed(instant.passers, frame.labels, shown)
     for c in instant.counted:
-        if c.object in unseen:
+        if c.object in frame.unseen:
             continue
         found.setdefault((c.place, c.class_name), [0, 0, 0])[0] += 1
         if c.object in missed:
-            _same(found, c, _named(names, c.object, c.class_name))
-    here = {(c.object, c.place.name): c for c in instant.counted}
-    known = instant.lines or {}
-    usual = np.array(ways, np.float64).reshape(-1, 5)
-    for n, label in enumerate(labels):
-        passer = followed.get(n)
-        near = _near(label.box, usual) if passer is None else ()
-        name = label.class_name if passer is None else _named(names, passer.number, label.class_name)
-        for line in lines:
-            if line.classes and name not in line.classes:
+            _same(found, c, shown[c.object].class_name(c.class_name))
+    for n, passer in frame.followed.items():
+        name = frame.labels[n].class_name
+        _followed_crosses(found, frame, n, lines, shown.get(passer.number, ShownObject()).class_name(name))
+    left = dict(rest)
+    usual = np.array(samples, np.float64).reshape(-1, 5)
+    for n, label in enumerate(frame.labels):
+        near = () if n in frame.followed else _near(label.box, usual)
+        for line in lines if near else ():
+            if line.classes and label.class_name not in line.classes:
                 continue
-            if passer is not None and line.name in known.get(passer.number, frozenset()):
-                mine = here.get((passer.number, line.name))
-                if mine is not None:
-                    _same(found, mine, name)
-                continue
-            way = _usually(line, label.box, near) if passer is None else _crosses(line, label.box, passer)
-            if way is not None:
-                found.setdefault((Place("line", line.name, way), name), [0, 0, 0])[1] += 1
-    return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()})
+            for place, part in _usually(line, label.box, near, instant.own_s).items():
+                key = place, label.class_name
+                left[key] = left.get(key, 0.0) + part
+                if left[key] >= 0.5:
+                    left[key] -= 1.0
+                    found.setdefault(key, [0, 0, 0])[1] += 1
+    return FrameChecks(instant.utc_s, {key: (row[0], row[1], row[2]) for key, row in found.items()}), left
 
 
-def _missed(passers: Sequence[Passer], labels: Sequence[NamedBox], names: Names) -> set[int]:
-    """The objects that are there though no label shows them, since several of earlier frames did. One that a label
+def _followed_crosses(
+    found: dict[tuple[Place, str], list[int]], frame: LabelledInstant, n: int, lines: Sequence[CountLine], name: str
+) -> None:
+    """Add the crossings of a followed object that a label shows: as they were counted, where they were, else as it
+    goes."""
+    instant, passer = frame.instant, frame.followed[n]
+    counted_at = (instant.lines or {}).get(passer.number, frozenset())
+    here = {c.place.name: c for c in instant.counted if c.object == passer.number}
+    for line in lines:
+        if line.classes and name not in line.classes:
+            continue
+        if line.name in counted_at:
+            if line.name in here:
+                _same(found, here[line.name], name)
+            continue
+        direction = _crosses(line, frame.labels[n].box, passer, instant.own_s)
+        if direction is not None:
+            found.setdefault((Place("line", line.name, direction), name), [0, 0, 0])[1] += 1
+
+
+def _missed(passers: Sequence[Passer], labels: Sequence[NamedBox], shown: Shown) -> set[int]:
+    """The objects that are there though no label shows them, since those of other frames did. One that a label
     overlaps may be the same as another object, whose label that is."""
-    known = [p for p in passers if sum(names.get(p.number, {}).values()) >= _SEVERAL]
+    known = [p for p in passers if shown.get(p.number, ShownObject()).is_one]
     overlap = box_iou(np.array([p.box for p in known]), np.array([label.box for label in labels]))
     return {p.number for p, row in zip(known, overlap, strict=True) if not (row >= _SAME).any()}
 
@@ -168,51 +243,55 @@ def _same(found: dict[tuple[Place, str], list[int]], counted: Counted, class_nam
     row[2] += counted.class_name == class_name
 
 
-def names_after(names: Names, instant: Instant, labels: Sequence[NamedBox]) -> Names:
-    """The labels that are remembered by object, with those of one more frame."""
-    out = dict(names)
-    for n, passer in _followed([p for p in instant.passers if p.in_picture], labels).items():
-        votes, name = out.pop(passer.number, {}), labels[n].class_name
-        out[passer.number] = {**votes, name: votes.get(name, 0) + 1}
-    return dict(list(out.items())[-_NAMED:])
+def shown_after(shown: Shown, frame: LabelledInstant) -> Shown:
+    """The objects that labels showed, or could have, with one more frame."""
+    out = dict(shown)
+    name_of = {passer.number: frame.labels[n].class_name for n, passer in frame.followed.items()}
+    for p in frame.instant.passers:
+        if p.number not in name_of and (p.number in frame.unseen or not p.seen):
+            continue
+        known, name = out.pop(p.number, ShownObject()), name_of.get(p.number)
+        classes = known.classes if name is None else {**known.classes, name: known.classes.get(name, 0) + 1}
+        out[p.number] = ShownObject(known.frames + 1, classes)
+    return dict(list(out.items())[-_REMEMBERED:])
 
 
-def _named(names: Names, number: int, here: str) -> str:
-    """The class that most labels of an object have; `here`, if it is one of them."""
-    votes = names.get(number, {})
-    best = max(sorted(votes), key=votes.__getitem__, default=here)
-    return best if votes.get(best, 0) > votes.get(here, 0) else here
-
-
-def ways_after(ways: Sequence[Way], instant: Instant) -> tuple[Way, ...]:
-    """The ways that are remembered, with those of the instant's objects, where they were seen."""
+def samples_after(samples: Sequence[PathSample], instant: Instant) -> tuple[PathSample, ...]:
+    """The places on paths that are remembered, with those of the instant's objects, where they were seen."""
     new = ((*foot_point(p.box), math.log(_size(p.box)), *p.velocity) for p in instant.passers if p.seen)
-    return (*ways, *new)[-_WAYS:]
+    return (*samples, *new)[-_SAMPLES:]
 
 
-def _crosses(line: CountLine, box: Box, passer: Passer) -> Direction | None:
-    """The way in which a followed object that was not counted at a line crosses it within AROUND_S, by its label: by
-    the places before and after where they are known, else by its speed. The speed of a foot that trembles is no
-    crossing."""
-    there, here = _on_its_way(box, passer.velocity)
-    return crossed_way(line, passer.before or there, passer.after or here)
+def _crosses(line: CountLine, box: Box, passer: Passer, own_s: tuple[float, float]) -> Direction | None:
+    """The direction in which a followed object that was not counted at a line crosses it in the frame's own time: by
+    the places before and after where they are known, clear of the line, else by its label and its speed, if it does
+    not go along the line. A foot that trembles is no crossing."""
+    there, here = _ends(box, passer.velocity, own_s)
+    if passer.before is not None and passer.after is not None:
+        return crossed(line, passer.before, passer.after, clear_of(box))
+    there, here = passer.before or there, passer.after or here
+    return crossed(line, there, here) if goes_across(line, there, here, box_size(box), sum(own_s)) else None
 
 
-def _usually(line: CountLine, box: Box, near: Sequence[tuple[float, Point]]) -> Direction | None:
-    """The way in which most of those that went near a label's place would cross a line from there."""
-    weights: dict[Direction | None, float] = {}
+def _usually(
+    line: CountLine, box: Box, near: Sequence[tuple[float, Point]], own_s: tuple[float, float]
+) -> dict[Place, float]:
+    """Which part of those that went near a label's place would cross a line from there, by direction. A majority would
+    say too little: where four of ten cross, it says none."""
+    parts: dict[Place, float] = {}
+    whole = sum(weight for weight, _ in near)
     for weight, velocity in near:
-        way = crossed_way(line, *_on_its_way(box, velocity))
-        weights[way] = weights.get(way, 0.0) + weight
-    most = max(weights, key=weights.__getitem__, default=None)
-    return most if weights.get(most, 0.0) > _MOST_OF_IT * sum(weights.values()) else None
+        direction = crossed(line, *_ends(box, velocity, own_s))
+        if direction is not None:
+            place = Place("line", line.name, direction)
+            parts[place] = parts.get(place, 0.0) + weight / whole
+    return parts
 
 
-def _on_its_way(box: Box, velocity: Point) -> tuple[Point, Point]:
-    """Where the foot of a box was AROUND_S before and is AROUND_S after."""
-    x, y = foot_point(box)
-    dx, dy = (v * AROUND_S for v in velocity)
-    return (x - dx, y - dy), (x + dx, y + dy)
+def _ends(box: Box, velocity: Point, own_s: tuple[float, float]) -> tuple[Point, Point]:
+    """Where the foot of a box was when the frame's own time began, and where it is when that ends."""
+    (x, y), (vx, vy), (before, after) = foot_point(box), velocity, own_s
+    return (x - before * vx, y - before * vy), (x + after * vx, y + after * vy)
 
 
 def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
@@ -237,10 +316,12 @@ def _passer(number: int, path: Sequence[tuple[float, Box]], utc_s: float) -> Pas
     return Passer(number, box, (vx, vy))
 
 
-def _with_ends(passer: Passer | None, path: Sequence[tuple[float, Box]], utc_s: float) -> Passer | None:
+def _with_ends(
+    passer: Passer | None, path: Sequence[tuple[float, Box]], utc_s: float, own_s: tuple[float, float]
+) -> Passer | None:
     if passer is None:
         return None
-    return replace(passer, before=_foot_at(path, utc_s - AROUND_S), after=_foot_at(path, utc_s + AROUND_S))
+    return replace(passer, before=_foot_at(path, utc_s - own_s[0]), after=_foot_at(path, utc_s + own_s[1]))
 
 
 def _foot_at(path: Sequence[tuple[float, Box]], utc_s: float) -> Point | None:
@@ -279,7 +360,7 @@ def _unseen(passers: Sequence[Passer], labelled: Collection[int], labels: Sequen
 
 def _extrapolated(number: int, path: Sequence[tuple[float, Box]], end: int, utc_s: float) -> Passer | None:
     """The object before the first place of its path (`end` 0), or after the last one (-1); None where that is too long
-    before or after, or its way is not known."""
+    before or after, or it is not known how it went."""
     at_s, box = path[end]
     (t0, begin), (t1, last) = path[0], path[-1]
     if abs(at_s - utc_s) > AROUND_S + LOST_S or not 0.0 < t1 - t0 <= LOOK_S:
@@ -290,24 +371,18 @@ def _extrapolated(number: int, path: Sequence[tuple[float, Box]], end: int, utc_
     return Passer(number, (box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy), (vx, vy), seen=False)
 
 
-def _followed(passers: Sequence[Passer], labels: Sequence[NamedBox]) -> dict[int, Passer]:
-    """Place of a label -> the object that it shows, each once, the best fit first, whatever their classes."""
-    overlap = box_iou(np.array([p.box for p in passers]), np.array([label.box for label in labels]))
-    return {b: passers[a] for a, b in best_pairs(overlap, _SAME)}
-
-
-def _near(box: Box, ways: np.ndarray) -> Sequence[tuple[float, Point]]:
+def _near(box: Box, samples: np.ndarray) -> Sequence[tuple[float, Point]]:
     """How objects of a box's size went near it, each with its weight; none where too few did."""
-    if not len(ways):
+    if not len(samples):
         return ()
     x, y = foot_point(box)
-    off = ((ways[:, 0] - x) ** 2 + (ways[:, 1] - y) ** 2) / _NEAR**2
-    off += (ways[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
+    off = ((samples[:, 0] - x) ** 2 + (samples[:, 1] - y) ** 2) / _NEAR**2
+    off += (samples[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
     weight = np.exp(-0.5 * np.minimum(off, 60.0))
     if float(weight.sum()) < _LEAST:
         return ()
     say = np.flatnonzero(weight > _SAY * weight.max())
-    return [(float(weight[n]), (float(ways[n, 3]), float(ways[n, 4]))) for n in say]
+    return [(float(weight[n]), (float(samples[n, 3]), float(samples[n, 4]))) for n in say]
 
 
 def _size(box: Box) -> float:

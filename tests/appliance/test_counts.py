@@ -86,6 +86,24 @@ def box(tmp_path: Path) -> Iterator[Box]:
         yield Box(store)
 
 
+async def test_a_crossing_between_two_labelled_frames_is_counted_again_once(box: Box) -> None:
+    for n in range(20):
+        at = 60.0 * n
+        box.see(at, (n, 0.4))
+        first = box.sampled(at + 0.1, 2 * n)
+        box.see(at + 0.5, (n, 0.55))
+        second = box.sampled(at + 0.9, 2 * n + 1)
+        box.see(at + 1.0, (n, 0.6))
+        box.see(at + 5.0)
+        box.labelled(first, 0.43)
+        box.labelled(second, 0.58)
+    await box.counts.close()
+    found = box.store.counts.count_checks("north", HOUR, HOUR + 3600, 60)
+    assert {(c.place.way, sum(x.followed for x in found), sum(x.there for x in found)) for c in found} == {
+        ("forward", 20, 20)
+    }
+
+
 async def test_what_passed_is_reported_with_how_true_it_is_and_how_long_it_was_watched(box: Box) -> None:
     for n in range(20):
         at = 60.0 * n

@@ -1,4 +1,4 @@
-"""Objects at lines, in zones and from zone to zone: worked examples, and what holds on any way."""
+"""Objects at lines, in zones and from zone to zone: worked examples, and what holds on any path."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def tracked(number: int, foot: Point, name: str = "car", zones: Sequence[Zone] =
     return TrackedObject(number, "north", name, 0.9, box, 0.0, 0.0, 0.0, 3, zones=there, began_box=box)
 
 
-def walk(way: Sequence[Sequence[TrackedObject]], *lines: CountLine, every_s: float = 0.2) -> list[Counted]:
+def walk(path: Sequence[Sequence[TrackedObject]], *lines: CountLine, every_s: float = 0.2) -> list[Counted]:
     """What is counted over some answers."""
     state, found = CountingState(), []
-    for n, objects in enumerate(way):
+    for n, objects in enumerate(path):
         at_s = 1000.0 + n * every_s
         state, counted = step(state, [replace(o, seen_utc_s=at_s) for o in objects], lines, at_s)
         found += counted
@@ -68,8 +68,8 @@ def test_one_answer_that_shows_an_object_just_beyond_a_line_is_no_crossing() -> 
 
 
 def test_one_that_is_seen_beyond_a_line_twice_crossed_it_also_where_it_passes_the_ends_extension_then() -> None:
-    way = [[tracked(1, p)] for p in ((0.74, 0.46), (0.78, 0.53), (0.87, 0.53))]
-    assert places(walk(way, ACROSS)) == [("line", "gate", "forward", 1)], "its way to the first place cuts the line"
+    path = [[tracked(1, p)] for p in ((0.74, 0.46), (0.78, 0.53), (0.87, 0.53))]
+    assert places(walk(path, ACROSS)) == [("line", "gate", "forward", 1)], "it cut the line before the first place"
 
 
 def test_one_that_stands_and_whose_box_trembled_before_it_was_hidden_crosses_nothing() -> None:
@@ -129,11 +129,11 @@ def test_only_the_classes_of_a_line_count_at_it() -> None:
 
 def test_a_movement_is_from_the_first_zone_to_the_last_and_counts_when_the_object_is_gone() -> None:
     zones = (LEFT, RIGHT)
-    way = [[tracked(1, (x, 0.5), zones=zones)] for x in (0.1, 0.2, 0.5, 0.8, 0.9)]
-    assert places(walk(way)) == [("zone", "left", "", 1), ("zone", "right", "", 1)]
-    assert places(walk([*way, []]))[-1] == ("movement", "left", "right", 1)
-    assert len(walk([*way, [], [], []])) == 3, "once"
-    back = [*way, *[[tracked(1, (0.9, 0.5), zones=zones)]] * 30, [tracked(1, (0.1, 0.5), zones=zones)], []]
+    path = [[tracked(1, (x, 0.5), zones=zones)] for x in (0.1, 0.2, 0.5, 0.8, 0.9)]
+    assert places(walk(path)) == [("zone", "left", "", 1), ("zone", "right", "", 1)]
+    assert places(walk([*path, []]))[-1] == ("movement", "left", "right", 1)
+    assert len(walk([*path, [], [], []])) == 3, "once"
+    back = [*path, *[[tracked(1, (0.9, 0.5), zones=zones)]] * 30, [tracked(1, (0.1, 0.5), zones=zones)], []]
     assert [p for p in places(walk(back)) if p[0] == "movement"] == [], "it came back to where it came from"
 
 
@@ -154,8 +154,8 @@ def test_a_box_that_the_lower_edge_cuts_off_shows_no_foot_and_says_no_zone() -> 
 
 def test_one_that_turns_back_at_speed_is_two_that_met() -> None:
     zones, there = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
-    way = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *reversed(there))]
-    moves = [c.place for c in walk([*way, []]) if c.place.kind == "movement"]
+    path = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *reversed(there))]
+    moves = [c.place for c in walk([*path, []]) if c.place.kind == "movement"]
     assert moves == [Place("movement", "left", "right"), Place("movement", "right", "left")]
     slowly = [[tracked(1, (x, 0.5), zones=zones)] for x in (*there, *[0.96] * 30, *reversed(there))]
     assert [c for c in walk([*slowly, []]) if c.place.kind == "movement"] == [], "it stood, and came back"
@@ -172,11 +172,11 @@ def paced(low: float, high: float, by: float, times: int) -> list[float]:
 
 def six_went_both_ways() -> list[list[TrackedObject]]:
     """One after the other, three from each of the zones LEFT and RIGHT to the other one."""
-    ways = [WHOLE if number % 2 else WHOLE[::-1] for number in range(6)]
+    paths = [WHOLE if number % 2 else WHOLE[::-1] for number in range(6)]
     return [
         answer
-        for number, way in enumerate(ways)
-        for answer in (*([tracked(number, (x, 0.5), zones=(LEFT, RIGHT))] for x in way), [])
+        for number, path in enumerate(paths)
+        for answer in (*([tracked(number, (x, 0.5), zones=(LEFT, RIGHT))] for x in path), [])
     ]
 
 
@@ -198,8 +198,8 @@ def test_a_car_that_shunts_to_park_makes_one_movement() -> None:
     zones, others = (LEFT, RIGHT), six_went_both_ways()
     before = len([c for c in walk(others) if c.place.kind == "movement"])
     shunts = [*WHOLE[:16], *paced(0.7, 0.82, 0.03, 6)[::-1], *[0.75] * 40]
-    way = [[tracked(99, (x, 0.5), zones=zones)] for x in shunts]
-    moves = [c.place for c in walk([*others, *way, []]) if c.place.kind == "movement"][before:]
+    path = [[tracked(99, (x, 0.5), zones=zones)] for x in shunts]
+    moves = [c.place for c in walk([*others, *path, []]) if c.place.kind == "movement"][before:]
     assert moves in ([], [Place("movement", "left", "right")])
 
 
@@ -211,10 +211,10 @@ def test_the_zones_of_two_that_met_are_each_ones_own() -> None:
     for n, objects in enumerate([*one, []]):
         at_s = 1000.0 + 0.2 * n
         state, _ = step(state, [replace(o, seen_utc_s=at_s) for o in objects], (), at_s)
-    assert "" not in state.journeys.zones
+    assert "" not in state.paths.zones
 
 
-def test_what_was_before_the_clock_was_set_back_is_no_way() -> None:
+def test_what_was_before_the_clock_was_set_back_is_no_path() -> None:
     zones, there = (LEFT, RIGHT), [0.05 * n for n in range(1, 20)]
     state, out = CountingState(), []
     times = [1000.0 + 0.2 * n for n in range(19 + 60)]
@@ -222,23 +222,25 @@ def test_what_was_before_the_clock_was_set_back_is_no_way() -> None:
     for at_s, x in zip(times, (*there, *[0.96] * 60, *reversed(there)), strict=True):
         state, more = step(state, [replace(tracked(1, (x, 0.5), zones=zones), seen_utc_s=at_s)], (), at_s)
         out += more
-    assert all(a.utc_s <= b.utc_s for a, b in zip(state.objects[1].path, state.objects[1].path[1:], strict=False))
+    assert all(
+        a.utc_s <= b.utc_s for a, b in zip(state.objects[1].footprints, state.objects[1].footprints[1:], strict=False)
+    )
     assert [c for c in out if c.place.kind == "movement"] == []
 
 
 def test_one_that_is_lost_early_goes_as_others_went() -> None:
     zones = (LEFT, RIGHT)
     whole = [0.05 * n for n in range(1, 20)]
-    way: list[list[TrackedObject]] = []
+    path: list[list[TrackedObject]] = []
     for number in (1, 2, 3):
-        way += [*([tracked(number, (x, 0.5), zones=zones)] for x in whole), []]
+        path += [*([tracked(number, (x, 0.5), zones=zones)] for x in whole), []]
     lost = [*([tracked(4, (x, 0.5), zones=zones)] for x in whole[:8]), [], []]
-    moves = [c for c in walk([*way, *lost]) if c.place.kind == "movement"]
+    moves = [c for c in walk([*path, *lost]) if c.place.kind == "movement"]
     assert [(c.object, c.place) for c in moves] == [(n, Place("movement", "left", "right")) for n in (1, 2, 3, 4)]
     assert [c for c in walk(lost) if c.place.kind == "movement"] == [], "nobody went there before"
 
 
-def test_an_object_that_is_lost_on_its_way_and_one_that_is_found_beyond_are_one_crossing() -> None:
+def test_an_object_that_is_lost_before_a_line_and_one_that_is_found_beyond_are_one_crossing() -> None:
     lost = replace(tracked(1, (0.5, 0.42)), velocity=(0.0, 0.4))
     found = replace(tracked(2, (0.5, 0.62)), velocity=(0.0, 0.4))
 
@@ -274,31 +276,31 @@ lines = st.tuples(points, points).filter(lambda ends: math.dist(*ends) > 0.05).m
 
 
 @given(lines, st.lists(points, min_size=2, max_size=12))
-def test_no_way_counts_more_than_once_in_a_direction_and_directions_take_turns(
-    line: CountLine, way: list[Point]
+def test_no_path_counts_more_than_once_in_a_direction_and_directions_take_turns(
+    line: CountLine, path: list[Point]
 ) -> None:
-    found = walk([[tracked(1, p)] for p in way], line)
+    found = walk([[tracked(1, p)] for p in path], line)
     assert len({c.place for c in found}) == len(found) <= 2
 
 
 @given(lines, st.lists(points, min_size=2, max_size=8))
-def test_the_other_way_round_counts_the_other_direction(line: CountLine, way: list[Point]) -> None:
+def test_the_other_way_round_counts_the_other_direction(line: CountLine, path: list[Point]) -> None:
     """A line drawn from its other end has its directions exchanged."""
     turned = CountLine("l", line.end, line.start)
     other = {"forward": "backward", "backward": "forward"}
-    mine = [c.place.way for c in walk([[tracked(1, p)] for p in way], line)]
-    assert [other[c.place.way] for c in walk([[tracked(1, p)] for p in way], turned)] == mine
+    mine = [c.place.way for c in walk([[tracked(1, p)] for p in path], line)]
+    assert [other[c.place.way] for c in walk([[tracked(1, p)] for p in path], turned)] == mine
 
 
 @given(lines, st.lists(st.lists(points, min_size=3, max_size=3), min_size=2, max_size=6), st.randoms())
-def test_the_order_of_objects_does_not_matter(line: CountLine, ways: list[list[Point]], rng: object) -> None:
-    answers = [[tracked(n, p) for n, p in enumerate(row)] for row in ways]
-    shuffled = [sorted(row, key=lambda o: (o.id * 7 + len(ways)) % 3) for row in answers]
+def test_the_order_of_objects_does_not_matter(line: CountLine, paths: list[list[Point]], rng: object) -> None:
+    answers = [[tracked(n, p) for n, p in enumerate(row)] for row in paths]
+    shuffled = [sorted(row, key=lambda o: (o.id * 7 + len(paths)) % 3) for row in answers]
     assert walk(answers, line) == walk(shuffled, line)
 
 
 @given(lines, points, points)
-def test_a_straight_way_far_from_its_ends_counts_exactly_where_it_cuts(line: CountLine, a: Point, b: Point) -> None:
+def test_a_straight_path_far_from_its_ends_counts_exactly_where_it_cuts(line: CountLine, a: Point, b: Point) -> None:
     def side(p: Point) -> float:
         ax, ay = line.end[0] - line.start[0], line.end[1] - line.start[1]
         return (ax * (p[1] - line.start[1]) - ay * (p[0] - line.start[0])) / line.length

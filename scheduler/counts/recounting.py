@@ -1,0 +1,52 @@
+"""The labelled frames of one camera, one after the other: each is counted again once those just after it have come.
+
+A teacher may miss an object in the frame in which it crosses a line, and show it in the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from edge.core.counts import CountLine
+from scheduler.counts.near import FrameChecks
+from scheduler.counts.recount import LabelledInstant, PathSample, Rest, Shown, recounted, shown_after
+
+#: A frame waits for so many labelled ones after it.
+_LATER: Final = 2
+
+
+@dataclass(frozen=True)
+class Recounting:
+    """Frames that wait, how labels showed the objects of a camera, and parts of crossings that are not counted yet."""
+
+    waiting: tuple[LabelledInstant, ...] = ()
+    shown: Shown = field(default_factory=dict)
+    rest: Rest = field(default_factory=dict)
+
+
+def taken_frame(
+    state: Recounting, frame: LabelledInstant, lines: Sequence[CountLine], samples: Sequence[PathSample]
+) -> tuple[Recounting, tuple[FrameChecks, ...]]:
+    """Take a frame's labels: the crossings around the frames that need not wait any more."""
+    state = replace(state, waiting=(*state.waiting, frame), shown=shown_after(state.shown, frame))
+    return _counted(state, lines, samples, _LATER)
+
+
+def no_more_frames(
+    state: Recounting, lines: Sequence[CountLine], samples: Sequence[PathSample]
+) -> tuple[Recounting, tuple[FrameChecks, ...]]:
+    """No frames come for now: the crossings around those that wait."""
+    return _counted(state, lines, samples, 0)
+
+
+def _counted(
+    state: Recounting, lines: Sequence[CountLine], samples: Sequence[PathSample], wait: int
+) -> tuple[Recounting, tuple[FrameChecks, ...]]:
+    due, rest = max(0, len(state.waiting) - wait), state.rest
+    found: list[FrameChecks] = []
+    for frame in state.waiting[:due]:
+        checks, rest = recounted(frame, lines, samples, state.shown, rest)
+        found.append(checks)
+    return replace(state, waiting=state.waiting[due:], rest=rest), tuple(found)
