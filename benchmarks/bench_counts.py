@@ -39,6 +39,7 @@ import cv2
 import numpy as np
 import torch
 
+from benchmarks.counted_again import counted_again
 from benchmarks.tracked_streets import (
     FPS,
     LABELS,
@@ -60,19 +61,9 @@ from edge.tracking import TrackerState, live, step
 from golden.demo_teacher import DemoTeacher
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
-from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked_place
+from scheduler.counts.near import NamedBox, as_checks, checked_place
 from scheduler.counts.passing import CountingState
 from scheduler.counts.passing import step as count
-from scheduler.counts.recount import (
-    AROUND_S,
-    LOOK_S,
-    PathSample,
-    at_instant,
-    labelled_instant,
-    own_time,
-    samples_after,
-)
-from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
 
 RESULTS = Path(__file__).resolve().parent / "results" / "counts_held_out.json"
 #: A score from which answers are sure, as cameras are set by default.
@@ -190,7 +181,7 @@ def counted(
         truth.update((int(picture.at_s // PERIOD_S), c.place, c.class_name) for c in found)
     found = count(mine, (), LINES, pictures[-1].at_s + 1 / FPS)[1]  # the camera is off: all are gone
     all_found, went = [*all_found, *found], [*went, *shown_most(found, shown)]
-    return raw, truth, checks_of(pictures, labels, seen, all_found), moves_of(pictures, went)
+    return raw, truth, checks_of(labels, seen, all_found), moves_of(pictures, went)
 
 
 def shown_most(found: Sequence[Counted], shown: dict[int, Counter[int | None]]) -> list[tuple[int | None, Place]]:
@@ -216,26 +207,15 @@ def moves_of(pictures: Sequence[Picture], mine: Sequence[tuple[int | None, Place
 
 
 def checks_of(
-    pictures: Sequence[Picture], labels: dict[int, list[TrueObject]],
+    labels: dict[int, list[TrueObject]],
     seen: Sequence[tuple[float, tuple[TrackedObject, ...]]], found: Sequence[Counted],
 ) -> list[CountCheck]:  # fmt: skip
-    """The labelled pictures beside what was counted around them, as edge.appliance.counts does it."""
-    samples: tuple[PathSample, ...] = ()
-    recounting = Recounting()
-    frames: list[FrameChecks] = []
-    reach_s = AROUND_S + LOOK_S
-    times = [pictures[n].at_s for n in sorted(labels)]
-    for k, n in enumerate(sorted(labels)):
-        at_s = pictures[n].at_s
-        own_s = own_time(at_s, times[k - 1] if k else None, times[k + 1] if k + 1 < len(times) else None)
-        near = seen[max(0, n - round(reach_s * FPS)) : n + round(reach_s * FPS) + 1]
-        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= reach_s], at_s, own_s)
-        samples = samples_after(samples, instant)
-        boxes = [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in labels[n]]
-        recounting, found_again = taken_frame(recounting, labelled_instant(instant, boxes), LINES, samples)
-        frames += found_again
-    frames += no_more_frames(recounting, LINES, samples)[1]
-    return list(as_checks("street", frames))
+    """The labelled pictures beside what was counted around them."""
+    boxes = {
+        n: [NamedBox((t.box[0], t.box[1], t.box[2], t.box[3]), t.class_name) for t in found_there]
+        for n, found_there in labels.items()
+    }
+    return list(as_checks("street", counted_again(boxes, seen, found, LINES, FPS)))
 
 
 def drawn_objects(pictures: Sequence[Picture]) -> Iterator[list[TrackedObject]]:

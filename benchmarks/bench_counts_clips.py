@@ -27,6 +27,7 @@ import av
 import numpy as np
 
 from benchmarks.bench_tracking_clips import FPS, REPO, by_teacher, counted_clips, merged, pictures
+from benchmarks.counted_again import counted_again
 from benchmarks.demo_windows import write_result
 from benchmarks.shared_data import shared_clips
 from edge.core.counts import Counted, CountLine, Place
@@ -35,19 +36,9 @@ from edge.inference.looks import looks
 from edge.tracking import TrackerState, live, step
 from scheduler.counts.checks import CheckIndex
 from scheduler.counts.correction import corrected
-from scheduler.counts.near import FrameChecks, NamedBox, as_checks, checked_place
+from scheduler.counts.near import NamedBox, as_checks, checked_place
 from scheduler.counts.passing import CountingState, crossed
 from scheduler.counts.passing import step as count
-from scheduler.counts.recount import (
-    AROUND_S,
-    LOOK_S,
-    PathSample,
-    at_instant,
-    labelled_instant,
-    own_time,
-    samples_after,
-)
-from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
 
 #: Answers are sure from this score on; labels in a window of so many seconds; so far off may corrected counts be.
 SURE, LABELS, WINDOW_S, MOST_ERROR = 0.35, 48, 75.0, 0.1
@@ -113,20 +104,7 @@ def counted_on(
         seen.append((answer.utc_s, live(state)))
         counting, more = count(counting, live(state), lines, answer.utc_s)
         found += more
-    samples: tuple[PathSample, ...] = ()
-    recounting = Recounting()
-    frames: list[FrameChecks] = []
-    reach = round((AROUND_S + LOOK_S) * FPS)
-    times = [answers[n].utc_s for n in sorted(labels)]
-    for k, n in enumerate(sorted(labels)):
-        at_s = answers[n].utc_s
-        own_s = own_time(at_s, times[k - 1] if k else None, times[k + 1] if k + 1 < len(times) else None)
-        near = seen[max(0, n - reach) : n + reach + 1]
-        instant = at_instant(near, [c for c in found if abs(c.utc_s - at_s) <= AROUND_S + LOOK_S], at_s, own_s)
-        samples = samples_after(samples, instant)
-        recounting, found_again = taken_frame(recounting, labelled_instant(instant, labels[n]), lines, samples)
-        frames += found_again
-    frames += no_more_frames(recounting, lines, samples)[1]
+    frames = counted_again(labels, seen, found, lines, FPS)
     raw = Counter(c.place for c in found if c.place.kind == "line" and c.class_name == CLASS)
     return raw, CheckIndex(list(as_checks("clip", frames)))
 

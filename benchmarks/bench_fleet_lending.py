@@ -6,10 +6,10 @@
 Two `magpie run` processes on this machine with agents over mutual TLS: one with `--cameras` drawn streets, one with a
 single street. As two machines do not wait for each other, each box runs on processors of its own, half of the
 machine's, and shares out `--part` of them: its control process and its part of the cameras' encoders run on the rest.
-How busy the processors of each box were is told. Both arms see the same streets at the same times of their day; a seed
-draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows of a camera
-that were never measured are null and counted, and the gain is of those that both arms measured. Beside it is that of
-the frozen first student on the same frames, which no lending changes: what it differs by is chance. The answers a
+The results say how busy the processors of each box were. Both arms see the same streets at the same times of their
+day; a seed draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows
+of a camera that were never measured are null and counted, and the gain is of those that both arms measured. Beside it
+is that of the frozen first student on the same frames, which no lending changes: what it differs by is chance. The answers a
 second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at most, in the
 mean of the seeds. Runs of other seeds are kept in the file, and the mean is over all of the same form. `--keep`: the
 boxes' databases go there. About 20 minutes a seed. Results: benchmarks/results/fleet_lending.json.
@@ -51,14 +51,14 @@ _LATER = 3
 WindowsOf = dict[str, float | None]
 
 
-def accuracies(box: RealBox, cameras: Sequence[str], last: int, whose: str = "realised") -> dict[str, WindowsOf]:
-    """Accuracy by camera, of the windows FIRST to `last`: `whose` is "realised" or "frozen". Raises TimeoutError where
-    the box does not answer."""
+def accuracies(box: RealBox, cameras: Sequence[str], last: int, student: str = "realised") -> dict[str, WindowsOf]:
+    """Accuracy by camera, of the windows FIRST to `last`, of the `student` that answered ("realised") or of the
+    "frozen" first one. Raises TimeoutError where the box does not answer."""
     found: dict[str, WindowsOf] = {c: {str(n): None for n in range(FIRST, last + 1)} for c in cameras}
     for window in asked(box, "/windows?limit=100"):
         for row in window["cameras"]:
-            if FIRST <= window["id"] <= last and row[whose] is not None:
-                found.setdefault(row["camera"], {})[str(window["id"])] = round(row[whose]["value"], 4)
+            if FIRST <= window["id"] <= last and row[student] is not None:
+                found.setdefault(row["camera"], {})[str(window["id"])] = round(row[student]["value"], 4)
     return found
 
 
@@ -131,10 +131,10 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
             busy = busy_parts(times, psutil.cpu_times(percpu=True))
             named = [(box, [c["name"] for c in cameras]) for box, cameras in zip(boxes, (crowd, own), strict=True)]
             by_box, frozen = (
-                {box.name: accuracies(box, cameras, args.windows, whose) for box, cameras in named}
-                for whose in ("realised", "frozen")
+                {box.name: accuracies(box, cameras, args.windows, student) for box, cameras in named}
+                for student in ("realised", "frozen")
             )
-            lending = {box.name: asked(box, "/fleet")["lending"] for box in boxes}
+            lent = {box.name: asked(box, "/fleet")["lending"] for box in boxes}
         for box in boxes if args.keep is not None else ():
             keep(box, args.keep / arm)
     return {
@@ -146,7 +146,7 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
         },
         "unmeasured": {b: sum(map(len, rows.values())) - len(measured(rows)) for b, rows in by_box.items()},
         "answers_per_s": {box: per_s(began[box], ended[box]) for box in by_box},
-        "lending": lending,
+        "lending": lent,
     }
 
 
@@ -186,12 +186,12 @@ def _mean(values: Iterable[float], digits: int) -> float | None:
     return round(mean(found), digits) if found else None
 
 
-def gain(arms: Mapping[str, Any], whose: str = "by_camera") -> dict[str, float | None]:
+def gain(arms: Mapping[str, Any], table: str = "by_camera") -> dict[str, float | None]:
     """By box, the points that lending gains, of the windows of cameras that both arms measured; None: there are
-    none. `whose` "frozen_by_camera": by how much the frozen first students differ, by chance."""
+    none. `table` "frozen_by_camera": by how much the frozen first students differ, by chance."""
     found: dict[str, float | None] = {}
-    for box in arms["alone"][whose]:
-        alone, lending = (measured(arms[arm][whose][box]) for arm in ARMS)
+    for box in arms["alone"][table]:
+        alone, lending = (measured(arms[arm][table][box]) for arm in ARMS)
         found[box] = _mean((100 * (lending[key] - alone[key]) for key in alone.keys() & lending.keys()), 2)
     return found
 

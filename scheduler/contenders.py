@@ -20,9 +20,9 @@ from edge.core.resampling import resampled_f1, resamples
 Who = Literal["new", "in_force", "download"]
 WHO: tuple[Who, ...] = ("new", "in_force", "download")
 
-#: The new student stays out when another is better in this part of the resamples, and with fewer objects anyway.
-#: With less, measured on six cameras, it keeps out students that do better in the next window, and the students after
-#: them have a window's training less.
+#: The new student stays out when another is better in this part of the resamples, and always where there are fewer
+#: objects. A smaller part, measured on six cameras, keeps out students that do better in the next window, and the
+#: students after them have a window's training less.
 SURE, FEWEST_OBJECTS = 0.975, 10
 #: With so many objects a camera's own pictures may contradict those of its group, in this part of the resamples.
 FEWEST_TO_DOUBT, DOUBTED = 5, 0.9

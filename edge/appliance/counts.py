@@ -65,8 +65,8 @@ MOST_BUCKETS: Final = 2000
 
 @dataclass
 class _SampledInstant:
-    """A frame that a teacher labels: the objects that were there, when the frames before and after it were taken
-    (None: there was none yet), and what is known of its instant some seconds later."""
+    """A frame that was sampled for the teacher: the objects that were there, when the sampled frames before and after
+    it were taken (None: there was none yet), and what is known of its instant some seconds later."""
 
     utc_s: float
     there: tuple[TrackedObject, ...]
@@ -75,8 +75,8 @@ class _SampledInstant:
     instant: Instant | None = None
 
     def until(self, next_utc_s: float) -> float:
-        """Half the way from here to the next frame is that one's own time: from this frame on, or from later on where
-        more has been counted again for this one already."""
+        """The instant from which the time to the next frame is halved between both: this frame's, or a later one where
+        more has been counted again for this frame already."""
         if self.instant is None:
             return self.utc_s
         return max(self.utc_s, 2 * (self.utc_s + self.instant.own_s[1]) - next_utc_s)
@@ -122,7 +122,7 @@ class _Counting:
     unsettled: deque[_SampledInstant] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLED))
     last_sampled: _SampledInstant | None = None
     recounting: Recounting = field(default_factory=Recounting)
-    labelled_utc_s: float = 0.0
+    labelled_s: float = 0.0
     checks: list[FrameChecks] = field(default_factory=list)
 
 
@@ -236,7 +236,7 @@ class ObjectCounts:
         instant = self._settle(camera, sample)
         camera.checks.append(checked(mine, labels, camera.zones, sample.utc_s))
         frame = labelled_instant(instant, labels)
-        camera.labelled_utc_s = self._clock.utc()
+        camera.labelled_s = self._clock.monotonic()
         camera.recounting, crossings = taken_frame(camera.recounting, frame, camera.lines, camera.recent.samples)
         camera.checks += crossings
 
@@ -259,7 +259,7 @@ class ObjectCounts:
 
     def _take(self, camera: _Counting, before_utc_s: float | None) -> None:
         camera.tally, counts, watched = taken(camera.tally, before_utc_s)
-        if before_utc_s is None or before_utc_s - camera.labelled_utc_s >= _NO_MORE_S:
+        if before_utc_s is None or self._clock.monotonic() - camera.labelled_s >= _NO_MORE_S:
             camera.recounting, found = no_more_frames(camera.recounting, camera.lines, camera.recent.samples)
             camera.checks += found
         waiting = self._waiting

@@ -32,7 +32,7 @@ from edge.students.detector_loss import Decoder, published_loss
 from edge.students.graph import GraphNet
 from edge.students.published import PublishedStudent, distance
 from edge.training.checkpoint import Checkpoint, CheckpointFormat
-from edge.training.kept_download import best_part, usual_part
+from edge.training.kept_download import PARTS, best_part, usual_part
 from edge.training.pictures import read_frame
 from edge.training.progress import TrainingFailed, device_clock
 from edge.training.relative_adam import RelativeAdam
@@ -44,8 +44,9 @@ GRADIENT_LIMIT = 10.0
 AVERAGE = 0.95
 #: Pictures are kept in memory a little larger than the input, so that a scaled view is not blurred.
 MARGIN = 1.25
-#: Students whose answers on kept-out pictures are remembered: the new one, the one in force and the download, and one.
-REMEMBERED = 4
+#: Students whose answers on kept-out pictures are remembered: the new one with each part of the download that is tried,
+#: the one in force, the download, and one.
+REMEMBERED = len(PARTS) + 1 + 3
 CHECKPOINT_FORMAT = CheckpointFormat(
     "magpie-checkpoint/2",
     "seconds",
@@ -237,7 +238,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         return len(self._chosen)
 
     @property
-    def kept_of_download(self) -> float:
+    def usual_part(self) -> float:
         """The usual part of the download in the result: the fewer labelled objects were trained on, the more."""
         return usual_part(sum(len(self.examples.pictures[n].labels) for n in self._chosen))
 
@@ -290,15 +291,16 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
     def _with_best_part(self, download: _Download, info: dict[str, Any]) -> tuple[PublishedStudent, Accuracy]:
         """The trained weights with the part of the download that is best on kept-out pictures."""
         learnt = [p.detach().clone() for p in self._net.weights]
-        usual = self.kept_of_download
+        usual = self.usual_part
         found, right = {}, {}
         for part in sorted({usual, *download.parts}):
             self._put(list(self._net.weights), learnt)
             self._mix(download, 1.0 - part)
             student = self._student.with_weights(self._net, info | {"kept_of_download": part})
             found[part] = with_best_score(student, self.examples)
-            right[part] = frame_counts(student, self.examples) if download.parts else ()
-        return found[best_part(right, usual)]
+            if download.parts:
+                right[part] = frame_counts(student, self.examples)
+        return found[best_part(right, usual) if download.parts else usual]
 
     @staticmethod
     @torch.no_grad()

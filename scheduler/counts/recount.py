@@ -215,13 +215,14 @@ def _followed_crosses(
     goes."""
     instant, passer = frame.instant, frame.followed[n]
     counted_at = (instant.lines or {}).get(passer.number, frozenset())
-    here = {c.place.name: c for c in instant.counted if c.object == passer.number}
+    here = [c for c in instant.counted if c.object == passer.number]
     for line in lines:
         if line.classes and name not in line.classes:
             continue
         if line.name in counted_at:
-            if line.name in here:
-                _same(found, here[line.name], name)
+            for counted in here:
+                if counted.place.name == line.name:
+                    _same(found, counted, name)
             continue
         direction = _crosses(line, frame.labels[n].box, passer, instant.own_s)
         if direction is not None:

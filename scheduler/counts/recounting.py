@@ -1,4 +1,4 @@
-"""The labelled frames of one camera, one after the other: each is counted again once those just after it have come.
+"""The labelled frames of one camera: each is counted again once those just after it have come.
 
 A teacher may miss an object in the frame in which it crosses a line, and show it in the next ones.
 """
@@ -30,7 +30,9 @@ def taken_frame(
     state: Recounting, frame: LabelledInstant, lines: Sequence[CountLine], samples: Sequence[PathSample]
 ) -> tuple[Recounting, tuple[FrameChecks, ...]]:
     """Take a frame's labels: the crossings around the frames that need not wait any more."""
-    state = replace(state, waiting=(*state.waiting, frame), shown=shown_after(state.shown, frame))
+    # Labels that another box made come late.
+    waiting = sorted((*state.waiting, frame), key=lambda f: f.instant.utc_s)
+    state = replace(state, waiting=tuple(waiting), shown=shown_after(state.shown, frame))
     return _counted(state, lines, samples, _LATER)
 
 

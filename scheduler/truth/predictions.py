@@ -28,7 +28,7 @@ _SPREAD = (0.4, 0.5, 0.4, 0.6, 0.7, 0.8, 0.4, 0.6, 0.8, 1.1, 0.6, 0.5,
            0.4, 0.7, 0.4, 1.2, 0.7, 0.5, *(0.8,) * scene.PLACES)  # fmt: skip
 #: Variance (in log odds) by which windows differ.
 _DRIFT = 0.2
-_STEPS = 12
+_STEPS, _HALVINGS = 30, 20
 #: Of an object that a pair of boxes is about, log odds that the student's box (the teacher's) fits: at _ALIKE, and more
 #: with each unit of their IoU. A camera's differ by a number of this standard deviation.
 _FIT_STUDENT, _FIT_TEACHER, _ALIKE, _FIT_SD = (3.1, 13.4), (4.4, 6.0), 0.85, 0.6
@@ -149,15 +149,28 @@ def prior_missed(frame: AskableFrame) -> float:
 def _fit(
     features: Floats, found: Floats, prior: Floats, precision: Floats, offset: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Logistic regression with a normal prior (Newton's method): weights and their covariance (Laplace). `offset`: log
-    odds that are known."""
+    """Logistic regression with a normal prior (Newton's method, a step halved while it does not gain; it converges, as
+    the loss is convex): weights and their covariance (Laplace). `offset`: log odds that are known."""
+
+    def loss(weights: Floats) -> float:
+        odds = features @ weights + offset
+        away = weights - prior
+        return float(np.sum(np.logaddexp(0.0, odds) - found * odds) + 0.5 * away @ precision @ away)
+
     weights = prior.copy()
-    curvature = precision
+    curvature, now = precision, loss(weights)
     for _ in range(_STEPS):
         p = _sigmoid(features @ weights + offset)
         slope = features.T @ (found - p) - precision @ (weights - prior)
         curvature = (features.T * (p * (1 - p))) @ features + precision
-        weights = weights + np.linalg.solve(curvature, slope)
+        step = np.linalg.solve(curvature, slope)
+        for _ in range(_HALVINGS):
+            if (after := loss(weights + step)) <= now:
+                weights, now = weights + step, after
+                break
+            step = step / 2
+        else:
+            break
     covariance: Floats = np.asarray(np.linalg.inv(curvature), np.float64)
     return weights, covariance
 

@@ -113,6 +113,7 @@ async def test_what_passed_is_reported_with_how_true_it_is_and_how_long_it_was_w
         box.see(at + 5.0)
         # The teacher sees two where one is followed.
         box.labelled(frame, 0.5, 0.48)
+    box.clock.advance(600.0)  # no more labels come
     await box.counts.flush(HOUR + 3600.0)
     found = box.answer(hours=2)
     assert [b.watched for b in found.buckets] == [pytest.approx(8 / 3600, abs=1e-4), 0.0]

@@ -104,9 +104,19 @@ def test_what_was_answered_at_a_place_is_expected_there_and_less_elsewhere() -> 
     assert after[1] > after[0] + 0.3
 
 
-def test_a_student_whose_boxes_never_fit_is_expected_not_to() -> None:
-    frames = [AskableFrame(FrameKey(1, n), _pair(0.01).candidates) for n in range(20)]
-    said = {Question(f.key, "box", 0): Agreed("teacher", None, 1, False) for f in frames}
-    before, after = (p.expect([_pair(0.01)])[0] for p in (Predictor.prior(), learned(frames, said)))
-    assert after.student[0] / after.object[0] < before.student[0] / before.object[0] - 0.1
+@pytest.mark.parametrize("answers", [10, 20, 40, 100, 300])
+@pytest.mark.parametrize("fit", [0.0, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("shift", [0.0, 0.01, 0.02])
+def test_boxes_are_expected_to_fit_as_often_as_is_between_what_was_known_and_what_was_answered(
+    answers: int, fit: float, shift: float
+) -> None:
+    frames = [AskableFrame(FrameKey(1, n), _pair(shift).candidates) for n in range(answers)]
+    fits = {f.key: n < fit * answers for n, f in enumerate(frames)}
+    said = {
+        Question(f.key, "box", 0): Agreed("yes" if fits[f.key] else "teacher", None, 1, False) for f in frames
+    }  # fmt: skip
+    before, after = (p.expect([_pair(shift)])[0] for p in (Predictor.prior(), learned(frames, said)))
+    rates = [found.student[0] / found.object[0] for found in (before, after)]
+    assert min(fit, rates[0]) - 0.02 < rates[1] < max(fit, rates[0]) + 0.02
+    assert answers < 100 or abs(rates[1] - fit) < 0.6 * abs(rates[0] - fit) + 0.02
     assert after.teacher[0] / after.object[0] == pytest.approx(1.0, abs=0.1)

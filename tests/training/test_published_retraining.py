@@ -171,7 +171,7 @@ def test_the_result_keeps_a_part_of_the_download(window: LabelledWindow) -> None
     data = few(window)
     alone = PublishedRetraining(student(), data, SHORT, 5).run()
     mixing = PublishedRetraining(student(), data, SHORT, 5, download=student())
-    mixed, part = mixing.run(), mixing.kept_of_download
+    mixed, part = mixing.run(), mixing.usual_part
     assert KEPT_OF_DOWNLOAD < part < KEPT_WITHOUT_OBJECTS, "few objects were labelled"
     assert mixed.info["kept_of_download"] == part
     assert "kept_of_download" not in alone.info
@@ -187,7 +187,7 @@ def test_the_next_retraining_takes_the_download_out_again(window: LabelledWindow
     for went_on, learnt in zip(later._net.weights, weights(alone), strict=True):
         assert torch.allclose(went_on, learnt, atol=1e-5, rtol=1e-5)
     # And puts it in once, however many windows there are.
-    last, part = later.run(), later.kept_of_download
+    last, part = later.run(), later.usual_part
     expected = PublishedRetraining(alone, data, SHORT, 6).run()
     for start, learnt, kept in zip(weights(download), weights(expected), weights(last), strict=True):
         assert torch.allclose(kept, part * start + (1 - part) * learnt, atol=2e-3)
@@ -201,14 +201,14 @@ def test_the_part_of_the_download_that_is_best_on_kept_out_pictures_is_kept(
     usual = PublishedRetraining(student(), window, config, download=student(), held_out_every=0)
     chosen = PublishedRetraining(student(), window, config, download=student(), parts=PARTS, held_out_every=0)
     before, after = usual.run(), chosen.run()
-    assert before.info["kept_of_download"] == usual.kept_of_download
+    assert before.info["kept_of_download"] == usual.usual_part
     assert after.info["kept_of_download"] == 0.0
     assert chosen.held_out().value > usual.held_out().value
     assert torch.equal(chosen._net.weights[0], usual._net.weights[0]), "trying parts changes no weight"
     # Where no kept-out picture tells anything it is the usual part.
     blind = replace(few(window), held_out=())
     alone = PublishedRetraining(student(), blind, SHORT, download=student(), parts=PARTS, held_out_every=0)
-    assert alone.run().info["kept_of_download"] == alone.kept_of_download
+    assert alone.run().info["kept_of_download"] == alone.usual_part
 
 
 def test_a_download_of_another_kind_is_refused(window: LabelledWindow) -> None:

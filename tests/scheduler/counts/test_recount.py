@@ -79,6 +79,14 @@ def test_a_label_of_an_object_that_was_counted_is_the_same_crossing() -> None:
     assert checks_of(instant, [], [GATE], (), {}).found == {(FORWARD, "car"): (1, 0, 0)}, "there was none"
 
 
+def test_a_label_confirms_both_crossings_of_one_that_came_back() -> None:
+    back = Place("line", "gate", "backward")
+    there_and_back = [crossing(1, 99.9), Counted(back, "car", 1, 100.3)]
+    instant = at_instant(walk(1, 0.5), there_and_back, 100.0)
+    found = checks_of(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], (), {}).found
+    assert found == {(FORWARD, "car"): (1, 1, 1), (back, "car"): (1, 1, 1)}
+
+
 def test_one_counted_at_another_time_is_not_counted_here() -> None:
     instant = at_instant(walk(1, 0.5), [crossing(1, 101.5)], 100.0)
     assert checks_of(instant, [NamedBox(box(0.5, 0.5), "car")], [GATE], (), {}).found == {}

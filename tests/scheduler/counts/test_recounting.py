@@ -41,6 +41,22 @@ def test_labels_of_the_next_frames_show_an_object_that_the_teacher_missed() -> N
     assert checks(missed, never, never, later, later, later)[0].found == {(FORWARD, "car"): (1, 0, 0)}, "too late"
 
 
+@given(st.permutations(range(6)))
+def test_labels_may_come_in_any_order(order: list[int]) -> None:
+    frames = [frame(100.0 + n, labelled=n > 2, crosses=True) for n in range(6)]
+    found = checks(*(frames[n] for n in order))
+    assert sorted(c.utc_s for c in found) == [one.instant.utc_s for one in frames]
+
+
+def test_two_later_frames_release_one_and_earlier_ones_do_not() -> None:
+    state, now = taken_frame(Recounting(), frame(110.0, True), [GATE], ())
+    for at_s in (100.0, 101.0):
+        assert now == ()
+        state, now = taken_frame(state, frame(at_s, True), [GATE], ())
+    assert [c.utc_s for c in now] == [100.0]
+    assert [f.instant.utc_s for f in state.waiting] == [101.0, 110.0]
+
+
 @given(st.lists(st.booleans(), max_size=8))
 def test_every_frame_is_counted_again_once_and_in_order(labelled: list[bool]) -> None:
     frames = [frame(100.0 + n, one, crosses=True) for n, one in enumerate(labelled)]
