@@ -10,9 +10,9 @@ The results say how busy the processors of each box were. Both arms see the same
 day; a seed draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows
 of a camera that were never measured are null and counted, and the gain is of those that both arms measured. Beside it
 is that of the frozen first student on the same frames, which no lending changes: what it differs by is chance. The
-answers a second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at most, in the
-mean of the seeds. Runs of other seeds are kept in the file, and the mean is over all of the same form. `--keep`: the
-boxes' databases go there. About 20 minutes a seed. Results: benchmarks/results/fleet_lending.json.
+answers a second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at
+most, in the mean of the seeds. Runs of other seeds are kept in the file, and the mean is over all of the same form.
+`--keep`: the boxes' databases go there. About 20 minutes a seed. Results: benchmarks/results/fleet_lending.json.
 """
 
 from __future__ import annotations
