@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ SCORE_THRESHOLD = 0.0
 NAMING_IOU = 0.3
 
 
-def box_iou(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+def box_iou(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Intersection over union of boxes (N, 4) and (M, 4) xyxy: (N, M). Empty boxes overlap nothing."""
     one, two = np.asarray(a, np.float64).reshape(-1, 4), np.asarray(b, np.float64).reshape(-1, 4)
     low = np.maximum(one[:, None, :2], two[None, :, :2])

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.accuracy import box_iou
 from edge.core.truth import AskableFrame, Candidate, FrameKey
 
 Floats = NDArray[np.float64]
@@ -60,7 +61,7 @@ def _of_window(frames: Sequence[AskableFrame], of: Collection[FrameKey] | None) 
             out[frame.key] = np.zeros((0, FEATURES))
             continue
         here = slice(int(begin), int(begin) + len(mine))
-        common, near = _overlap(mine, everything), _near(mine, everything)
+        common, near = box_iou(mine, everything), _near(mine, everything)
         common[:, here], near[:, here] = 0.0, 0.0
         standing = (np.maximum.reduceat(common, starts, axis=1) > _STANDS).sum(1) / others
         around = near.sum(1)
@@ -115,23 +116,10 @@ def _own(candidates: Sequence[Candidate], boxes: Floats) -> Floats:
 def _in_a_better_one(boxes: Floats, sides: Floats) -> Floats:
     """Of each box (N, 4) the largest common area with one before it, as a part of the smaller of the two."""
     area = sides.prod(1)
-    common = _common(boxes, boxes) / np.minimum(area[:, None], area[None, :])
+    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    common = np.clip(high - low, 0.0, None).prod(2) / np.minimum(area[:, None], area[None, :])
     out: Floats = np.clip(np.tril(common, -1).max(1), 0.0, 1.0)
-    return out
-
-
-def _common(one: Floats, other: Floats) -> Floats:
-    """(N, M) common areas of boxes."""
-    low = np.maximum(one[:, None, :2], other[None, :, :2])
-    high = np.minimum(one[:, None, 2:], other[None, :, 2:])
-    out: Floats = np.clip(high - low, 0.0, None).prod(2)
-    return out
-
-
-def _overlap(one: Floats, other: Floats) -> Floats:
-    """(N, M) IoU of boxes."""
-    common = _common(one, other)
-    out: Floats = common / (_sides(one).prod(1)[:, None] + _sides(other).prod(1)[None, :] - common)
     return out
 
 
@@ -172,5 +160,5 @@ def pair_overlaps(candidates: Sequence[Candidate]) -> Floats:
     out = np.zeros(len(candidates))
     for n, c in enumerate(candidates):
         if c.student is not None and c.teacher is not None:
-            out[n] = _overlap(np.array([c.student]), np.array([c.teacher]))[0, 0]
+            out[n] = box_iou(np.array([c.student]), np.array([c.teacher]))[0, 0]
     return out
