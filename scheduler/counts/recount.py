@@ -2,9 +2,9 @@
 
 An object crosses a line at one instant. The labelled frame that is nearest to it in time shows the object on its path.
 Either the object is followed and was counted, or its label goes so that it crosses the line in that time. The label of
-a followed object goes between the places where the object was seen before and after; another label goes as most objects
-of its size went near there. So in the time around labelled frames every crossing is known twice, once as it was counted
-and once by labels.
+a followed object goes between the places where the object was seen before and after; another label goes as the objects
+of its size did that went near there. So in the time around labelled frames every crossing is known twice, once as it
+was counted and once by labels.
 
 A teacher misses an object in one frame and finds it in the next, and takes a class for another now and then. So the
 labels of the frames before and of those just after say, too, whether a followed object is one, and which class most of
@@ -259,7 +259,7 @@ def shown_after(shown: Shown, frame: LabelledInstant) -> Shown:
 
 def samples_after(samples: Sequence[PathSample], instant: Instant) -> tuple[PathSample, ...]:
     """The places on paths that are remembered, with those of the instant's objects, where they were seen."""
-    new = ((*foot_point(p.box), math.log(_size(p.box)), *p.velocity) for p in instant.passers if p.seen)
+    new = ((*foot_point(p.box), _log_size(p.box), *p.velocity) for p in instant.passers if p.seen)
     return (*samples, *new)[-_SAMPLES:]
 
 
@@ -267,9 +267,9 @@ def _crosses(line: CountLine, box: Box, passer: Passer, own_s: tuple[float, floa
     """The direction in which a followed object that was not counted at a line crosses it in the frame's own time: by
     the places before and after where they are known, clear of the line, else by its label and its speed, if it does
     not go along the line. A foot that trembles is no crossing."""
-    there, here = _ends(box, passer.velocity, own_s)
     if passer.before is not None and passer.after is not None:
         return crossed(line, passer.before, passer.after, clear_of(box))
+    there, here = _ends(box, passer.velocity, own_s)
     there, here = passer.before or there, passer.after or here
     return crossed(line, there, here) if goes_across(line, there, here, box_size(box), sum(own_s)) else None
 
@@ -378,7 +378,7 @@ def _near(box: Box, samples: np.ndarray) -> Sequence[tuple[float, Point]]:
         return ()
     x, y = foot_point(box)
     off = ((samples[:, 0] - x) ** 2 + (samples[:, 1] - y) ** 2) / _NEAR**2
-    off += (samples[:, 2] - math.log(_size(box))) ** 2 / _ALIKE**2
+    off += (samples[:, 2] - _log_size(box)) ** 2 / _ALIKE**2
     weight = np.exp(-0.5 * np.minimum(off, 60.0))
     if float(weight.sum()) < _LEAST:
         return ()
@@ -386,5 +386,5 @@ def _near(box: Box, samples: np.ndarray) -> Sequence[tuple[float, Point]]:
     return [(float(weight[n]), (float(samples[n, 3]), float(samples[n, 4]))) for n in say]
 
 
-def _size(box: Box) -> float:
-    return math.sqrt(max(1e-4, box[2] - box[0]) * max(1e-4, box[3] - box[1]))
+def _log_size(box: Box) -> float:
+    return math.log(max(1e-4, box_size(box)))
