@@ -156,8 +156,8 @@ def main() -> int:
         judge(found, args.results)
         print(name, json.dumps(found[name]), flush=True)
     judge(found, args.results)
-    print("missed:", *(missed(found) or ["nothing"]), sep="\n  ")
-    return 1 if missed(found) else 0
+    print("missed:", *(found["missed"] or ["nothing"]), sep="\n  ")
+    return 1 if found["missed"] else 0
 
 
 if __name__ == "__main__":
