@@ -164,7 +164,7 @@ def test_questions_are_spread_evenly_over_the_strata_however_many_are_asked(seed
     strata, expected = np.array(people.strata), probabilities(people.size, count)
     asked = order(people.size, seed, people.ranks)[:count]
     for stratum in set(people.strata):
-        assert abs((strata[asked] == stratum).sum() - expected[strata == stratum].sum()) < 6.0
+        assert abs((strata[asked] == stratum).sum() - expected[strata == stratum].sum()) < 5.0
 
 
 def test_the_weighted_answers_are_unbiased_whatever_was_predicted() -> None:
