@@ -4,11 +4,13 @@
 
 DIR is as `bench_students` takes it: one sub-folder of time-ordered stills per camera (with YOLO `.txt` labels of people
 beside them, where there are any), or video files. Each camera's pictures are four windows. On each window the
-micro-profiler tries the configurations, then *every* configuration is trained in full, with the product's own code;
-each result is measured on held-out pictures, on the window that it would serve, and on the one after: against the
-teacher's labels ("live", F1 at IoU 0.5) and against people's vehicles ("people"). The best one on held-out pictures is
-the recorded model of the next window. Costs are CPU seconds of one core. Stills do not move, so no staleness can be
-measured: an inference profile is linear (a frame without an answer counts as wrong), its cost is measured.
+micro-profiler tries the configurations, then *every* configuration of the product's space is trained in full, with the
+product's own code, up to its contest of the new student, the one in force and the download. An outcome is of the
+student that comes into force by it: measured on held-out pictures, on the window that it would serve, and on the one
+after, against the teacher's labels ("live", F1 at IoU 0.5) and against people's vehicles ("people"). A refused one's
+outcome says less than the student in force has on held-out pictures. The best one that is not refused is the recorded
+model of the next window. Costs are CPU seconds of one core. Stills do not move, so no staleness can be measured: an
+inference profile is linear (a frame without an answer counts as wrong), its cost is measured.
 
 The file is written after every camera, and cameras in it are not recorded again.
 """
@@ -16,6 +18,7 @@ The file is written after every camera, and cameras in it are not recorded again
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 import time
@@ -28,38 +31,37 @@ import numpy as np
 
 from benchmarks.bench_students import CLASSES, _answers, _pairs, _picture, open_models
 from benchmarks.sibling_students import window_data
-from benchmarks.student_cameras import WINDOWS, BenchCamera, camera_names, read_camera
+from benchmarks.student_cameras import PICTURES, WINDOWS, BenchCamera, camera_names, read_camera
 from edge.core.accuracy import Counts, count
-from edge.core.configs import RetrainingConfig
 from edge.core.labels import LabelledFrame, LabelledWindow
 from edge.core.profiles import InferenceProfile
 from edge.core.thresholds import best_score
 from edge.core.vision import Detections
 from edge.recording.exemplars import ExemplarMemory
+from edge.settings.retraining import RetrainingSettings
+from edge.simulation.record import REFUSED
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
-from edge.training.published import PublishedExamples, PublishedRetraining, judged, with_best_score
+from edge.training.kept_download import PARTS
+from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, judged, with_best_score
 from edge.training.published_trials import PublishedTrials
 from golden.ensemble import Teacher
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
+from scheduler.contenders import Contender, Who, choose
 
 RESULTS = Path(__file__).resolve().parent / "results"
-#: Part of the space of the product's published students: two depths, and short and long.
-EPOCHS = {"all": (2, 5), "last_stage": (5,)}
-CONFIGS = tuple(
-    RetrainingConfig(e, 4, layers, 1.0, 1e-3)  # type: ignore[arg-type]
-    for layers, epochs in EPOCHS.items()
-    for e in epochs
-)
-PROFILER = ProfilerSettings(epochs=2, min_frames=8)
+CONFIGS = RetrainingSettings().configs(published=True)
+PROFILER = ProfilerSettings(min_frames=12)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A configuration's result: held-out accuracy, CPU seconds."""
+    """What a configuration's retraining puts in force, and whose it is; held-out accuracy, as an outcome has it; CPU
+    seconds."""
 
     student: PublishedStudent
+    winner: Who
     accuracy: float
     cpu_s: float
 
@@ -125,8 +127,8 @@ class DriftRecorder:
         size = WindowSize.of(data)
         trials = PublishedTrials(parent, examples, download=self._download)
         profile = micro_profile(size, CONFIGS, trials, PROFILER, history, seed=seed, start_accuracy=start.value)
-        outcomes, best, best_accuracy = {}, own, start.value
-        for config, made in self._trained(parent, examples, seed).items():
+        outcomes, best, best_accuracy = {}, None, start.value
+        for config, made in self._trained(parent, own, start.value, examples, seed).items():
             live, people = {}, {}
             for later in range(number, min(number + 2, WINDOWS + 1)):
                 window = camera.windows[later - 1]
@@ -134,9 +136,13 @@ class DriftRecorder:
                 live[later], by_people = scored(answers, made.student.score, camera, window)
                 if by_people is not None:
                     people[later] = by_people
-            outcomes[config] = RecordedOutcome(made.accuracy, round(made.cpu_s, 3), live, people)
-            if made.accuracy > best_accuracy:
+            promoted = made.winner != "in_force"
+            outcomes[config] = RecordedOutcome(made.accuracy, round(made.cpu_s, 3), live, people, promoted)
+            if promoted and (best is None or made.accuracy > best_accuracy):
                 best, best_accuracy = made.student, made.accuracy
+        if best is None:
+            # As in the appliance: one that stays has its least score chosen on all new frames.
+            best, _ = with_best_score(own, examples, examples.new_frames)
         top = max(outcomes, key=lambda i: outcomes[i].accuracy)
         history = profile.history.learned(top, outcomes[top].accuracy, outcomes[top].device_seconds)
         window_now = RecordedWindow(
@@ -150,22 +156,52 @@ class DriftRecorder:
         )
         return window_now, best, history
 
-    def _trained(self, parent: PublishedStudent, examples: PublishedExamples, seed: int) -> dict[str, Trained]:
-        """Every configuration; those that differ in epochs alone are one run, looked at on the way."""
+    def _trained(
+        self, parent: PublishedStudent, own: PublishedStudent, start: float, examples: PublishedExamples, seed: int
+    ) -> dict[str, Trained]:
+        """Every configuration; those that differ in epochs alone are one run, looked at on the way. `own`: the student
+        in force, at its best least score, which gives it the held-out accuracy `start`."""
         out = {}
-        for layers, epochs in EPOCHS.items():
-            config = next(c for c in CONFIGS if c.layers == layers and c.epochs == max(epochs))
+        for _, group in itertools.groupby(sorted(CONFIGS, key=lambda c: c.layers), lambda c: c.layers):
+            by_epochs = {c.epochs: c for c in group}
             run = PublishedRetraining(
-                parent, examples, config, seed, download=self._download, held_out_every=0, clock=time.process_time
-            )
+                parent, examples, by_epochs[max(by_epochs)], seed, download=self._download, parts=PARTS,
+                held_out_every=0, clock=time.process_time,
+            )  # fmt: skip
             watched = 0.0
             for progress in run.steps():
                 done = progress.epoch + 1
-                if progress.epoch_over and done in epochs:
+                if progress.epoch_over and done in by_epochs:
                     cost, began = run.cpu_seconds - watched, time.process_time()
-                    out[replace(config, epochs=done).id] = Trained(run.result(), run.held_out().value, cost)
+                    out[by_epochs[done].id] = self._in_force(run.result(), own, start, examples, seed, cost)
                     watched += time.process_time() - began
         return out
+
+    def _in_force(
+        self,
+        new: PublishedStudent,
+        own: PublishedStudent,
+        start: float,
+        examples: PublishedExamples,
+        seed: int,
+        cpu_s: float,
+    ) -> Trained:
+        """The student that is in force after the appliance's contest."""
+        latest = len(examples.held_out_frames)
+        _, accuracy = with_best_score(new, examples)
+        best, of_download = with_best_score(self._download.copy(), examples)
+        contenders = [
+            Contender("new", frame_counts(new, examples), latest),
+            Contender("in_force", frame_counts(own, examples), latest),
+        ]
+        if self._download.content != own.content:
+            contenders.append(Contender("download", frame_counts(best, examples), latest))
+        winner = choose(contenders, seed).winner
+        # The contest judges on earlier windows' pictures too; its verdict counts, as in a trace of a live box.
+        if winner == "in_force":
+            return Trained(own, winner, min(accuracy.value, max(0.0, start - REFUSED)), cpu_s)
+        student, found = (new, accuracy) if winner == "new" else (best, of_download)
+        return Trained(student, winner, max(found.value, start), cpu_s)
 
 
 def scored(
@@ -198,8 +234,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cameras", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of cameras, with commas; empty: all")
-    parser.add_argument("--pictures", type=int, default=20, help="pictures per camera and window")
-    parser.add_argument("--exemplars", type=int, default=8, help="pictures of older windows beside")
+    parser.add_argument("--pictures", type=int, default=PICTURES, help="pictures per camera and window")
+    parser.add_argument(
+        "--exemplars", type=int, default=RetrainingSettings().exemplars, help="pictures of older windows beside"
+    )
     parser.add_argument("--rate", type=float, default=5.0, help="answers a second of a camera")
     parser.add_argument("--window-seconds", type=float, default=400.0, help="the trace's window, which sets the pace")
     parser.add_argument("--num-gpus", type=float, default=2.5, help="the trace's devices (cores)")

@@ -113,7 +113,7 @@ def _learned_window(record: RecordedWindow, effect: LearningEffect, factors: Map
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
         accuracy = gained(record.start_accuracy, o.accuracy)
         live = {w: clip(a + aged(accuracy - o.accuracy, factors, w)) for w, a in o.live.items()}
-        return RecordedOutcome(accuracy, o.device_seconds * effect.work, live)
+        return RecordedOutcome(accuracy, o.device_seconds * effect.work, live, promoted=o.promoted)
 
     return replace(
         record,

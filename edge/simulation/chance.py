@@ -32,9 +32,18 @@ def _window(camera: RecordedCamera, number: int, window: RecordedWindow, seed: i
         chance = random.Random(f"{seed} {camera.id} {number} {config}")
         more, dearer = chance.gauss(0.0, ACCURACY_SD), chance.lognormvariate(0.0, COST_SD)
         outcomes[config] = RecordedOutcome(
-            clip(outcome.accuracy + more),
+            _decided(outcome, clip(outcome.accuracy + more), window.start_accuracy),
             outcome.device_seconds * dearer,
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.live.items()},
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.people.items()},
+            outcome.promoted,
         )
     return replace(window, outcomes=outcomes)
+
+
+def _decided(outcome: RecordedOutcome, accuracy: float, start: float) -> float:
+    """`accuracy` on the side of `start` that says what the gate said, where the record knows that: it judged on more
+    pictures than those of the accuracy, and beyond the noise."""
+    if outcome.promoted is None:
+        return accuracy
+    return max(accuracy, start) if outcome.promoted else min(accuracy, outcome.accuracy)

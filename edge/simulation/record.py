@@ -225,7 +225,7 @@ class _CameraOfRun:
                 end = in_force = max(end, in_force)
             else:
                 end = min(end, max(0.0, in_force - REFUSED))
-            out[job["config"]] = RecordedOutcome(end, _work(job, profiles), live)
+            out[job["config"]] = RecordedOutcome(end, _work(job, profiles), live, promoted=bool(job.get("promoted")))
         return out or self._taught(number, profiles)
 
     def _live(self, version: str | None, number: int) -> dict[int, float]:

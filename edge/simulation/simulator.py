@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 #: A running retraining reports after each such part of its work.
 REPORT_PART = 0.1
-#: Whether a retrained model of accuracy (first) may replace one of accuracy (second) on so many held-out frames (0: not
-#: known).
-GateRule = Callable[[float, float, int], bool]
 #: Segments of plans begin at least this part of a window apart: a retraining that is later than its profile said makes
 #: the controller plan "what is left" again and again, and nothing may be left by the profile.
 SEGMENT_PAUSE = 0.0025
@@ -179,12 +176,6 @@ class _CameraState:
         return clip(accuracy, self.most(window))
 
 
-def not_worse(candidate: float, parent: float, frames: int) -> bool:
-    """The gate of a run where nothing else is said. Noise is not asked for: a published student's contest in the
-    appliance (scheduler.contenders) prefers the new one within it, too."""
-    return candidate >= parent
-
-
 class Simulator:
     """One run of one policy. `run()` returns the result; build a new one for the next."""
 
@@ -195,17 +186,16 @@ class Simulator:
         plan: PlanFunction,
         *,
         start_influence: float = 0.5,
-        gate: GateRule = not_worse,
         on_event: Callable[[WindowController], None] | None = None,
         on_measured: Callable[[str, int, float], None] | None = None,
         promises: LearnedPromises | None = None,
     ) -> None:
-        """`promises` correct the accuracies that plans count on, as in the appliance (None: nothing does). `gate` says
-        which retrained models come into force. `on_event` is called after every event, for tests that check the
-        controller's invariants; `on_measured` with camera, window and realised accuracy once these are known."""
+        """`promises` correct the accuracies that plans count on, as in the appliance (None: nothing does). `on_event`
+        is called after every event, for tests that check the controller's invariants; `on_measured` with camera, window
+        and realised accuracy once these are known."""
         checks.in_range("start_influence", start_influence, 0.0, 1.0)
         self._trace, self._policy = trace, policy
-        self._influence, self._passes = start_influence, gate
+        self._influence = start_influence
         self._on_event, self._on_measured, self._promises = on_event, on_measured, promises
         settings = ev.WindowSettings(trace.window_s, trace.a_min, policy, delta=trace.delta)
         self._controller = WindowController(settings, trace.num_gpus, plan)
@@ -503,13 +493,15 @@ class Simulator:
         self._at(self._now, lambda: self._handle(replace(event, at_s=self._now)))
 
     def _gate(self, state: _CameraState, job: _SimulatedJob, part: float) -> tuple[float, bool, str]:
-        """(accuracy in force, promoted, model) after `part` of the work of `job`."""
+        """(accuracy in force, promoted, model) after `part` of the work of `job`. Noise is not asked for: a record has
+        the verdict of a gate that did, and a published student's contest (scheduler.contenders) prefers the new one
+        within it."""
         old = state.model
         record = state.record.windows.get(self._window)
         before = self._held_out(state, old, record)
         gained = progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
-        if not self._passes(clip(after), before, 0 if record is None else record.held_out_frames):
+        if clip(after) < before:
             return before, False, old.name
         live = {}
         for window, accuracy in job.outcome.live.items():
@@ -585,16 +577,14 @@ def simulate(
     plan: PlanFunction,
     *,
     start_influence: float = 0.5,
-    gate: GateRule = not_worse,
     corrected: bool = False,
 ) -> SimulationResult:
     """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own). `corrected`: plans
-    count on what past windows really showed, as in the appliance; without, on held-out accuracies as they are. `gate`
-    says which retrained models come into force."""
+    count on what past windows really showed, as in the appliance; without, on held-out accuracies as they are."""
     promises: LearnedPromises | None = None
     if corrected:
         # The appliance's settings take a while to import.
         from edge.simulation.promises import LearnedPromises
 
         promises = LearnedPromises(trace.window_s)
-    return Simulator(trace, policy, plan, start_influence=start_influence, gate=gate, promises=promises).run()
+    return Simulator(trace, policy, plan, start_influence=start_influence, promises=promises).run()

@@ -34,12 +34,14 @@ _FILE_KEYS: Final = MappingProxyType({"device_seconds": "gpu_seconds", "profilin
 class RecordedOutcome:
     """One retraining's outcome: `accuracy` on the held-out data it was gated with, `device_seconds` of work, and
     `live`, its accuracy on the data of the window it was made in and of later ones, by window number, where measured.
-    `people` is the same against people's labels, where there are any."""
+    `people` is the same against people's labels, where there are any. `promoted`: whether it came into force, where the
+    record says so (its `accuracy` is then on the side of the window's start accuracy that says the same)."""
 
     accuracy: float
     device_seconds: float
     live: Mapping[int, float] = field(default_factory=dict)
     people: Mapping[int, float] = field(default_factory=dict)
+    promoted: bool | None = None
 
     def __post_init__(self) -> None:
         checks.in_range("outcome.accuracy", self.accuracy, 0.0, 1.0)
@@ -51,7 +53,8 @@ class RecordedOutcome:
 
     def to_json(self) -> dict[str, Any]:
         out = {"accuracy": self.accuracy, "gpu_seconds": self.device_seconds, "live": _windows(self.live)}
-        return out | ({"people": _windows(self.people)} if self.people else {})
+        out |= {"people": _windows(self.people)} if self.people else {}
+        return out | ({} if self.promoted is None else {"promoted": self.promoted})
 
 
 @dataclass(frozen=True)
@@ -280,10 +283,14 @@ def _window(value: Any, path: str) -> RecordedWindow:
     outcomes = {}
     for i, o in _object(value.get("outcomes") or {}, f"{path}.outcomes").items():
         o = _object(o, f"{path}.outcomes[{i}]")
-        _keys(f"{path}.outcomes[{i}]", o, {"accuracy", "gpu_seconds", "live", "people"}, {"accuracy", "gpu_seconds"})
-        live = _by_window(o.get("live") or {}, f"{path}.outcomes[{i}].live")
-        people = _by_window(o.get("people") or {}, f"{path}.outcomes[{i}].people")
-        outcomes[i] = RecordedOutcome(o["accuracy"], o["gpu_seconds"], live, people)
+        where = f"{path}.outcomes[{i}]"
+        _keys(where, o, _file_keys(RecordedOutcome), {"accuracy", "gpu_seconds"})
+        live = _by_window(o.get("live") or {}, f"{where}.live")
+        people = _by_window(o.get("people") or {}, f"{where}.people")
+        promoted = o.get("promoted")
+        if promoted is not None:
+            checks.one_of(f"{where}.promoted", promoted, (True, False))
+        outcomes[i] = RecordedOutcome(o["accuracy"], o["gpu_seconds"], live, people, promoted)
     inference = value.get("inference_profile")
     return RecordedWindow(
         value["start_accuracy"],
@@ -308,7 +315,7 @@ def _profile(value: Any, path: str) -> RetrainingProfile:
         raise InvalidValue(path, str(error), "a retraining profile as `magpie` writes it") from None
 
 
-def _file_keys(kind: type[RecordedWindow | RetrainingProfile]) -> set[str]:
+def _file_keys(kind: type[RecordedOutcome | RecordedWindow | RetrainingProfile]) -> set[str]:
     return {_FILE_KEYS.get(name, name) for name in kind.__dataclass_fields__}
 
 

@@ -21,7 +21,6 @@ from edge.simulation.accuracies import WITHIN, believed
 from edge.simulation.simulator import Simulator, simulate
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from scheduler.policies import WINDOW_POLICIES, window_policy
-from scheduler.promotion import gate
 
 LIGHT, HEAVY = RetrainingConfig(5), RetrainingConfig(30, layers="all")
 
@@ -111,26 +110,6 @@ def test_a_retraining_that_really_is_worse_is_not_promoted() -> None:
     row = next(r for r in result.rows if r.window == 2)
     assert row.promoted == ()
     assert row.accuracy <= 0.6 + 1e-9
-
-
-@pytest.mark.parametrize(("held_out", "promoted"), [(5, False), (5000, True)])
-def test_a_gate_may_ask_for_more_than_the_noise_of_few_frames(held_out: int, promoted: bool) -> None:
-    """Both configurations end 1 point above a student of 60 %."""
-    base = small_trace(1, 2)
-    camera = base.cameras[0]
-    frozen = {1: 0.6, 2: 0.6}
-    record = replace(window(0.6, 0.61, 0.61, window=2), held_out_frames=held_out)
-    trace = replace(base, cameras=(replace(camera, frozen=frozen, windows={2: record}),))
-    asked: list[int] = []
-
-    def more_than_noise(candidate: float, parent: float, frames: int) -> bool:
-        asked.append(frames)
-        return gate(candidate, parent, frames, 0.0).yes
-
-    row = next(r for r in simulate(trace, "relay", plan, gate=more_than_noise).rows if r.window == 2)
-    assert set(asked) == {held_out}
-    assert bool(row.promoted) is promoted
-    assert next(r for r in simulate(trace, "relay", plan).rows if r.window == 2).promoted
 
 
 def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
