@@ -126,9 +126,9 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
             limit_s = _START_S + (args.windows + _LATER) * args.window_s
             end = time.monotonic() + limit_s
             began = {box.name: _once(box, counted, end) for box in boxes}
-            times = psutil.cpu_times(percpu=True)
+            psutil.cpu_percent(percpu=True)  # the next call counts from here
             ended = {box.name: _once(box, lambda box: over(box, args.windows), end) for box in boxes}
-            busy = busy_parts(times, psutil.cpu_times(percpu=True))
+            busy = psutil.cpu_percent(percpu=True)
             named = [(box, [c["name"] for c in cameras]) for box, cameras in zip(boxes, (crowd, own), strict=True)]
             by_box, frozen = (
                 {box.name: accuracies(box, cameras, args.windows, student) for box, cameras in named}
@@ -142,7 +142,7 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
         "by_camera": by_box,
         "frozen_by_camera": frozen,
         "processors_busy": {
-            box.name: round(mean(busy[p] for p in half), 3) for box, half in zip(boxes, halves, strict=True)
+            box.name: round(mean(busy[p] for p in half) / 100, 3) for box, half in zip(boxes, halves, strict=True)
         },
         "unmeasured": {b: sum(map(len, rows.values())) - len(measured(rows)) for b, rows in by_box.items()},
         "answers_per_s": {box: per_s(began[box], ended[box]) for box in by_box},
@@ -156,15 +156,6 @@ def halved(processors: Sequence[int]) -> tuple[frozenset[int], frozenset[int]]:
         raise RuntimeError("two boxes need two processors")
     middle = len(processors) // 2
     return frozenset(processors[:middle]), frozenset(processors[middle:])
-
-
-def busy_parts(began: Sequence[Any], ended: Sequence[Any]) -> list[float]:
-    """The part of the time between two readings of `psutil.cpu_times` in which each processor was busy."""
-
-    def idle(times: Any) -> float:
-        return float(times.idle + getattr(times, "iowait", 0.0))
-
-    return [1.0 - (idle(b) - idle(a)) / max(sum(b) - sum(a), 1e-9) for a, b in zip(began, ended, strict=True)]
 
 
 def keep(box: RealBox, folder: Path) -> None:

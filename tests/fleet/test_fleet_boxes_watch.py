@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections import namedtuple
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
@@ -292,9 +291,3 @@ def test_boxes_have_processors_of_their_own() -> None:
     with pytest.raises(OSError), running_on({100_000}):
         pass
     assert os.sched_getaffinity(0) == mine
-
-
-def test_a_processor_is_busy_where_it_is_not_idle() -> None:
-    times = namedtuple("times", "user idle iowait")
-    began, ended = [times(10.0, 5.0, 1.0), times(0.0, 0.0, 0.0)], [times(13.0, 6.0, 1.0), times(0.0, 7.0, 1.0)]
-    assert bench_fleet_lending.busy_parts(began, ended) == [pytest.approx(0.75), 0.0]
