@@ -9,8 +9,8 @@ machine's, and shares out `--part` of them: its control process and its part of 
 The results say how busy the processors of each box were. Both arms see the same streets at the same times of their
 day; a seed draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows
 of a camera that were never measured are null and counted, and the gain is of those that both arms measured. Beside it
-is that of the frozen first student on the same frames, which no lending changes: what it differs by is chance. The
-answers a second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at
+is that of the frozen first student on the same frames, with answers as old as those given: what it differs by is chance
+and how often a camera is answered. The answers a second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at
 most, in the mean of the seeds. Runs of other seeds are kept in the file, and the mean is over all of the same form.
 `--keep`: the boxes' databases go there. About 20 minutes a seed. Results: benchmarks/results/fleet_lending.json.
 """
@@ -109,8 +109,8 @@ def counted(box: RealBox) -> bool:
     return bool((box.ask("/overview") or {"window": {"number": 0}})["window"]["number"] >= FIRST)
 
 
-def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
-    """One arm: both boxes for all windows."""
+def run(arm: str, seed: int, described: Sequence[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
+    """One arm of a seed: both boxes for all windows."""
     lending = {"lend": arm == "lending", "borrow": arm == "lending", "most_share": 0.8}
     learning = {"window_s": args.window_s, "task": "detection", "label_budget": 24, "golden_share": 0.15}
     halves = halved(sorted(os.sched_getaffinity(0)))
@@ -136,7 +136,7 @@ def run(arm: str, described: Sequence[dict[str, Any]], args: argparse.Namespace)
             )
             lent = {box.name: asked(box, "/fleet")["lending"] for box in boxes}
         for box in boxes if args.keep is not None else ():
-            keep(box, args.keep / arm)
+            keep(box, args.keep / f"seed{seed}" / arm)
     return {
         "mean_accuracy": {box: _mean(measured(rows).values(), 4) for box, rows in by_box.items()},
         "by_camera": by_box,
@@ -230,7 +230,7 @@ def main() -> int:
         described = [c | {"fps": 5.0} for c in scene_cameras(args.cameras + 1, seed, cycle_s=12 * args.window_s)]
         arms: dict[str, Any] = when_and_where()
         for arm in ARMS:
-            arms[arm] = run(arm, described, args)
+            arms[arm] = run(arm, seed, described, args)
             print(seed, arm, json.dumps(arms[arm]["mean_accuracy"]), json.dumps(arms[arm]["lending"]), flush=True)
         runs[str(seed)] = arms | {"load": round(os.getloadavg()[0], 2)}
         kept["forms"][form]["gain_points"] = summed_up(list(runs.values()))
