@@ -109,12 +109,14 @@ class _Model:
 
 @dataclass(frozen=True)
 class _End:
-    """The outcome of a retraining from the start that it has, whole windows on fresh answers."""
+    """The outcome of a retraining from the start that it has, whole windows on fresh answers. `refused`: by the gate, on
+    record."""
 
     accuracy: float
     device_seconds: float
     live: Mapping[int, float]
     people: Mapping[int, float]
+    refused: bool = False
 
 
 @dataclass
@@ -451,7 +453,8 @@ class Simulator:
             {w: state.at(w, a + more + shift) for w, a in all_fresh(found, factors).items()}
             for found in (outcome.live, outcome.people)
         )
-        return _End(clip(outcome.accuracy + more + shift), outcome.device_seconds, live, people)
+        refused = outcome.promoted is False
+        return _End(clip(outcome.accuracy + more + shift), outcome.device_seconds, live, people, refused)
 
     def _schedule_job(self, camera: str, job: _SimulatedJob) -> None:
         """The job's next report or its end, at its present rate; earlier scheduled ones are void."""
@@ -501,7 +504,8 @@ class Simulator:
         before = self._held_out(state, old, record)
         gained = progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
-        if clip(after) < before:
+        # A student in force with no right answer leaves no room for a refused one to be worse.
+        if clip(after) < before or (job.outcome.refused and clip(after) <= before):
             return before, False, old.name
         live = {}
         for window, accuracy in job.outcome.live.items():

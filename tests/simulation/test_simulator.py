@@ -112,6 +112,20 @@ def test_a_retraining_that_really_is_worse_is_not_promoted() -> None:
     assert row.accuracy <= 0.6 + 1e-9
 
 
+@pytest.mark.parametrize("promoted", [False, True, None])
+def test_a_gate_on_record_that_refused_is_kept_to_where_nothing_was_right(promoted: bool | None) -> None:
+    """A student in force without a right answer on held-out frames: none can be worse."""
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    record = window(0.0, 0.0, 0.0, window=2)
+    made = {i: replace(o, promoted=promoted) for i, o in record.outcomes.items()}
+    profiles = camera.windows[2].profiles
+    there = replace(record, profiles=profiles, outcomes=made, start_live=0.0)
+    trace = replace(base, cameras=(replace(camera, frozen={1: 0.0, 2: 0.0}, windows={2: there}),))
+    row = next(r for r in simulate(trace, "relay", plan).rows if r.window == 2)
+    assert bool(row.promoted) is (promoted is not False)
+
+
 def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
     base = small_trace(1, 2)
     camera = base.cameras[0]
