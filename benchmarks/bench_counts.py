@@ -245,7 +245,7 @@ def rows_of(
             continue
         began = cell[0] * PERIOD_S
         at_place = sum(raw[cell[0], cell[1], name] for name in CLASSES)
-        sums = truth_of.around(checked_place(cell[1]), cell[2], began, began + PERIOD_S)
+        sums = truth_of.around(checked_place(cell[1]), cell[2], began, began + PERIOD_S, at_place)
         found = corrected(raw[cell], at_place, *sums)
         out.append(
             {
