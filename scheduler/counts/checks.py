@@ -14,7 +14,7 @@ from edge.core.counts import CountCheck, Place
 #: How far around a time labels are looked for, in seconds, the nearest first: until there are so many.
 REACH_S: Final = (0.0, 1800.0, 2 * 3600.0, 6 * 3600.0)
 ENOUGH: Final = 30
-#: With fewer labels or followed objects near a place nothing is said, unless labels show each crossing that was counted.
+#: With fewer labels or followed objects near a place nothing is said, unless labels show all that was counted.
 LEAST_OBJECTS: Final = 10
 
 

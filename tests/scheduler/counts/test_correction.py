@@ -225,7 +225,9 @@ def test_few_labels_around_a_time_without_a_counted_object_say_nothing() -> None
     """Whether any frame of that time was labelled is not known."""
     for first_s in (0.0, 3600.0):
         assert corrected_by(0, 0, *CheckIndex(QUIET).around(GATE, "car", first_s, first_s + 1800.0, 0)) is None
-    assert corrected_by(1, 1, *CheckIndex(QUIET).around(GATE, "car", 3600.0, 5400.0, 1)) is None, "labels of another time"
+    assert corrected_by(1, 1, *CheckIndex(QUIET).around(GATE, "car", 3600.0, 5400.0, 1)) is None, (
+        "labels of another time"
+    )
 
 
 def test_enough_labels_around_are_taken_before_few_that_show_all_that_was_counted() -> None:
