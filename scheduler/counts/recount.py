@@ -96,8 +96,8 @@ class LabelledPath:
 
 @dataclass(frozen=True)
 class Beside:
-    """What the labelled frames before and after one say, by objects' numbers: their paths up to it, and those that the
-    next frame shows, too, if the own times of both touch."""
+    """Objects in the labelled frames before and after one, by their numbers: the paths of those before up to it, and
+    those that the next frame shows, too, if the own times of both touch."""
 
     paths: Mapping[int, LabelledPath] = field(default_factory=dict)
     later: frozenset[int] = frozenset()
