@@ -118,7 +118,8 @@ def rows_of(
         there = sum((t["line"], t["way"]) == (place.name, place.way) for t in true)
         if not (there or raw[place]):
             continue
-        found = corrected(raw[place], raw[place], *checks.around(checked_place(place), CLASS, 0.0, ends_s))
+        sums = checks.around(checked_place(place), CLASS, 0.0, ends_s, raw[place])
+        found = corrected(raw[place], raw[place], *sums)
         row = {"line": place.name, "way": place.way, "by_hand": there, "raw": raw[place]}
         out.append(row | {"corrected": None if found is None else found.to_json()})
     return out

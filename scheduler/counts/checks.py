@@ -14,6 +14,8 @@ from edge.core.counts import CountCheck, Place
 #: How far around a time labels are looked for, in seconds, the nearest first: until there are so many.
 REACH_S: Final = (0.0, 1800.0, 2 * 3600.0, 6 * 3600.0)
 ENOUGH: Final = 30
+#: With fewer labels or followed objects near a place nothing is said, unless labels show all that was counted.
+LEAST_OBJECTS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class ClusterSums:
     followed_squared: int = 0
     there_squared: int = 0
     product: int = 0
+
+    @property
+    def few(self) -> bool:
+        """Whether they are too few to say how labels and followed objects differ."""
+        return min(self.followed, self.there) < LEAST_OBJECTS
+
+    def show_all(self, counted: int) -> bool:
+        """Whether labelled frames show as many crossings as were counted, of the time itself."""
+        return 0 < counted <= self.followed
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
         return ClusterSums(*(a + b for a, b in zip(_numbers(self), _numbers(other), strict=True)))
@@ -60,17 +71,22 @@ def sums_around(
     place: Place,
     first_s: float,
     end_s: float,
+    counted: int,
     own: Callable[[float, float], ClusterSums],
     every: Callable[[float, float], ClusterSums],
 ) -> SumsAround:
-    """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels. `own` and
-    `every` have those of a class and of all classes between two times."""
+    """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels; where no time
+    has, of the time itself, if labels show all objects that were `counted` at a line then. `own` and `every` have the
+    sums of a class and of all classes between two times."""
     for reach_s in REACH_S:
         first, end = first_s - reach_s, end_s + reach_s
         found = every(first, end)
         if found.there >= ENOUGH:
             break
-    return SumsAround(own(first, end), found, place.kind == "line" and reach_s == 0.0)
+    at_line = place.kind == "line"
+    if at_line and found.few and (itself := every(first_s, end_s)).show_all(counted):
+        return SumsAround(own(first_s, end_s), itself, True)
+    return SumsAround(own(first, end), found, at_line and reach_s == 0.0)
 
 
 class _Row:
@@ -101,13 +117,13 @@ class CheckIndex:
         self._by_class = {key: _Row(rows.items()) for key, rows in by_class.items()}
         self._by_place = {key: _Row(rows.items()) for key, rows in by_place.items()}
 
-    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float, counted: int) -> SumsAround:
         """As `sums_around`."""
         every = self._by_place.get(place)
         if every is None:
             return SumsAround()
         own = self._by_class.get((place, class_name), _NOTHING)
-        return sums_around(place, first_s, end_s, own.between, every.between)
+        return sums_around(place, first_s, end_s, counted, own.between, every.between)
 
 
 def _plus(a: tuple[int, int, int], b: Sequence[int]) -> tuple[int, int, int]:

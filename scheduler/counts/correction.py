@@ -21,8 +21,6 @@ from scheduler.counts.checks import ClusterSums
 
 #: Of a normal distribution, two-sided, 90 %.
 _Z: Final = 1.6449
-#: With fewer labels or followed objects near a place nothing is said.
-LEAST_OBJECTS: Final = 10
 #: The standard deviation of what the method is off by: part of the count, and so many objects.
 _OWN_ERROR, _OWN_OBJECTS = 0.15, 1.2
 #: Where labels are rare a difference is off by chance, and by what labels are off by: the variance, so many times.
@@ -33,9 +31,9 @@ def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums,
     """The count of `objects` of one class at one place where `at_place` objects of all classes were counted. `own` are
     the checks of that class there, `every` those of all classes there; `crossings`: of that time itself. None: there
     are too few to say anything."""
-    if min(every.followed, every.there) < LEAST_OBJECTS:
-        return None
     counted = max(objects, at_place)
+    if every.few and not (crossings and every.show_all(counted)):
+        return None
     each = counted / every.followed
     squares = max(0, own.followed_squared - 2 * own.product + own.there_squared)
     difference = own.there - own.followed
@@ -44,7 +42,7 @@ def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums,
     spread = each * math.sqrt(squares)
     wide = _Z * math.sqrt(spread**2 + (_OWN_ERROR * value) ** 2 + _OWN_OBJECTS**2)
     # Nothing counted: some may have been missed all the same, as many as a Poisson count of none allows.
-    missed = -math.log(0.1) * (1.0 - min(1.0, every.same / every.there)) if objects == 0 else 0.0
+    missed = -math.log(0.1) * (1.0 - min(1.0, every.same / max(1, every.there))) if objects == 0 else 0.0
     return Corrected(value, max(0.0, value - wide), value + wide + missed)
 
 

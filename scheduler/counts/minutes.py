@@ -32,8 +32,8 @@ def due_minutes(sent_until_s: int | None, now_utc_s: float) -> range:
 class ChecksAround(Protocol):
     """Checks as `CheckIndex` sums them."""
 
-    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
-        """Of a class and of all classes at a place, around a time."""
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float, counted: int) -> SumsAround:
+        """Of a class and of all classes at a place, around a time in which so many objects were counted there."""
 
 
 class TotalChecks:
@@ -42,10 +42,10 @@ class TotalChecks:
     def __init__(self, totals: Callable[[float, float], Mapping[tuple[Place, str], Sequence[int]]]) -> None:
         self._totals, self._known = totals, dict[tuple[float, float], Mapping[tuple[Place, str], Sequence[int]]]()
 
-    def around(self, place: Place, class_name: str, first_s: float, end_s: float) -> SumsAround:
+    def around(self, place: Place, class_name: str, first_s: float, end_s: float, counted: int) -> SumsAround:
         """As `CheckIndex.around`."""
         own, every = (partial(self._between, place, name) for name in (class_name, ""))
-        return sums_around(place, first_s, end_s, own, every)
+        return sums_around(place, first_s, end_s, counted, own, every)
 
     def _between(self, place: Place, class_name: str, first_s: float, end_s: float) -> ClusterSums:
         asked = first_s, end_s
@@ -68,9 +68,8 @@ def corrected_count(count: Count, at_place: int, truth: ChecksAround, first_s: f
     `at_place`: the objects of all classes that were counted at its place then."""
     if count.settled:
         return count.corrected
-    return corrected(
-        count.objects, at_place, *truth.around(checked_place(count.place), count.class_name, first_s, end_s)
-    )
+    sums = truth.around(checked_place(count.place), count.class_name, first_s, end_s, at_place)
+    return corrected(count.objects, at_place, *sums)
 
 
 def counted_minute(
@@ -93,7 +92,7 @@ def counted_minute(
 def _all_classes(
     place: Place, objects: int, counts: Sequence[Count], truth: ChecksAround, first_s: int, end_s: int
 ) -> PlaceCount:
-    _, every, crossings = truth.around(checked_place(place), "", first_s, end_s)
+    _, every, crossings = truth.around(checked_place(place), "", first_s, end_s, objects)
     # Of each class: they need not have been there at the same moment.
     most = max((c.most for c in counts), default=0)
     return PlaceCount(place, objects, corrected(objects, objects, every, every, crossings), most)

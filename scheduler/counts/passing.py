@@ -160,6 +160,11 @@ def clear_of(box: Box) -> float:
     return max(_CLEAR_LEAST, _CLEAR * box_size(box))
 
 
+def is_clear(line: CountLine, box: Box) -> bool:
+    """Whether an object's foot is far enough away from a line to be on a side of it."""
+    return _side(line, box) != 0
+
+
 def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:
     """A new object: it may have crossed a line before it was sure to be one."""
     began = tracked.began_box or tracked.box

@@ -28,7 +28,7 @@ from edge.core.tracks import TrackedObject
 from edge.core.zones import Box, Point, foot_point
 from scheduler.counts.movements import box_size
 from scheduler.counts.near import FrameChecks, NamedBox
-from scheduler.counts.passing import LOST_S, clear_of, crossed, goes_across
+from scheduler.counts.passing import LOST_S, clear_of, crossed, goes_across, is_clear
 
 #: Crossings nearer in time to a labelled frame than to another one are counted again, up to so many seconds before and
 #: after it: so long an object that was lost is taken to have gone on, too.
@@ -83,6 +83,27 @@ class ShownObject:
 
 #: Objects by their number.
 Shown = Mapping[int, ShownObject]
+
+
+@dataclass(frozen=True)
+class LabelledPath:
+    """Where labels showed a followed object clear of each line last, in frames whose own times touch, and the instant
+    of the last of these frames."""
+
+    utc_s: float
+    clear: Mapping[str, Point] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Objects in the labelled frames before and after one, by their numbers: the paths of those before up to it, and
+    those that the next frame shows, too, if the own times of both touch."""
+
+    paths: Mapping[int, LabelledPath] = field(default_factory=dict)
+    later: frozenset[int] = frozenset()
+
+
+_NOTHING_BESIDE: Final = Beside()
 
 
 @dataclass(frozen=True)
@@ -176,10 +197,16 @@ def labelled_instant(instant: Instant, labels: Sequence[NamedBox]) -> LabelledIn
 
 
 def recounted(
-    frame: LabelledInstant, lines: Sequence[CountLine], samples: Sequence[PathSample], shown: Shown, rest: Rest
+    frame: LabelledInstant,
+    lines: Sequence[CountLine],
+    samples: Sequence[PathSample],
+    shown: Shown,
+    rest: Rest,
+    beside: Beside = _NOTHING_BESIDE,
 ) -> tuple[FrameChecks, Rest]:
     """Crossings in the frame's own time as they were counted and as its labels say, by line, direction and class, and
-    the parts of crossings that are left. `shown` has the labels of this frame, too."""
+    the parts of crossings that are left. `shown` has the labels of this frame, too. Where a label of the frame before
+    shows the same object, the crossing may be anywhere between both frames."""
     found: dict[tuple[Place, str], list[int]] = {}
     instant = frame.instant
     missed = _missed(instant.passers, frame.labels, shown)
@@ -191,7 +218,8 @@ def recounted(
             _same(found, c, shown[c.object].class_name(c.class_name))
     for n, passer in frame.followed.items():
         name = frame.labels[n].class_name
-        _followed_crosses(found, frame, n, lines, shown.get(passer.number, ShownObject()).class_name(name))
+        name = shown.get(passer.number, ShownObject()).class_name(name)
+        _followed_crosses(found, frame, n, lines, name, beside)
     left = dict(rest)
     usual = np.array(samples, np.float64).reshape(-1, 5)
     for n, label in enumerate(frame.labels):
@@ -209,7 +237,12 @@ def recounted(
 
 
 def _followed_crosses(
-    found: dict[tuple[Place, str], list[int]], frame: LabelledInstant, n: int, lines: Sequence[CountLine], name: str
+    found: dict[tuple[Place, str], list[int]],
+    frame: LabelledInstant,
+    n: int,
+    lines: Sequence[CountLine],
+    name: str,
+    beside: Beside,
 ) -> None:
     """Add the crossings of a followed object that a label shows: as they were counted, where they were, else as it
     goes."""
@@ -224,7 +257,13 @@ def _followed_crosses(
                 if counted.place.name == line.name:
                     _same(found, counted, name)
             continue
-        direction = _crosses(line, frame.labels[n].box, passer, instant.own_s)
+        box, own_s, ends = frame.labels[n].box, instant.own_s, passer
+        before = beside.paths.get(passer.number, LabelledPath(0.0)).clear.get(line.name)
+        if before is not None:
+            ends = replace(ends, before=before)
+        if passer.number in beside.later:  # the next frame goes on from this one's label
+            own_s, ends = (own_s[0], 0.0), replace(ends, after=foot_point(box))
+        direction = _crosses(line, box, ends, own_s)
         if direction is not None:
             found.setdefault((Place("line", line.name, direction), name), [0, 0, 0])[1] += 1
 
@@ -255,6 +294,25 @@ def shown_after(shown: Shown, frame: LabelledInstant) -> Shown:
         classes = known.classes if name is None else {**known.classes, name: known.classes.get(name, 0) + 1}
         out[p.number] = ShownObject(known.frames + 1, classes)
     return dict(list(out.items())[-_REMEMBERED:])
+
+
+def paths_after(
+    paths: Mapping[int, LabelledPath], frame: LabelledInstant, lines: Sequence[CountLine]
+) -> dict[int, LabelledPath]:
+    """The paths of the objects that a frame's labels show, with these labels."""
+    out = {}
+    for n, passer in frame.followed.items():
+        box, known = frame.labels[n].box, paths.get(passer.number)
+        before = known.clear if known is not None and touch(known.utc_s, frame.instant.utc_s) else {}
+        clear = {line.name: foot_point(box) for line in lines if is_clear(line, box)}
+        out[passer.number] = LabelledPath(frame.instant.utc_s, {**before, **clear})
+    return out
+
+
+def touch(utc_s: float, next_utc_s: float) -> bool:
+    """Whether the own times of two labelled frames that follow each other touch: no crossing between both is left
+    out."""
+    return 0.0 <= next_utc_s - utc_s <= 2 * AROUND_S + _SAME_TIME_S
 
 
 def samples_after(samples: Sequence[PathSample], instant: Instant) -> tuple[PathSample, ...]:

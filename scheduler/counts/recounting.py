@@ -5,13 +5,24 @@ A teacher may miss an object in the frame in which it crosses a line, and show i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from edge.core.counts import CountLine
 from scheduler.counts.near import FrameChecks
-from scheduler.counts.recount import LabelledInstant, PathSample, Rest, Shown, recounted, shown_after
+from scheduler.counts.recount import (
+    Beside,
+    LabelledInstant,
+    LabelledPath,
+    PathSample,
+    Rest,
+    Shown,
+    paths_after,
+    recounted,
+    shown_after,
+    touch,
+)
 
 #: A frame waits for so many labelled ones after it.
 _LATER: Final = 2
@@ -19,10 +30,12 @@ _LATER: Final = 2
 
 @dataclass(frozen=True)
 class Recounting:
-    """Frames that wait, how labels showed the objects of a camera, and parts of crossings that are not counted yet."""
+    """Frames that wait, how labels showed the objects of a camera, their paths by the labels of the frames counted so
+    far, and parts of crossings that are not counted yet."""
 
     waiting: tuple[LabelledInstant, ...] = ()
     shown: Shown = field(default_factory=dict)
+    paths: Mapping[int, LabelledPath] = field(default_factory=dict)
     rest: Rest = field(default_factory=dict)
 
 
@@ -46,9 +59,13 @@ def no_more_frames(
 def _counted(
     state: Recounting, lines: Sequence[CountLine], samples: Sequence[PathSample], wait: int
 ) -> tuple[Recounting, tuple[FrameChecks, ...]]:
-    due, rest = max(0, len(state.waiting) - wait), state.rest
+    due, rest, paths = max(0, len(state.waiting) - wait), state.rest, state.paths
     found: list[FrameChecks] = []
-    for frame in state.waiting[:due]:
-        checks, rest = recounted(frame, lines, samples, state.shown, rest)
+    for n, frame in enumerate(state.waiting[:due]):
+        at_s, after = frame.instant.utc_s, state.waiting[n + 1 : n + 2]
+        there = {number: path for number, path in paths.items() if touch(path.utc_s, at_s)}
+        later = {p.number for one in after if touch(at_s, one.instant.utc_s) for p in one.followed.values()}
+        checks, rest = recounted(frame, lines, samples, state.shown, rest, Beside(there, frozenset(later)))
+        paths = paths_after(there, frame, lines)
         found.append(checks)
-    return replace(state, waiting=state.waiting[due:], rest=rest), tuple(found)
+    return replace(state, waiting=state.waiting[due:], paths=paths, rest=rest), tuple(found)

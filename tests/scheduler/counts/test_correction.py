@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.counts import Corrected, CountCheck, Place
-from scheduler.counts.checks import REACH_S, CheckIndex, ClusterSums, SumsAround
-from scheduler.counts.correction import LEAST_OBJECTS
+from scheduler.counts.checks import LEAST_OBJECTS, REACH_S, CheckIndex, ClusterSums, SumsAround
 from scheduler.counts.correction import corrected as corrected_by
 
 GATE = Place("line", "gate")
@@ -24,7 +23,7 @@ def check(minute: int, followed: int, there: int, same: int, name: str = "car") 
 
 def sums(checks: Sequence[CountCheck]) -> ClusterSums:
     """Of all checks, whatever their class and time."""
-    return CheckIndex([replace(c, class_name="car") for c in checks]).around(GATE, "car", 0.0, 1e9)[1]
+    return CheckIndex([replace(c, class_name="car") for c in checks]).around(GATE, "car", 0.0, 1e9, 0)[1]
 
 
 def corrected(
@@ -100,7 +99,7 @@ def test_labels_of_all_of_the_time_leave_nothing_to_chance() -> None:
 def test_as_many_followed_as_counted_leaves_chance_where_labels_are_of_another_time(minutes: int) -> None:
     """Thirty are counted in ten minutes without a label; around them labels show noise, of 30 or 60 followed."""
     rows = [check(n, 3, (3, 0, 5, 2)[n % 4], 0) for n in range(minutes)]
-    around = CheckIndex(rows).around(GATE, "car", 60.0 * 25, 60.0 * 35)
+    around = CheckIndex(rows).around(GATE, "car", 60.0 * 25, 60.0 * 35, 30)
     assert (around.every.followed, around.crossings) == (3 * minutes, False)
     noise = (around.own.there - around.own.followed) * 30 / around.every.followed
     found = corrected_by(30, 30, *around)
@@ -111,7 +110,7 @@ def test_as_many_followed_as_counted_leaves_chance_where_labels_are_of_another_t
 def test_labels_of_objects_in_a_zone_say_nothing_about_the_part_of_the_time() -> None:
     yard = Place("zone", "yard")
     rows = [replace(check(n, 10, 11 if n % 2 else 9, 9), place=yard) for n in range(21)]
-    around = CheckIndex(rows).around(yard, "car", 0.0, 60.0 * 21)
+    around = CheckIndex(rows).around(yard, "car", 0.0, 60.0 * 21, 210)
     assert not around.crossings
     found = corrected_by(210, 210, *around)
     assert found is not None
@@ -192,11 +191,62 @@ def test_checks_are_taken_of_as_short_a_time_as_has_enough() -> None:
         CountCheck("north", now - 7000, GATE, "car", 6, 99, 9, 9),
         CountCheck("north", now - 300, GATE, "bus", 1, 1, 1, 0),
     ]
-    own, every, crossings = CheckIndex([*near, *far]).around(GATE, "car", now, now + 60)
+    own, every, crossings = CheckIndex([*near, *far]).around(GATE, "car", now, now + 60, 20)
     assert not crossings, "of a longer time"
     assert (own.clusters, own.followed, own.there) == (19, 190, 380)
     assert every.there == 381
-    few = CheckIndex(far).around(GATE, "car", now, now + 60)
+    few = CheckIndex(far).around(GATE, "car", now, now + 60, 20)
     assert few[0].followed == 99, "of hours around, where there are few"
-    assert CheckIndex(near).around(GATE, "car", now + REACH_S[-1] + 1e6, now + 2e6) == SumsAround()
-    assert CheckIndex(near).around(Place("line", "door"), "car", now, now) == SumsAround()
+    assert CheckIndex(near).around(GATE, "car", now + REACH_S[-1] + 1e6, now + 2e6, 20) == SumsAround()
+    assert CheckIndex(near).around(Place("line", "door"), "car", now, now, 20) == SumsAround()
+
+
+#: Four pass in half an hour, of which one is missed; nothing else passes for hours.
+QUIET = (check(0, 2, 3, 2), check(20, 1, 1, 1))
+
+
+def test_labels_that_show_all_that_was_counted_are_enough() -> None:
+    around = CheckIndex(QUIET).around(GATE, "car", 0.0, 1800.0, 3)
+    assert around.crossings
+    found = corrected_by(3, 3, *around)
+    assert found is not None
+    assert found.value == 4.0, "labels show all of the time: nothing is left to chance"
+    assert found.low < 3.0
+    assert found.high > 5.0
+
+
+def test_one_counted_object_that_labels_do_not_show_leaves_few_labels_unknown() -> None:
+    around = CheckIndex(QUIET).around(GATE, "car", 0.0, 1800.0, 4)
+    assert not around.crossings
+    assert corrected_by(4, 4, *around) is None
+
+
+def test_few_labels_around_a_time_without_a_counted_object_say_nothing() -> None:
+    """Whether any frame of that time was labelled is not known."""
+    for first_s in (0.0, 3600.0):
+        assert corrected_by(0, 0, *CheckIndex(QUIET).around(GATE, "car", first_s, first_s + 1800.0, 0)) is None
+    assert corrected_by(1, 1, *CheckIndex(QUIET).around(GATE, "car", 3600.0, 5400.0, 1)) is None, (
+        "labels of another time"
+    )
+
+
+def test_enough_labels_around_are_taken_before_few_that_show_all_that_was_counted() -> None:
+    """Labels of a part of the time may show a single crossing by chance, and not those that were missed beside it."""
+    around = CheckIndex([*QUIET, check(60, LEAST_OBJECTS, 2 * LEAST_OBJECTS, 9)]).around(GATE, "car", 0.0, 1800.0, 3)
+    assert not around.crossings
+    assert around.every.followed == LEAST_OBJECTS + 3
+
+
+def test_labels_in_a_zone_are_not_enough_however_few_were_counted() -> None:
+    yard = Place("zone", "yard")
+    around = CheckIndex([replace(c, place=yard) for c in QUIET]).around(yard, "car", 0.0, 1800.0, 3)
+    assert corrected_by(3, 3, *around) is None
+
+
+def test_where_labels_show_that_all_were_false_none_is_left() -> None:
+    around = CheckIndex([check(0, 2, 0, 0)]).around(GATE, "car", 0.0, 60.0, 2)
+    found, other = corrected_by(2, 2, *around), corrected_by(0, 2, ClusterSums(), around.every, True)
+    assert found is not None
+    assert other is not None
+    assert (found.value, other.value) == (0.0, 0.0)
+    assert min(found.high, other.high) > 1.0

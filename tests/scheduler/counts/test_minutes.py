@@ -59,6 +59,21 @@ def test_a_minute_has_every_place_and_all_classes_of_it() -> None:
     assert document["counts"][0]["corrected"]["value"] > 3
 
 
+def test_a_quiet_minute_whose_crossings_labels_show_is_corrected() -> None:
+    counts = [Count("north", START, GATE, "car", 2), Count("north", START, GATE, "truck", 1)]
+    checks = [CountCheck("north", START, GATE, name, 2, n, n, n) for name, n in (("car", 2), ("truck", 1))]
+    made = counted_minute(WatchedTime("north", START, 60.0, 300), (GATE, BACK), counts, CheckIndex(checks))
+    assert [c.value for _, c in made.counts if c is not None] == [2.0, 1.0]
+    forward, backward = made.places
+    assert forward.corrected is not None
+    assert forward.corrected.value == 3.0
+    assert backward.corrected is None
+    one_more = [*counts, Count("north", START, GATE, "bus", 1)]
+    made = counted_minute(WatchedTime("north", START, 60.0, 300), (GATE,), one_more, CheckIndex(checks))
+    assert [c for _, c in made.counts] == [None, None, None], "of four crossings labels show three"
+    assert made.places[0].corrected is None
+
+
 def test_places_of_a_camera() -> None:
     assert places_of(["gate"], ["yard"]) == (GATE, BACK, Place("zone", "yard"))
 
@@ -69,8 +84,10 @@ _checks = st.builds(
 )  # fmt: skip
 
 
-@given(st.lists(_checks, max_size=60), st.integers(1, 12))
-def test_sums_that_were_made_elsewhere_are_those_of_the_checks(found: list[CountCheck], hours: int) -> None:
+@given(st.lists(_checks, max_size=60), st.integers(1, 12), st.integers(0, 9))
+def test_sums_that_were_made_elsewhere_are_those_of_the_checks(
+    found: list[CountCheck], hours: int, counted: int
+) -> None:
     index, end = CheckIndex(found), START + 3600 * hours
 
     def totals(from_s: float, to_s: float) -> dict[tuple[Place, str], tuple[int, ...]]:
@@ -90,4 +107,4 @@ def test_sums_that_were_made_elsewhere_are_those_of_the_checks(found: list[Count
 
     whole = TotalChecks(totals)
     for name in ("car", "truck", "bus"):
-        assert whole.around(GATE, name, START, end) == index.around(GATE, name, START, end)
+        assert whole.around(GATE, name, START, end, counted) == index.around(GATE, name, START, end, counted)

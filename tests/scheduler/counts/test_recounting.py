@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.counts import Counted, CountLine, Place
-from edge.core.zones import Box
+from edge.core.zones import Box, Point
 from scheduler.counts.near import FrameChecks, NamedBox
 from scheduler.counts.recount import Instant, LabelledInstant, Passer, labelled_instant
 from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
@@ -61,3 +63,50 @@ def test_two_later_frames_release_one_and_earlier_ones_do_not() -> None:
 def test_every_frame_is_counted_again_once_and_in_order(labelled: list[bool]) -> None:
     frames = [frame(100.0 + n, one, crosses=True) for n, one in enumerate(labelled)]
     assert [c.utc_s for c in checks(*frames)] == [one.instant.utc_s for one in frames]
+
+
+def passing_by(at_s: float, y: float, after: Point | None = None, counted: bool = False) -> LabelledInstant:
+    """Object 1 has a label with its foot at a height of the picture; nothing is known of its speed."""
+    lines = {1: frozenset({"gate"})} if counted else {}
+    box = 0.45, y - 0.1, 0.55, y
+    return labelled_instant(
+        Instant(at_s, (Passer(1, box, (0.0, 0.0), after=after),), (), lines), [NamedBox(box, "car")]
+    )
+
+
+def crossings(*frames: LabelledInstant) -> list[tuple[float, int]]:
+    """The instants of frames around which labels show that the object went forward, and how often."""
+    found = [(c.utc_s, c.found.get((FORWARD, "car"), (0, 0, 0))) for c in checks(*frames)]
+    return [(utc_s, there) for utc_s, (_, there, _) in found if there]
+
+
+def test_an_object_that_labels_show_before_and_behind_a_line_crossed_it() -> None:
+    assert crossings(passing_by(100.0, 0.3), passing_by(101.5, 0.7)) == [(101.5, 1)]
+    assert crossings(passing_by(100.0, 0.3), passing_by(101.5, 0.4)) == []
+    assert crossings(passing_by(100.0, 0.3, counted=True), passing_by(101.5, 0.7, counted=True)) == [], "known already"
+
+
+def test_labels_beyond_each_others_time_say_nothing_about_what_is_between() -> None:
+    """Where labels are rare, a crossing that no frame is near must not be taken into the sample."""
+    assert crossings(passing_by(100.0, 0.3), passing_by(102.5, 0.7)) == []
+
+
+def test_a_label_on_a_line_is_on_no_side_of_it() -> None:
+    on_it = passing_by(101.0, 0.5)
+    assert crossings(passing_by(100.0, 0.3), on_it, passing_by(102.0, 0.7)) == [(102.0, 1)]
+    assert crossings(passing_by(100.0, 0.3), on_it, passing_by(102.0, 0.3)) == []
+    assert crossings(passing_by(100.0, 0.3), on_it, passing_by(102.0, 0.505), passing_by(103.5, 0.3)) == [], "trembles"
+
+
+def test_a_crossing_that_labels_show_is_not_found_again_where_the_object_went_on() -> None:
+    """The answers show the object beyond the line, too, half of the way to the next frame."""
+    begins = passing_by(100.0, 0.3, after=(0.5, 0.6))
+    assert crossings(begins, passing_by(101.5, 0.8), passing_by(103.0, 0.9)) == [(101.5, 1)]
+
+
+@given(st.lists(st.sampled_from((0.3, 0.5, 0.7)), max_size=9))
+def test_labels_count_a_crossing_for_each_change_of_sides(feet: list[float]) -> None:
+    frames = [passing_by(100.0 + 1.5 * n, y) for n, y in enumerate(feet)]
+    sides = [y for y in feet if y != 0.5]
+    changes = sum(a < b for a, b in pairwise(sides))
+    assert sum(there for _, there in crossings(*frames)) == changes
