@@ -68,7 +68,7 @@ def by_camera(trace: Trace, seeds: int) -> dict[str, dict[str, float]]:
             if policy == "relay":
                 found["promotions"] = sum(len(row.promoted) for row in rows) / len(results)
     better = [f["relay"] - f["no-retraining"] for f in out.values()]
-    worse = sum(gain < 0 for gain in better)
+    worse = sum(gain < -1e-6 for gain in better)
     print(
         f"relay less no retraining, by camera: {min(better):+.3f} to {max(better):+.3f}, {worse} of {len(better)} below"
     )
@@ -76,9 +76,10 @@ def by_camera(trace: Trace, seeds: int) -> dict[str, dict[str, float]]:
 
 
 def promised(cameras: Sequence[RecordedCamera]) -> dict[str, float]:
-    """Mean gains of the most promising profile of each window: as profiled, as a first plan believes it, as its
-    retraining had it on the same held-out pictures, and over the frozen student in the window that it would serve."""
-    rows = []
+    """Mean gains of the most promising profile of each window: as profiled, and as a first plan believes it; of those
+    whose retraining came into force, what it had on the same held-out pictures, and over the frozen student in the
+    window that it would serve."""
+    rows, came = [], []
     for camera in cameras:
         for number, window in camera.windows.items():
             if not window.profiles:
@@ -86,12 +87,12 @@ def promised(cameras: Sequence[RecordedCamera]) -> dict[str, float]:
             best = max(window.profiles, key=lambda p: p.end_accuracy.value)
             made = window.outcomes[best.config.id]
             gain = best.end_accuracy.value - window.start_accuracy
-            believed = float(PRIOR[1]) * reliability(window.held_out_frames) * max(0.0, gain) + min(0.0, gain)
-            served = made.live[number] - camera.frozen[number]
-            rows.append((gain, believed, made.accuracy - window.start_accuracy, served))
-    names = ("profiled", "believed", "on_held_out", "served")
-    found = {name: statistics.fmean(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    return found | {"windows": len(rows)}
+            rows.append((gain, float(PRIOR[1]) * reliability(window.held_out_frames) * max(0.0, gain) + min(0.0, gain)))
+            if made.promoted:
+                came.append((made.accuracy - window.start_accuracy, made.live[number] - camera.frozen[number]))
+    found = dict(zip(("profiled", "believed"), map(statistics.fmean, zip(*rows, strict=True)), strict=True))
+    found |= dict(zip(("on_held_out", "served"), map(statistics.fmean, zip(*came, strict=True)), strict=True))
+    return found | {"windows": len(rows), "in_force": len(came)}
 
 
 def dearest(cameras: Sequence[RecordedCamera]) -> str:

@@ -10,8 +10,9 @@ The results say how busy the processors of each box were. Both arms see the same
 day; a seed draws others. Realised accuracy is that of the answers really given, of windows 2 to `--windows`; windows
 of a camera that were never measured are null and counted, and the gain is of those that both arms measured. Beside it
 is that of the frozen first student on the same frames, with answers as old as those given: what it differs by is chance
-and how often a camera is answered. The answers a second of each camera are of that time, too. Goal: the crowded box gains 3 points, the idle one loses 1 at
-most, in the mean of the seeds. Runs of other seeds are kept in the file, and the mean is over all of the same form.
+and how often a camera is answered. The answers a second of each camera are of that time, too. Goal: the crowded box
+gains 3 points, the idle one loses 1 at most, in the mean of the seeds. Runs of other seeds are kept in the file, and
+the mean is over all of the same form.
 `--keep`: the boxes' databases go there. About 20 minutes a seed. Results: benchmarks/results/fleet_lending.json.
 """
 
@@ -179,7 +180,7 @@ def _mean(values: Iterable[float], digits: int) -> float | None:
 
 def gain(arms: Mapping[str, Any], table: str = "by_camera") -> dict[str, float | None]:
     """By box, the points that lending gains, of the windows of cameras that both arms measured; None: there are
-    none. `table` "frozen_by_camera": by how much the frozen first students differ, by chance."""
+    none. `table` "frozen_by_camera": by how much the frozen first students differ."""
     found: dict[str, float | None] = {}
     for box in arms["alone"][table]:
         alone, lending = (measured(arms[arm][table][box]) for arm in ARMS)

@@ -45,12 +45,13 @@ from edge.models.descriptions import described
 from edge.recording.exemplars import ExemplarMemory
 from edge.recording.split import split_interleaved
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
+from edge.training.contest import judge
 from edge.training.kept_download import PARTS
-from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
+from edge.training.published import PublishedExamples, PublishedRetraining, with_best_score
 from golden.ensemble import Teacher, in_classes
 from golden.spec import read_teacher
 from golden.teacher import open_teacher
-from scheduler.contenders import Contender, choose
+from scheduler.contenders import choose
 from scheduler.regions import learned_region, next_region
 
 CLASSES = ("car", "bicycle", "person")
@@ -151,24 +152,13 @@ class _Chain:
         if not self._gated:
             self.student = new
             return
-        own, _ = with_best_score(self.student.copy(), examples)
-        best, _ = with_best_score(self._download.copy(), examples)
-        latest = len(examples.held_out_frames)
-        verdict = choose(
-            [
-                Contender("new", frame_counts(new, examples), latest),
-                Contender("in_force", frame_counts(own, examples), latest),
-                Contender("download", frame_counts(best, examples), latest),
-            ],
-            seed,
-        )
+        judged = judge(new, self.student, self._download, examples)
+        verdict = choose(judged.contenders, seed)
         run.winners.append(verdict.winner)
         # As in the appliance, where the profile of the student in force chooses its least score on all new frames.
         unseen = examples.new_frames
-        self.student = (
-            new if verdict.winner == "new"
-            else with_best_score(own if verdict.winner == "in_force" else best, examples, unseen)[0]
-        )  # fmt: skip
+        stays = judged.download if verdict.winner == "download" else judged.in_force
+        self.student = new if stays is None or verdict.winner == "new" else with_best_score(stays, examples, unseen)[0]
 
 
 def run_camera(camera: BenchCamera, download: PublishedStudent, seed: int, scratch: Path) -> Run:

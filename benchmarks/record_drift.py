@@ -8,9 +8,10 @@ micro-profiler tries the configurations, then *every* configuration of the produ
 product's own code, up to its contest of the new student, the one in force and the download. An outcome is of the
 student that comes into force by it: measured on held-out pictures, on the window that it would serve, and on the one
 after, against the teacher's labels ("live", F1 at IoU 0.5) and against people's vehicles ("people"). A refused one's
-outcome says less than the student in force has on held-out pictures. The best one that is not refused is the recorded
-model of the next window. Costs are CPU seconds of one core. Stills do not move, so no staleness can be measured: an
-inference profile is linear (a frame without an answer counts as wrong), its cost is measured.
+outcome says less than the student in force has on held-out pictures, and nothing of windows that it would have served.
+The best one that is not refused is the recorded model of the next window. Costs are CPU seconds of one core. Stills do
+not move, so no staleness can be measured: an inference profile is linear (a frame without an answer counts as wrong),
+its cost is measured.
 
 The file is written after every camera, and cameras in it are not recorded again.
 """
@@ -42,13 +43,14 @@ from edge.settings.retraining import RetrainingSettings
 from edge.simulation.record import REFUSED
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
+from edge.training.contest import judge
 from edge.training.kept_download import PARTS
-from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, judged, with_best_score
+from edge.training.published import PublishedExamples, PublishedRetraining, judged, with_best_score
 from edge.training.published_trials import PublishedTrials
 from golden.ensemble import Teacher
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
-from scheduler.contenders import Contender, Who, choose
+from scheduler.contenders import Who, choose
 
 RESULTS = Path(__file__).resolve().parent / "results"
 CONFIGS = RetrainingSettings().configs(published=True)
@@ -128,15 +130,15 @@ class DriftRecorder:
         trials = PublishedTrials(parent, examples, download=self._download)
         profile = micro_profile(size, CONFIGS, trials, PROFILER, history, seed=seed, start_accuracy=start.value)
         outcomes, best, best_accuracy = {}, None, start.value
-        for config, made in self._trained(parent, own, start.value, examples, seed).items():
-            live, people = {}, {}
-            for later in range(number, min(number + 2, WINDOWS + 1)):
+        for config, made in self._trained(parent, start.value, examples, seed).items():
+            live, people, promoted = {}, {}, made.winner != "in_force"
+            # One that was refused serves no window.
+            for later in range(number, min(number + 2, WINDOWS + 1)) if promoted else ():
                 window = camera.windows[later - 1]
                 answers = _answers(made.student, [camera.frames[i] for i in window])
                 live[later], by_people = scored(answers, made.student.score, camera, window)
                 if by_people is not None:
                     people[later] = by_people
-            promoted = made.winner != "in_force"
             outcomes[config] = RecordedOutcome(made.accuracy, round(made.cpu_s, 3), live, people, promoted)
             if promoted and (best is None or made.accuracy > best_accuracy):
                 best, best_accuracy = made.student, made.accuracy
@@ -157,10 +159,10 @@ class DriftRecorder:
         return window_now, best, history
 
     def _trained(
-        self, parent: PublishedStudent, own: PublishedStudent, start: float, examples: PublishedExamples, seed: int
+        self, parent: PublishedStudent, start: float, examples: PublishedExamples, seed: int
     ) -> dict[str, Trained]:
-        """Every configuration; those that differ in epochs alone are one run, looked at on the way. `own`: the student
-        in force, at its best least score, which gives it the held-out accuracy `start`."""
+        """Every configuration; those that differ in epochs alone are one run, looked at on the way. `start`: the
+        held-out accuracy of `parent`, the student in force, at its best least score."""
         out = {}
         for _, group in itertools.groupby(sorted(CONFIGS, key=lambda c: c.layers), lambda c: c.layers):
             by_epochs = {c.epochs: c for c in group}
@@ -173,34 +175,26 @@ class DriftRecorder:
                 done = progress.epoch + 1
                 if progress.epoch_over and done in by_epochs:
                     cost, began = run.cpu_seconds - watched, time.process_time()
-                    out[by_epochs[done].id] = self._in_force(run.result(), own, start, examples, seed, cost)
+                    out[by_epochs[done].id] = self._in_force(run.result(), parent, start, examples, seed, cost)
                     watched += time.process_time() - began
         return out
 
     def _in_force(
         self,
         new: PublishedStudent,
-        own: PublishedStudent,
+        parent: PublishedStudent,
         start: float,
         examples: PublishedExamples,
         seed: int,
         cpu_s: float,
     ) -> Trained:
         """The student that is in force after the appliance's contest."""
-        latest = len(examples.held_out_frames)
-        _, accuracy = with_best_score(new, examples)
-        best, of_download = with_best_score(self._download.copy(), examples)
-        contenders = [
-            Contender("new", frame_counts(new, examples), latest),
-            Contender("in_force", frame_counts(own, examples), latest),
-        ]
-        if self._download.content != own.content:
-            contenders.append(Contender("download", frame_counts(best, examples), latest))
-        winner = choose(contenders, seed).winner
+        judged = judge(new, parent, self._download, examples)
+        winner = choose(judged.contenders, seed).winner
+        student, found = with_best_score(judged.download if winner == "download" and judged.download else new, examples)
         # The contest judges on earlier windows' pictures too; its verdict counts, as in a trace of a live box.
         if winner == "in_force":
-            return Trained(own, winner, min(accuracy.value, max(0.0, start - REFUSED)), cpu_s)
-        student, found = (new, accuracy) if winner == "new" else (best, of_download)
+            return Trained(judged.in_force, winner, min(found.value, max(0.0, start - REFUSED)), cpu_s)
         return Trained(student, winner, max(found.value, start), cpu_s)
 
 
@@ -262,10 +256,10 @@ def main() -> None:
             camera = read_camera(path, mapped, label_score, bikes, Path(folder), args.cache, WINDOWS * args.pictures)
             labelling_s = label_seconds(mapped, camera) * args.pictures
             done.append(rounded(recorder.record(camera, labelling_s)))
-            trace = Trace(
-                "drift", args.window_seconds, args.num_gpus, tuple(done), WINDOWS,
-                notes=f"real pictures, {args.pictures} a window, {args.student} as student, {args.teacher} as teacher",
-            )  # fmt: skip
+            about = (
+                f"real pictures, at most {args.pictures} a window, {args.student} as student, {args.teacher} as teacher"
+            )
+            trace = Trace("drift", args.window_seconds, args.num_gpus, tuple(done), WINDOWS, notes=about)
             args.out.write_text(json.dumps(trace.to_json()) + "\n", encoding="utf-8")
             last = done[-1]
             gains = [max(o.accuracy for o in w.outcomes.values()) - w.start_accuracy for w in last.windows.values()]

@@ -74,7 +74,7 @@ class BoxWindow:
     """A closed window of the box, with the share and the accuracy of its cameras. `share`: cores or SMs for cameras and
     their retraining (devices, where it is not known what a device has);
     `realised` accuracy by camera (None: not measured); `rates`: the highest measured answers per second; `policy`: the
-    policy that planned it ("": not known)."""
+    policy that planned it ("": not known); `device`: cores or SMs of the device (None: not known)."""
 
     number: int
     length_s: float
@@ -82,6 +82,7 @@ class BoxWindow:
     realised: Mapping[str, float | None]
     rates: Mapping[str, float] = field(default_factory=dict)
     policy: str = ""
+    device: float | None = None
 
 
 @dataclass(frozen=True)

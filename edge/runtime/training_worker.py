@@ -20,8 +20,9 @@ from edge.students import load_student
 from edge.students.published import SAME, PublishedStudent
 from edge.students.weights import AnyStudent, save_student
 from edge.training import Retraining
+from edge.training.contest import judge
 from edge.training.opened import RunningRetraining, open_retraining
-from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
+from edge.training.published import PublishedExamples, PublishedRetraining, with_best_score
 from edge.training.retraining import held_out_accuracy
 from scheduler.box_groups import taught_boxes
 from scheduler.contenders import Contender, together
@@ -216,17 +217,10 @@ def compared(
     """`student` on disk; the correct answers of it, its parent and the download on a camera's held-out pictures, the
     parent's accuracy, and the download's file with its best least score.
     """
-    own, before = with_best_score(parent.copy(), examples)
-    latest = len(examples.held_out_frames)
-    contenders = [
-        Contender("new", frame_counts(student, examples), latest),
-        Contender("in_force", frame_counts(own, examples), latest),
-    ]
+    judged = judge(student, parent, download, examples)
     back = None
-    if isinstance(download, PublishedStudent) and download.content != parent.content:
-        best, _ = with_best_score(download.copy(), examples)
-        contenders.append(Contender("download", frame_counts(best, examples), latest))
+    if judged.download is not None:
         back = output.with_name(f"{output.stem}-download{output.suffix}")
-        save_student(back, best)
+        save_student(back, judged.download)
     save_student(output, student)
-    return tuple(contenders), before, back
+    return judged.contenders, judged.before, back

@@ -72,10 +72,10 @@ def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
     }
     window = detail["window"]
     basis = detail["plans"][-1].get("basis")
-    share = _share(detail) * (1.0 if basis is None else float(basis["caps"]["units"]))
-    return BoxWindow(
-        int(window["id"]), float(window["length_s"]), share, realised, rates, str(window.get("policy", ""))
-    )
+    device = None if basis is None else float(basis["caps"]["units"])
+    share = _share(detail) * (1.0 if device is None else device)
+    policy = str(window.get("policy", ""))
+    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates, policy, device)
 
 
 def _share(detail: Mapping[str, Any]) -> float:

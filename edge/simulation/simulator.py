@@ -109,14 +109,14 @@ class _Model:
 
 @dataclass(frozen=True)
 class _End:
-    """The outcome of a retraining from the start that it has, whole windows on fresh answers. `refused`: by the gate, on
-    record."""
+    """The outcome of a retraining from the start that it has, whole windows on fresh answers. `promoted`: what the gate
+    said of it, where that is on record."""
 
     accuracy: float
     device_seconds: float
     live: Mapping[int, float]
     people: Mapping[int, float]
-    refused: bool = False
+    promoted: bool | None = None
 
 
 @dataclass
@@ -453,8 +453,8 @@ class Simulator:
             {w: state.at(w, a + more + shift) for w, a in all_fresh(found, factors).items()}
             for found in (outcome.live, outcome.people)
         )
-        refused = outcome.promoted is False
-        return _End(clip(outcome.accuracy + more + shift), outcome.device_seconds, live, people, refused)
+        promoted = record.outcomes[profile.config.id].promoted if profile.config.id in record.outcomes else None
+        return _End(clip(outcome.accuracy + more + shift), outcome.device_seconds, live, people, promoted)
 
     def _schedule_job(self, camera: str, job: _SimulatedJob) -> None:
         """The job's next report or its end, at its present rate; earlier scheduled ones are void."""
@@ -496,16 +496,16 @@ class Simulator:
         self._at(self._now, lambda: self._handle(replace(event, at_s=self._now)))
 
     def _gate(self, state: _CameraState, job: _SimulatedJob, part: float) -> tuple[float, bool, str]:
-        """(accuracy in force, promoted, model) after `part` of the work of `job`. Noise is not asked for: a record has
-        the verdict of a gate that did, and a published student's contest (scheduler.contenders) prefers the new one
-        within it."""
+        """(accuracy in force, promoted, model) after `part` of the work of `job`. The gate's verdict on record decides
+        about a whole retraining. Else noise is not asked for: a published student's contest (scheduler.contenders)
+        prefers the new one within it."""
         old = state.model
         record = state.record.windows.get(self._window)
         before = self._held_out(state, old, record)
         gained = progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
-        # A student in force with no right answer leaves no room for a refused one to be worse.
-        if clip(after) < before or (job.outcome.refused and clip(after) <= before):
+        promoted = job.outcome.promoted if part >= 1.0 else None
+        if not (clip(after) >= before if promoted is None else promoted):
             return before, False, old.name
         live = {}
         for window, accuracy in job.outcome.live.items():

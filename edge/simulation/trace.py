@@ -34,8 +34,8 @@ _FILE_KEYS: Final = MappingProxyType({"device_seconds": "gpu_seconds", "profilin
 class RecordedOutcome:
     """One retraining's outcome: `accuracy` on the held-out data it was gated with, `device_seconds` of work, and
     `live`, its accuracy on the data of the window it was made in and of later ones, by window number, where measured.
-    `people` is the same against people's labels, where there are any. `promoted`: whether it came into force, where the
-    record says so (its `accuracy` is then on the side of the window's start accuracy that says the same)."""
+    `people` is the same against people's labels, where there are any. `promoted`: whether the gate let it into force,
+    where the record says so; it decides in a replay."""
 
     accuracy: float
     device_seconds: float
@@ -288,8 +288,8 @@ def _window(value: Any, path: str) -> RecordedWindow:
         live = _by_window(o.get("live") or {}, f"{where}.live")
         people = _by_window(o.get("people") or {}, f"{where}.people")
         promoted = o.get("promoted")
-        if promoted is not None:
-            checks.one_of(f"{where}.promoted", promoted, (True, False))
+        if not isinstance(promoted, bool | None):
+            raise InvalidValue(f"{where}.promoted", promoted, "true, false or null")
         outcomes[i] = RecordedOutcome(o["accuracy"], o["gpu_seconds"], live, people, promoted)
     inference = value.get("inference_profile")
     return RecordedWindow(

@@ -18,8 +18,8 @@ from edge.core.capacity import (
 )
 from scheduler.capacity.intervals import HORIZON
 
-#: Lengths of windows, rates and shares that differ by no larger part are the same.
-SAME_LENGTH, SAME_RATE, SAME_SHARE = 0.03, 0.1, 0.3
+#: Lengths of windows, rates, devices and shares that differ by no larger part are the same.
+SAME_LENGTH, SAME_RATE, SAME_DEVICE, SAME_SHARE = 0.03, 0.1, 0.1, 0.3
 
 
 def steady(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
@@ -115,31 +115,43 @@ def _is_change(forecast: CapacityForecast, was: BoxWindow, now: BoxWindow) -> bo
     change = forecast.change
     added, gone = now.realised.keys() - was.realised.keys(), was.realised.keys() - now.realised.keys()
     length, rates = _same_length(was, now, 1.0), not _other_rate(was, now, 1.0)
+    device = _same_device(was, now, 1.0)
     wanted = was.share * forecast.share_then / forecast.share_now
     share = abs(now.share - wanted) <= SAME_SHARE * wanted
     match change.kind:
         case "camera":
-            return len(added) == 1 and not gone and length and rates and share
+            return len(added) == 1 and not gone and length and rates and device and share
         case "window":
-            return not added and not gone and _same_length(was, now, change.factor) and rates and share
+            shorter = _same_length(was, now, change.factor)
+            return not added and not gone and shorter and rates and device and share
         case "device":
-            return not added and not gone and length and rates and share
+            # The golden model and the profilers adapt to another device: what cameras have may change by less.
+            made = share if device else _same_device(was, now, change.factor)
+            return not added and not gone and length and rates and made
         case "frame_rate":
             known = was.rates.keys() & now.rates.keys()
             asked = known if change.camera is None else known & {change.camera}
             risen = bool(asked) and _other_rate(was, now, 1.0) == asked
-            return risen and not asked & _other_rate(was, now, change.factor) and not added and not gone and length
+            other = asked & _other_rate(was, now, change.factor)
+            return risen and not other and not added and not gone and length and device
     moved = {c.camera for c in forecast.cameras if c.box != 1}
-    return bool(gone) and gone == moved and not added and length and rates
+    return bool(gone) and gone == moved and not added and length and rates and device
 
 
 def _same(was: BoxWindow, now: BoxWindow) -> bool:
-    alike = was.realised.keys() == now.realised.keys() and _same_length(was, now, 1.0)
+    alike = was.realised.keys() == now.realised.keys() and _same_length(was, now, 1.0) and _same_device(was, now, 1.0)
     return alike and abs(now.share - was.share) <= SAME_SHARE * was.share and not _other_rate(was, now, 1.0)
 
 
 def _same_length(was: BoxWindow, now: BoxWindow, factor: float) -> bool:
     return abs(now.length_s - factor * was.length_s) <= SAME_LENGTH * factor * was.length_s
+
+
+def _same_device(was: BoxWindow, now: BoxWindow, factor: float) -> bool:
+    """Also where one of both is not known."""
+    if was.device is None or now.device is None:
+        return True
+    return abs(now.device - factor * was.device) <= SAME_DEVICE * factor * was.device
 
 
 def _other_rate(was: BoxWindow, now: BoxWindow, factor: float) -> set[str]:

@@ -52,6 +52,31 @@ def test_the_change_that_was_asked_about_is_compared(kind: ChangeKind, share: fl
             assert outcome(asked, [*BEFORE, *after(2 * HORIZON + 1, **dict(about))]) is None, f"{kind} is not {other}"
 
 
+def test_a_box_that_was_halved_is_known_by_its_device_where_cameras_lost_less() -> None:
+    """The golden model takes less of a smaller device: cameras had 0.8 of 2 cores, and have 0.6 of 1 core."""
+    before = [replace(w, device=2.0) for w in BEFORE]
+    half = [replace(w, device=1.0) for w in after(share=0.6)]
+    asked = made(BoxChange.of("device", 0.5), share_then=0.4)
+    found = outcome(asked, [*before, *half])
+    assert found is not None
+    assert found.window == 9
+    assert outcome(asked, [*before, *(replace(w, device=1.5) for w in half)]) is None, "three quarters are not half"
+    assert outcome(asked, [*BEFORE, *half]) is None, "where it is not known what the device was, shares decide"
+    same = made(BoxChange.of("device", 0.5), share_then=0.4)
+    assert outcome(same, [*before, *(replace(w, device=2.0) for w in after(share=0.4))]) is not None, "others took it"
+
+
+@pytest.mark.parametrize(("kind", "share", "about"), [c for c in CHANGES if c[0] != "device"])
+def test_another_change_on_another_device_was_not_made_alone(
+    kind: ChangeKind, share: float, about: dict[str, object]
+) -> None:
+    before = [replace(w, device=2.0) for w in BEFORE]
+    asked = made(BoxChange.of(kind), share_then=share, new=kind == "camera")
+    for device, alone in ((2.0, True), (1.0, False)):
+        changed = [replace(w, device=device) for w in after(2 * HORIZON + 1, **dict(about))]
+        assert (outcome(asked, [*before, *changed]) is not None) is alone
+
+
 def test_the_first_window_after_the_change_is_not_counted() -> None:
     late = after(2 * HORIZON + 1)
     late[0] = replace(late[0], length_s=50.0, realised={"gate": 0.0, "yard": 0.0})
