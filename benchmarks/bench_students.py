@@ -44,8 +44,8 @@ from edge.detectors.session import DetectorSession
 from edge.models.descriptions import described
 from edge.recording.exemplars import ExemplarMemory
 from edge.recording.split import split_interleaved
+from edge.runtime.contest import contest_entries
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
-from edge.training.contest import judge
 from edge.training.kept_download import PARTS
 from edge.training.published import PublishedExamples, PublishedRetraining, with_best_score
 from golden.ensemble import Teacher, in_classes
@@ -152,12 +152,12 @@ class _Chain:
         if not self._gated:
             self.student = new
             return
-        judged = judge(new, self.student, self._download, examples)
-        verdict = choose(judged.contenders, seed)
+        entries = contest_entries(new, self.student, self._download, examples)
+        verdict = choose(entries.contenders, seed)
         run.winners.append(verdict.winner)
         # As in the appliance, where the profile of the student in force chooses its least score on all new frames.
         unseen = examples.new_frames
-        stays = judged.download if verdict.winner == "download" else judged.in_force
+        stays = entries.download if verdict.winner == "download" else entries.in_force
         self.student = new if stays is None or verdict.winner == "new" else with_best_score(stays, examples, unseen)[0]
 
 

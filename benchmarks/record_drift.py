@@ -39,11 +39,11 @@ from edge.core.profiles import InferenceProfile
 from edge.core.thresholds import best_score
 from edge.core.vision import Detections
 from edge.recording.exemplars import ExemplarMemory
+from edge.runtime.contest import contest_entries
 from edge.settings.retraining import RetrainingSettings
 from edge.simulation.record import REFUSED
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
-from edge.training.contest import judge
 from edge.training.kept_download import PARTS
 from edge.training.published import PublishedExamples, PublishedRetraining, judged, with_best_score
 from edge.training.published_trials import PublishedTrials
@@ -189,12 +189,14 @@ class DriftRecorder:
         cpu_s: float,
     ) -> Trained:
         """The student that is in force after the appliance's contest."""
-        judged = judge(new, parent, self._download, examples)
-        winner = choose(judged.contenders, seed).winner
-        student, found = with_best_score(judged.download if winner == "download" and judged.download else new, examples)
+        entries = contest_entries(new, parent, self._download, examples)
+        winner = choose(entries.contenders, seed).winner
+        student, found = with_best_score(
+            entries.download if winner == "download" and entries.download else new, examples
+        )
         # The contest judges on earlier windows' pictures too; its verdict counts, as in a trace of a live box.
         if winner == "in_force":
-            return Trained(judged.in_force, winner, min(found.value, max(0.0, start - REFUSED)), cpu_s)
+            return Trained(entries.in_force, winner, min(found.value, max(0.0, start - REFUSED)), cpu_s)
         return Trained(student, winner, max(found.value, start), cpu_s)
 
 

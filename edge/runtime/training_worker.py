@@ -12,6 +12,7 @@ from edge.core.box_groups import CameraOfBox
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.runtime import messages as m
+from edge.runtime.contest import contest_entries
 from edge.runtime.device import WorkerShare, open_bucket
 from edge.runtime.group_members import MemberInMemory, open_guests, open_members
 from edge.runtime.process import Channel, Retire, Stop
@@ -20,7 +21,6 @@ from edge.students import load_student
 from edge.students.published import SAME, PublishedStudent
 from edge.students.weights import AnyStudent, save_student
 from edge.training import Retraining
-from edge.training.contest import judge
 from edge.training.opened import RunningRetraining, open_retraining
 from edge.training.published import PublishedExamples, PublishedRetraining, with_best_score
 from edge.training.retraining import held_out_accuracy
@@ -217,10 +217,10 @@ def compared(
     """`student` on disk; the correct answers of it, its parent and the download on a camera's held-out pictures, the
     parent's accuracy, and the download's file with its best least score.
     """
-    judged = judge(student, parent, download, examples)
+    entries = contest_entries(student, parent, download, examples)
     back = None
-    if judged.download is not None:
+    if entries.download is not None:
         back = output.with_name(f"{output.stem}-download{output.suffix}")
-        save_student(back, judged.download)
+        save_student(back, entries.download)
     save_student(output, student)
-    return judged.contenders, judged.before, back
+    return entries.contenders, entries.before, back

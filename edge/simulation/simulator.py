@@ -109,8 +109,8 @@ class _Model:
 
 @dataclass(frozen=True)
 class _End:
-    """The outcome of a retraining from the start that it has, whole windows on fresh answers. `promoted`: what the gate
-    said of it, where that is on record."""
+    """The outcome of a retraining from the start that it has, whole windows on fresh answers. `promoted`: the
+    gate's verdict, where it is on record."""
 
     accuracy: float
     device_seconds: float

@@ -1,4 +1,4 @@
-"""What a new student, the one in force and the download get right on a camera's kept-out pictures."""
+"""A new student beside the one in force and the download, on a camera's kept-out pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.contenders import Contender
 
 
 @dataclass(frozen=True)
-class Judged:
+class ContestEntries:
     """`contenders` for `scheduler.contenders.choose`. `in_force` and `download` have their own best least score (None:
     there is no download, or it is in force); with it the one in force has the accuracy `before` on the window's
     held-out pictures."""
@@ -23,9 +23,9 @@ class Judged:
     download: PublishedStudent | None
 
 
-def judge(
+def contest_entries(
     new: PublishedStudent, in_force: PublishedStudent, download: AnyStudent | None, examples: PublishedExamples
-) -> Judged:
+) -> ContestEntries:
     """`new` is judged at the least score that it has; the others are copied and not touched."""
     own, before = with_best_score(in_force.copy(), examples)
     latest = len(examples.held_out_frames)
@@ -37,4 +37,4 @@ def judge(
     if isinstance(download, PublishedStudent) and download.content != in_force.content:
         best, _ = with_best_score(download.copy(), examples)
         contenders.append(Contender("download", frame_counts(best, examples), latest))
-    return Judged(tuple(contenders), own, before, best)
+    return ContestEntries(tuple(contenders), own, before, best)
