@@ -13,16 +13,21 @@ from edge.core.clock import Clock
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.tenants import Tenant
 from edge.runtime.leaf_parts import LeafParts
+from edge.runtime.recent_rates import RecentRates
 from edge.runtime.tenant_members import Members
 from scheduler.controller import WindowController
+from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import PlanFunction
 from scheduler.gpulets.follow import plan_function
+from scheduler.gpulets.rates import RateSettings, planned_rate
 from scheduler.gpulets.tenant_fit import need_of
 from scheduler.serving_floor import floors_share
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
+#: A rate that is lower than planned by a smaller part is chance.
+_LOWER = 0.2
 #: The models, the version of the table and the planning policy that a need was found for.
 _NeedKey = tuple[tuple[ServedModel, ...], str, str]
 
@@ -34,8 +39,11 @@ class TenantNeeds:
         self._controller, self._clock = controller, clock
         self._known: dict[str, tuple[_NeedKey, float]] = {}
 
-    async def of(self, tenant: Tenant, members: Members, serving: ServingRuntime | None) -> tuple[float, float | None]:
-        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
+    async def of(
+        self, tenant: Tenant, members: Members, serving: ServingRuntime | None, recent: RecentRates | None = None
+    ) -> tuple[float, float | None]:
+        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for, or at
+        the `recent` ones where these are clearly lower (None: those planned for stand)."""
         if not tenant.serves:
             return self._of_cameras(tenant, members), None
         assert serving is not None
@@ -46,7 +54,8 @@ class TenantNeeds:
         planner = serving.planning.policy
         plan = plan_function(planner)
         least = tuple(d.planned(d.min_rate) for d in demands)
-        now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
+        headroom = serving.planning.headroom
+        now = tuple(d.planned(_rate(d, view.held.get(d.version.model, d.rate), recent, headroom)) for d in demands)
         version = serving.tables.version
         floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
         return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
@@ -77,6 +86,15 @@ class TenantNeeds:
             known = (asked, await asyncio.to_thread(need_of, asked[0], table, plan))
             self._known[key] = known
         return known[1]
+
+
+def _rate(demand: Demand, planned: float, recent: RecentRates | None, headroom: float) -> float:
+    """Rows per second to count on, head-room included."""
+    rate = None if recent is None else recent.most(demand.version.model)
+    if rate is None:
+        return planned
+    need = max(demand.min_rate, planned_rate(rate, RateSettings(headroom=headroom)))
+    return planned if need >= planned * (1 - _LOWER) else round(need, 3)
 
 
 def fingerprint(
