@@ -27,13 +27,13 @@ from edge.runtime.recent_rates import RecentRates
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
-from edge.runtime.tenant_needs import TenantNeeds, fingerprint
+from edge.runtime.tenant_needs import TenantNeeds, fingerprint, met_twice
 from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.tenant_fit import shares_of
 from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
-from scheduler.tenants.known import LearnedTenant, SharingReport
+from scheduler.tenants.known import LearnedTenant
 from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TenantShares:
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
         self._windows = TenantWindows()
-        self._use, self._rates = TenantUse(), RecentRates()
+        self._use = TenantUse()
         self._kept = LearningWriter(keep, self.document, parts.clock)
         self._last_s = parts.clock.monotonic()
         self._needs = TenantNeeds(parts.controller, parts.clock)
@@ -194,7 +194,7 @@ class TenantShares:
         if members.shared:
             counted = self._counts.add(report, members.served, self.given(members))
             if counted:
-                self._rates.add(report)
+                self._needs.recent.add(report)
 
     def fact(self, fact: RuntimeFact) -> None:
         """Realised accuracies of windows are what cameras did."""
@@ -257,7 +257,7 @@ class TenantShares:
             return
         self.shares, self.lacking = {}, 0.0
         self._fact(TenantsNow(frozenset()))
-        self._counts, self._use, self._rates = TenantCounts(), TenantUse(), RecentRates()
+        self._counts, self._use, self._needs.recent = TenantCounts(), TenantUse(), RecentRates()
         self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
@@ -268,13 +268,13 @@ class TenantShares:
         over = elapsed_s >= self.rules_in_force.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
         if over:
-            self._rates.end(counted.silent_s is not None)
+            self._needs.recent.end(counted.silent_s is not None)
             self._use.ended(t.id for t in members.tenants if t.serves)
         reports = {**counted.reports, **self._windows.take()}
         entries = []
         for tenant in members.tenants:
-            recent = self._rates if self._met_twice(tenant, reports.get(tenant.id)) else None
-            floor, need = await self._needs.of(tenant, members, self._serving, recent)
+            follow = met_twice(tenant, self.known.get(tenant.id), reports.get(tenant.id))
+            floor, need = await self._needs.of(tenant, members, self._serving, follow)
             usable = self._needs.usable(tenant, members, self._serving)
             entries.append(
                 TenantNow(
@@ -285,12 +285,6 @@ class TenantShares:
                 )
             )  # fmt: skip
         return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows, between=not over)
-
-    def _met_twice(self, tenant: Tenant, report: SharingReport | None) -> bool:
-        """Its goal was met in the last two intervals, the one with this report included."""
-        known = self.known.get(tenant.id)
-        seen = (*(() if known is None else known.recent), *(() if report is None else (report,)))[-2:]
-        return len(seen) == 2 and all(r.performance >= tenant.objective.goal - 1e-9 for r in seen)
 
     # -- acting
 

@@ -41,8 +41,8 @@ def shapes() -> Floats:
 def tops(ending: Ending) -> Floats:
     """(COUNT,): the performance that each curve ends at.
 
-    Half of the parts end near 1, as those of requests in time do, the others above 0.5. An accuracy ends anywhere: what
-    a student reaches on a hard scene, no share raises."""
+    Half of the parts end near 1, as those of requests in time do, the others above 0.5. An accuracy ends anywhere: no
+    share makes a student better than its scene allows."""
     rng = np.random.default_rng(SEED + 1)
     near, wide = 0.96 + 0.04 * rng.random(COUNT), 0.5 + 0.5 * rng.random(COUNT)
     free = np.exp(rng.uniform(np.log(0.5), np.log(3.0), COUNT))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
 from tenants_kit import ServingBox, TenantsBox, tenant
 
 from edge.core.front_messages import ModelTraffic, TrafficReport
-from edge.core.tenants import Tenant
 from edge.runtime.recent_rates import RecentRates
-from edge.runtime.tenant_needs import TenantNeeds
+from edge.runtime.tenant_needs import TenantNeeds, met_twice
+from scheduler.tenants.known import LearnedTenant, SharingReport
 
 
 def interval(rates: RecentRates, requests: int, rows: int = 0, silent: bool = False) -> float | None:
@@ -48,45 +46,49 @@ async def test_a_tenant_needs_less_once_its_load_has_gone(tmp_path: Path) -> Non
     await serving.start()
     box = TenantsBox(serving, tenant("gate", "a"), tenant("stats", "b"))
     needs = TenantNeeds(box.parts.controller, box.clock)
-    members, gate, rates = box.shares.members(), tenant("gate", "a"), RecentRates()
+    members, gate, rates = box.shares.members(), tenant("gate", "a"), needs.recent
 
-    async def need(recent: RecentRates | None) -> float:
-        found = await needs.of(gate, members, serving, recent)  # type: ignore[arg-type]
+    async def need(follow: bool = True) -> float:
+        found = await needs.of(gate, members, serving, follow)  # type: ignore[arg-type]
         assert found[1] is not None
         return found[1]
 
-    planned = await need(None)
-    assert await need(rates) == planned, "nothing is known of it"
+    planned = await need(follow=False)
+    assert await need() == planned, "nothing is known of it"
     interval(rates, 55)
     interval(rates, 55)
-    assert await need(rates) == planned, "chance"
+    assert await need() == planned, "chance"
     interval(rates, 10)
-    assert await need(rates) == planned
+    assert await need() == planned
     interval(rates, 10)
-    low = await need(rates)
+    low = await need()
     assert low < planned / 2
     interval(rates, 200)
-    assert await need(rates) == planned, "more than planned is for the reorganiser to see"
+    assert await need() == planned, "more than planned is for the reorganiser to see"
 
 
-@pytest.mark.parametrize("met", [True, False])
-async def test_only_a_tenant_that_meets_its_goal_gives_up_what_its_load_no_longer_needs(
-    tmp_path: Path, met: bool
-) -> None:
+def test_a_load_is_followed_down_where_the_goal_was_met_twice() -> None:
+    def report(performance: float) -> SharingReport:
+        return SharingReport(10.0, 10.0, 8.0, performance, 0.2, 80)
+
+    gate, good, bad = tenant("gate", "a"), report(0.95), report(0.94)
+    assert met_twice(gate, LearnedTenant(recent=(good,)), good)
+    assert met_twice(gate, LearnedTenant(recent=(bad, good, good)), None), "between two intervals"
+    assert not met_twice(gate, LearnedTenant(recent=(good,)), bad)
+    assert not met_twice(gate, LearnedTenant(recent=(good, bad)), good)
+    assert not met_twice(gate, LearnedTenant(), good)
+    assert not met_twice(gate, None, good)
+
+
+async def test_the_front_s_reports_are_counted_by_interval(tmp_path: Path) -> None:
     serving = ServingBox(tmp_path, "a", "b", rate=60.0)
     await serving.start()
     box = TenantsBox(serving, tenant("gate", "a"), tenant("stats", "b"))
-    asked: list[RecentRates | None] = []
-    needed = box.shares._needs.of
-
-    async def watched(mine: Tenant, *more: Any) -> tuple[float, float | None]:
-        if mine.id == "gate":
-            asked.append(more[-1])
-        return await needed(mine, *more)
-
-    box.shares._needs.of = watched  # type: ignore[method-assign]
     await box.shares.look()
-    for rates in ({"a": 60, "b": 60}, {"a": 8, "b": 60}, {"a": 8, "b": 60}):
-        await box.interval(lambda name, _: 1.0 if met or name != "gate" else 0.5, rates)
-    assert [recent is not None for recent in asked] == [False, False, met, met]
-    assert box.shares._rates.most("a") == pytest.approx(8.0)
+    gate: list[float] = []
+    for rates in ({"a": 60, "b": 60}, {"a": 60, "b": 60}, {"a": 8, "b": 60}, {"a": 8, "b": 60}):
+        await box.interval(lambda name, _: 0.5 if name == "stats" else 1.0, rates)
+        gate.append(box.held()["gate"])
+    planned = serving.view.held["a"]
+    assert planned > 15, "the plan's own rate follows slowly"
+    assert gate[-1] < gate[1] - 0.05, "its share does not: the other one misses its goal"
