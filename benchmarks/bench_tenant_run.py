@@ -53,11 +53,11 @@ from benchmarks.bench_serving_run import (
 )
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
-from edge.core.serving import DeviceTable
+from edge.core.serving import DeviceTable, ServedModel
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime.serving_tables import keep_table, read_table
-from edge.settings import MachineSettings, ServingSettings, SharingSettings, TenantSettings, parse
+from edge.settings import MachineSettings, ServingPlanning, ServingSettings, SharingSettings, TenantSettings, parse
 from scheduler.gpulets.fitting import Capacity, fit
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.rates import RateSettings, planned_rate
@@ -148,11 +148,9 @@ def parts(rate: float, heavy_first: bool) -> dict[str, float]:
     return {m: 2 * rate * p for m, p in zip(MODELS.values(), both, strict=True)}
 
 
-def largest(box: Appliance, table: DeviceTable) -> float:
+def largest_rate(models: Sequence[ServedModel], table: DeviceTable, planning: ServingPlanning) -> float:
     """The mean rate of a model, so that plans by this table hold both loads in MOST_SHARE of the device."""
-    runtime = served(box)
-    models = runtime.box()[0]
-    plan, rates = plan_function(runtime.planning.policy), RateSettings(headroom=runtime.planning.headroom)
+    plan, rates = plan_function(planning.policy), RateSettings(headroom=planning.headroom)
 
     def holds(rate: float) -> bool:
         for heavy_first in (True, False):
@@ -391,7 +389,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     rate, found = 0.0, []
     for n, name in enumerate(order):
         async with appliance(folder / f"box-{n + 1}", table, arguments.seed, name, window_s, cores) as box:
-            rate = rate or arguments.part * largest(box, true)
+            rate = rate or arguments.part * largest_rate(served(box).box()[0], true, served(box).planning)
             found += await halves(box, folder, name, rate, windows, Times(window_s), arguments.seed)
         for row in found[-2:]:
             print(
