@@ -27,8 +27,6 @@ from scheduler.tenants.known import LearnedTenant, SharingReport
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
-#: A rate that is lower than planned by a smaller part is chance.
-_LOWER = 0.2
 #: The models, the version of the table and the planning policy that a need was found for.
 _NeedKey = tuple[tuple[ServedModel, ...], str, str]
 
@@ -46,7 +44,7 @@ class TenantNeeds:
         self, tenant: Tenant, members: Members, serving: ServingRuntime | None, follow: bool = False
     ) -> tuple[float, float | None]:
         """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for; where
-        it shall `follow` a load that has gone, at the recent rates where these are clearly lower."""
+        it shall `follow` a load that has gone, at the rates that are left of it."""
         if not tenant.serves:
             return self._of_cameras(tenant, members), None
         assert serving is not None
@@ -99,11 +97,10 @@ def met_twice(tenant: Tenant, known: LearnedTenant | None, report: SharingReport
 
 def _rate(demand: Demand, planned: float, recent: RecentRates | None, headroom: float) -> float:
     """Rows per second to count on, head-room included."""
-    rate = None if recent is None else recent.most(demand.version.model)
+    rate = None if recent is None else recent.fallen(demand.version.model)
     if rate is None:
         return planned
-    need = max(demand.min_rate, planned_rate(rate, RateSettings(headroom=headroom)))
-    return planned if need >= planned * (1 - _LOWER) else round(need, 3)
+    return min(planned, max(demand.min_rate, round(planned_rate(rate, RateSettings(headroom=headroom)), 3)))
 
 
 def fingerprint(

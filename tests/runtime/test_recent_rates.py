@@ -7,7 +7,7 @@ from pathlib import Path
 from tenants_kit import ServingBox, TenantsBox, tenant
 
 from edge.core.front_messages import ModelTraffic, TrafficReport
-from edge.runtime.recent_rates import RecentRates
+from edge.runtime.recent_rates import INTERVALS, RecentRates
 from edge.runtime.tenant_needs import TenantNeeds, met_twice
 from scheduler.tenants.known import LearnedTenant, SharingReport
 
@@ -17,28 +17,35 @@ def interval(rates: RecentRates, requests: int, rows: int = 0, silent: bool = Fa
     for _ in range(2):
         rates.add(TrafficReport(1.0, 1.0, 1, (ModelTraffic("a", requests, rows=rows),), ()))
     rates.end(silent)
-    return rates.most("a")
+    return rates.fallen("a")
 
 
 def test_the_greater_of_two_intervals_counts() -> None:
     rates = RecentRates()
     assert interval(rates, 300) is None
-    assert interval(rates, 20) == 300, "it may be a lull"
+    assert interval(rates, 20) is None, "it may be a lull"
     assert interval(rates, 20) == 20
     assert interval(rates, 100) == 100
     assert interval(rates, 10, rows=40) == 100
     assert interval(rates, 10, rows=40) == 40, "batches are of rows"
-    assert rates.most("b") is None
+    assert rates.fallen("b") is None
     assert interval(rates, 5, silent=True) is None
-    assert interval(rates, 5) is None
-    assert interval(rates, 5) == 5
+    assert [interval(rates, 5) for _ in range(3)] == [None] * 3, "what was before the silence says nothing"
+
+
+def test_a_steady_rate_has_not_fallen() -> None:
+    rates = RecentRates()
+    assert {interval(rates, n) for n in (60, 55, 52, 60, 49, 50)} == {None}, "chance"
+    after = [interval(rates, 20) for _ in range(INTERVALS)]
+    assert after == [None, *[20.0] * (INTERVALS - 2), None], "by then plans have followed"
 
 
 def test_an_interval_without_a_report_changes_nothing() -> None:
     rates = RecentRates()
     interval(rates, 30)
     rates.end(False)
-    assert interval(rates, 20) == 30
+    assert interval(rates, 20) is None
+    assert interval(rates, 20) == 20
 
 
 async def test_a_tenant_needs_less_once_its_load_has_gone(tmp_path: Path) -> None:
