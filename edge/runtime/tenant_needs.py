@@ -13,12 +13,16 @@ from edge.core.clock import Clock
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.tenants import Tenant
 from edge.runtime.leaf_parts import LeafParts
+from edge.runtime.recent_rates import RecentRates
 from edge.runtime.tenant_members import Members
 from scheduler.controller import WindowController
+from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import PlanFunction
 from scheduler.gpulets.follow import plan_function
+from scheduler.gpulets.rates import RateSettings, planned_rate
 from scheduler.gpulets.tenant_fit import need_of
 from scheduler.serving_floor import floors_share
+from scheduler.tenants.known import LearnedTenant, SharingReport
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
@@ -28,14 +32,19 @@ _NeedKey = tuple[tuple[ServedModel, ...], str, str]
 
 
 class TenantNeeds:
-    """Needs of serving tenants are planned once for the same models, table and policy."""
+    """Needs of serving tenants are planned once for the same models, table and policy. `recent` are the rates that the
+    front reported of late."""
 
     def __init__(self, controller: WindowController, clock: Clock) -> None:
         self._controller, self._clock = controller, clock
+        self.recent = RecentRates()
         self._known: dict[str, tuple[_NeedKey, float]] = {}
 
-    async def of(self, tenant: Tenant, members: Members, serving: ServingRuntime | None) -> tuple[float, float | None]:
-        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
+    async def of(
+        self, tenant: Tenant, members: Members, serving: ServingRuntime | None, follow: bool = False
+    ) -> tuple[float, float | None]:
+        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for; where
+        it shall `follow` a load that has gone, at the rates that are left of it."""
         if not tenant.serves:
             return self._of_cameras(tenant, members), None
         assert serving is not None
@@ -46,7 +55,8 @@ class TenantNeeds:
         planner = serving.planning.policy
         plan = plan_function(planner)
         least = tuple(d.planned(d.min_rate) for d in demands)
-        now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
+        recent, headroom = self.recent if follow else None, serving.planning.headroom
+        now = tuple(d.planned(_rate(d, view.held.get(d.version.model, d.rate), recent, headroom)) for d in demands)
         version = serving.tables.version
         floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
         return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
@@ -77,6 +87,20 @@ class TenantNeeds:
             known = (asked, await asyncio.to_thread(need_of, asked[0], table, plan))
             self._known[key] = known
         return known[1]
+
+
+def met_twice(tenant: Tenant, known: LearnedTenant | None, report: SharingReport | None) -> bool:
+    """Its goal was met in the last two intervals; `report` is of the one that is not learned yet (None: none is)."""
+    seen = (*(() if known is None else known.recent), *(() if report is None else (report,)))[-2:]
+    return len(seen) == 2 and all(r.performance >= tenant.objective.goal - 1e-9 for r in seen)
+
+
+def _rate(demand: Demand, planned: float, recent: RecentRates | None, headroom: float) -> float:
+    """Rows per second to count on, head-room included."""
+    rate = None if recent is None else recent.fallen(demand.version.model)
+    if rate is None:
+        return planned
+    return min(planned, max(demand.min_rate, round(planned_rate(rate, RateSettings(headroom=headroom)), 3)))
 
 
 def fingerprint(

@@ -23,10 +23,11 @@ from edge.core.journal_kinds import JournalNote
 from edge.core.plan_basis import CameraBudget
 from edge.core.tenants import SharingRules, Tenant
 from edge.runtime.leaf_parts import LeafParts
+from edge.runtime.recent_rates import RecentRates
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
-from edge.runtime.tenant_needs import TenantNeeds, fingerprint
+from edge.runtime.tenant_needs import TenantNeeds, fingerprint, met_twice
 from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.tenant_fit import shares_of
@@ -191,7 +192,9 @@ class TenantShares:
     def _reported(self, now: float, report: TrafficReport) -> None:
         members = self.members()
         if members.shared:
-            self._counts.add(report, members.served, self.given(members))
+            counted = self._counts.add(report, members.served, self.given(members))
+            if counted:
+                self._needs.recent.add(report)
 
     def fact(self, fact: RuntimeFact) -> None:
         """Realised accuracies of windows are what cameras did."""
@@ -254,7 +257,7 @@ class TenantShares:
             return
         self.shares, self.lacking = {}, 0.0
         self._fact(TenantsNow(frozenset()))
-        self._counts, self._use = TenantCounts(), TenantUse()
+        self._counts, self._use, self._needs.recent = TenantCounts(), TenantUse(), RecentRates()
         self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
@@ -265,11 +268,13 @@ class TenantShares:
         over = elapsed_s >= self.rules_in_force.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
         if over:
+            self._needs.recent.end(counted.silent_s is not None)
             self._use.ended(t.id for t in members.tenants if t.serves)
         reports = {**counted.reports, **self._windows.take()}
         entries = []
         for tenant in members.tenants:
-            floor, need = await self._needs.of(tenant, members, self._serving)
+            follow = met_twice(tenant, self.known.get(tenant.id), reports.get(tenant.id))
+            floor, need = await self._needs.of(tenant, members, self._serving, follow)
             usable = self._needs.usable(tenant, members, self._serving)
             entries.append(
                 TenantNow(

@@ -17,6 +17,7 @@ from typing import Any
 from edge.core import events as ev
 from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
+from edge.core.serving import DeviceTable
 from edge.core.shares import ideal_caps
 from edge.core.tenants import Tenant
 from edge.runtime.device_shares import LEAST_CAMERAS
@@ -87,9 +88,17 @@ class BoxPolicies:
 
 
 class SimulatedWholeBox:
-    """One run of a box; made inside of a virtual loop. `plan` plans windows (None: as the appliance does)."""
+    """One run of a box; made inside of a virtual loop. `plan` plans windows (None: as the appliance does); batches of
+    served models take as long as `true_table` says (None: as the trace's, which plans reckon with)."""
 
-    def __init__(self, trace: BoxTrace, policies: BoxPolicies, seed: int, plan: PlanFunction | None = None) -> None:
+    def __init__(
+        self,
+        trace: BoxTrace,
+        policies: BoxPolicies,
+        seed: int,
+        plan: PlanFunction | None = None,
+        true_table: DeviceTable | None = None,
+    ) -> None:
         self._trace, self._policies = trace, policies
         self._loop, self._clock = asyncio.get_running_loop(), LoopClock()
         windows = trace.windows
@@ -109,7 +118,9 @@ class SimulatedWholeBox:
             )  # fmt: skip
         self._serving: ServingSimulation | None = None
         if trace.serving is not None:
-            self._serving = ServingSimulation(trace.serving, policies.planning, seed, self._caps, self._reserved)
+            self._serving = ServingSimulation(
+                trace.serving, policies.planning, seed, self._caps, self._reserved, true_table
+            )
         self._camera_share = self._capacity
         self._shared = SharingRecord()
         self._tenants: TenantShares | None = None

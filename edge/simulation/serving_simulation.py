@@ -2,8 +2,8 @@
 
 Everything that decides is the product's: the front with its queues, batches and deadlines (`edge.serving.front`), the
 reorganiser that turns its reports into gpu-lets, the planner and the shares that it may take. Executors are simulated:
-a batch takes as long as the device's table says for its size and share, beside its planned neighbours. Drift of live
-latencies from the table is not modelled, so nothing watches it.
+a batch takes as long as the device's table says for its size and share, beside its planned neighbours. With a
+`true_table` it takes as long as that says, while plans reckon with the trace's: nothing watches live latencies here.
 """
 
 from __future__ import annotations
@@ -131,17 +131,19 @@ class ServingSimulation:
         seed: int,
         caps: ShareCaps | None = None,
         reserve: Callable[[float], None] = lambda share: None,
+        true_table: DeviceTable | None = None,
     ) -> None:
         self.trace, self.planning, self._seed = trace, planning, seed
         self._caps, self._reserve = caps or ideal_caps(), reserve
-        self._table = needed_table(trace)
+        planned_with = needed_table(trace)
+        self._table = true_table or planned_with
         self._loop, clock = asyncio.get_running_loop(), LoopClock()
         self._complaints: list[str] = []
         self.planner = PlanningThread(self._reorganiser(), lambda code, words: self._complaints.append(words))
         send = self.planner.send
         self.tables = DeviceTables(Path(), self._caps, lambda code, words: self._complaints.append(words))
         self.tables.watched = False
-        self.tables.use(self._table)
+        self.tables.use(planned_with)
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
         for record in trace.models:
             self.models.offers[record.name] = Offer(

@@ -16,7 +16,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from scheduler.tenants.shapes import GRID, LOWEST, POINTS, STEP, Floats, shapes, tops
+from scheduler.tenants.shapes import GRID, LOWEST, POINTS, STEP, Ending, Floats, shapes, tops
 
 #: A report counts half after 27 rounds: load-dependent effects that the grid does not see move slowly.
 FORGET = 0.975
@@ -71,9 +71,9 @@ class LearnedCurve:
 
 #: The curve learned after one round is asked for again when the next one is judged by it: some hundred tenants.
 @lru_cache(maxsize=256)
-def learned(memory: CurveMemory, capped: bool) -> LearnedCurve:
-    """The posterior. Performance is a part, at most 1, where `capped`; else a multiple of the goal."""
-    ends, family = tops(capped), shapes()
+def learned(memory: CurveMemory, ending: Ending) -> LearnedCurve:
+    """The posterior, of curves that end so."""
+    ends, family, capped = tops(ending), shapes(), ending != "multiple"
     places = np.array(memory.bins, dtype=int)
     if not memory.bins:
         mean, square = _moments(np.full(len(ends), 1.0 / len(ends)), ends)
@@ -99,7 +99,7 @@ def learned(memory: CurveMemory, capped: bool) -> LearnedCurve:
 
 
 def with_round(
-    memory: CurveMemory, curve: LearnedCurve, seen: Sequence[tuple[float, float]], capped: bool
+    memory: CurveMemory, curve: LearnedCurve, seen: Sequence[tuple[float, float]], ending: Ending
 ) -> CurveMemory:
     """With the reports of one round, (place, performance) each. `curve` is what was believed before them."""
     if not seen:
@@ -108,7 +108,7 @@ def with_round(
     place = float(np.mean([p for p, _ in seen]))
     value = float(np.mean([y for _, y in seen]))
     expected, spread = float(curve.at(np.array([place]))[0]), float(np.interp(place, GRID, curve.spread))
-    if capped and memory.noise > CENSORED_FROM:
+    if ending != "multiple" and memory.noise > CENSORED_FROM:
         expected = float(cut_mean(np.array([expected]), memory.noise)[0])
     away = (value - expected) / math.sqrt(spread**2 + memory.noise**2 / len(seen) + 1e-6)
     side = (away > OUTSIDE) - (away < -OUTSIDE)

@@ -63,18 +63,21 @@ class TenantMemory:
 
 @dataclass(frozen=True)
 class TenantView:
-    """A tenant with what is known of it now: its curve, the place of each number of steps under each forecast load."""
+    """A tenant with what is known of it now: its curve, the place of each number of steps under each forecast load, and
+    the performance over steps that is believed at most (None: nothing but the curve says it)."""
 
     tenant: ProblemTenant
     memory: TenantMemory
     curve: LearnedCurve
     places: tuple[Floats, ...]
     entitlement: float
+    ceiling: Floats | None = None
 
     def performance(self, widths: float) -> tuple[Floats, ...]:
         """Performance over steps under each forecast load, so many standard deviations from the mean."""
         scale = 1.0 if self.tenant.goal.capped else self.tenant.goal.slo
-        return tuple(scale * self.curve.at(p, widths) for p in self.places)
+        found = tuple(scale * self.curve.at(p, widths) for p in self.places)
+        return found if self.ceiling is None else tuple(np.minimum(f, self.ceiling) for f in found)
 
     def utility(self, widths: float) -> Floats:
         """Utility over steps, in the mean over the forecast loads."""
@@ -100,7 +103,7 @@ def updated(
         seen.append((place, report.performance / (1.0 if tenant.goal.capped else tenant.goal.slo)))
     curve = memory.curve
     if seen:
-        curve = with_round(curve, learned(curve, tenant.goal.capped), seen, tenant.goal.capped)
+        curve = with_round(curve, learned(curve, tenant.goal.ending), seen, tenant.goal.ending)
     return TenantMemory(curve, load, origin)
 
 
@@ -112,7 +115,7 @@ def viewed(problem: SharingProblem, tenant: ProblemTenant, memory: TenantMemory,
         log_units = np.log(units) + math.log(origin) - math.log(entitlement)
     forecast = memory.load.ahead(problem.reports_per_interval)
     places = tuple(log_units - math.log(load) for load in nodes(forecast, SPREAD))
-    return TenantView(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)
+    return TenantView(tenant, memory, learned(memory.curve, tenant.goal.ending), places, entitlement)
 
 
 def table(

@@ -8,16 +8,21 @@ its scale anywhere from far below the entitlement to several times it. The sampl
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+#: The performance that a curve may end at: a part of requests, an accuracy, a multiple of the goal.
+Ending = Literal["part", "accuracy", "multiple"]
 
 #: Distance of two grid points (a share 8 % larger), and the grid's ends: 1/1100 and 33 times the entitlement.
 STEP, LOWEST, POINTS = 0.08, -7.0, 132
 GRID: Floats = LOWEST + STEP * np.arange(POINTS, dtype=np.float64)
 COUNT, SEED = 1600, 20
+#: Accuracies end at so much at least.
+LEAST_ACCURACY = 0.05
 
 
 @cache
@@ -33,15 +38,17 @@ def shapes() -> Floats:
 
 
 @cache
-def tops(capped: bool) -> Floats:
-    """(COUNT,): the performance that each curve ends at: a part, at most 1, where `capped`, else a multiple of the
-    goal.
+def tops(ending: Ending) -> Floats:
+    """(COUNT,): the performance that each curve ends at.
 
-    Half of the parts end near 1, as parts of requests in time do; accuracies end anywhere above 0.5."""
+    Half of the parts end near 1, as those of requests in time do, the others above 0.5. An accuracy ends anywhere: no
+    share makes a student better than its scene allows."""
     rng = np.random.default_rng(SEED + 1)
     near, wide = 0.96 + 0.04 * rng.random(COUNT), 0.5 + 0.5 * rng.random(COUNT)
     free = np.exp(rng.uniform(np.log(0.5), np.log(3.0), COUNT))
-    ends: Floats = np.where(rng.random(COUNT) < 0.5, near, wide) if capped else free
+    parts = np.where(rng.random(COUNT) < 0.5, near, wide)
+    anywhere = LEAST_ACCURACY + (1.0 - LEAST_ACCURACY) * rng.random(COUNT)
+    ends: Floats = {"part": parts, "accuracy": anywhere, "multiple": free}[ending]
     ends.flags.writeable = False
     return ends
 

@@ -323,7 +323,10 @@ def _wanted(
     problem = SharingProblem("box", total, STEP, tuple(every))
     policy = sharing_policy(question.rules.policy)
     if isinstance(policy, LearnedPolicy):
-        views = tuple(view_of(p, known[p.id], problem) for p in every)
+        views = tuple(
+            _below_its_need(view_of(p, known[p.id], problem), t, known[p.id], problem)
+            for p, t in zip(every, scope, strict=True)
+        )
         standing = Standing(problem, views, holding, tuple(bool(reports[p.id]) for p in every))
         return {p.id: k * STEP for p, k in zip(every, policy.choose(standing), strict=True)}
     targets = [held[p.id] for p in every]
@@ -382,6 +385,27 @@ def view_of(asked: ProblemTenant, known: LearnedTenant, problem: SharingProblem)
     if not known.measured or known.scale is None:
         return None
     return viewed(problem, asked, known.memory, known.scale)
+
+
+def _below_its_need(
+    view: TenantView | None, entry: TenantNow, known: LearnedTenant, problem: SharingProblem
+) -> TenantView | None:
+    """Where a serving tenant misses its goal with less than its profile needs, no share between is believed to do
+    better than on the line from there to the goal.
+
+    After its load moved, its curve knows that load by this report only, and elsewhere by other loads: a queue breaks
+    down where the curve, scaled to the load, still says that nearly all is well."""
+    report, need, goal = entry.report, entry.need, entry.tenant.objective.goal
+    if view is None or need is None or report is None or not report.usable or not entry.tenant.serves:
+        return view
+    enough = _enough(entry, known)
+    need = need if enough is None else min(need, enough)
+    if report.performance >= goal or need <= report.given + STEP:
+        return view
+    shares = problem.granularity * np.arange(problem.steps + 1)
+    part = np.clip((shares - report.given) / (need - report.given), 0.0, 1.0)
+    ceiling = np.where(part < 1.0, report.performance + part * (goal - report.performance), 1.0)
+    return replace(view, ceiling=ceiling)
 
 
 def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[float, float, float, float], ...]:

@@ -19,10 +19,11 @@ from edge.core.errors import InvalidValue
 from edge.core.fields import mapping, number, required, sequence
 from edge.core.tenants import TENANT_METRICS, TENANT_UTILITIES, UTILITY_POWERS, TenantUtility
 from scheduler.tenants.grid import by_weight
-from scheduler.tenants.shapes import Floats
+from scheduler.tenants.shapes import Ending, Floats
 
 SHARING_PROTOCOL = "tenant-arena/1"
 METRICS = (*TENANT_METRICS, "throughput")
+_ENDINGS: Mapping[str, Ending] = {"within_slo": "part", "accuracy": "accuracy", "throughput": "multiple"}
 KINDS = ("tenants", "pipeline")
 MOST_TENANTS = 200
 MOST_STEPS = 5_000
@@ -50,7 +51,12 @@ class TenantGoal:
     @property
     def capped(self) -> bool:
         """Whether performance is a part, at most 1."""
-        return self.metric != "throughput"
+        return self.ending != "multiple"
+
+    @property
+    def ending(self) -> Ending:
+        """The performance that its curve may end at."""
+        return _ENDINGS[self.metric]
 
     def utility_of(self, performance: Floats) -> Floats:
         """Utility, 0 to 1, of performance in the metric's unit."""

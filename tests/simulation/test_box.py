@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from edge.core.errors import InvalidValue
 from edge.core.events import Event
+from edge.core.serving import DeviceTable
 from edge.core.shares import ideal_caps
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.settings import ServingPlanning
@@ -74,6 +76,28 @@ def test_every_request_ends_once_and_every_part_is_there(whole: BoxResult) -> No
     assert whole.least <= whole.welfare <= 1.0
     alone = simulate(WINDOWS, "uniform", planner(ideal_caps()), corrected=True)
     assert whole.windows.mean_accuracy != alone.mean_accuracy, "cameras have what serving leaves"
+
+
+def test_batches_may_take_longer_than_the_table_that_plans_reckon_with() -> None:
+    table = SERVING.table
+    assert table is not None
+    rows = {m: {s: tuple(3 * ms for ms in row) for s, row in r.items()} for m, r in table.latency_ms.items()}
+
+    def played(true: DeviceTable) -> BoxResult:
+        async def work() -> BoxResult:
+            return await SimulatedWholeBox(BoxTrace("served", None, SERVING), SIMPLE, 2, true_table=true).run()
+
+        found = run_virtual(work())
+        assert isinstance(found, BoxResult)
+        return found
+
+    as_planned = simulate_box(BoxTrace("served", None, SERVING), SIMPLE, seed=2)
+    assert played(table) == as_planned
+    slower = played(replace(table, latency_ms=rows))
+    assert slower.serving is not None
+    assert as_planned.serving is not None
+    before, after = (sum(sum(m.p50_ms) for m in s.models) for s in (as_planned.serving, slower.serving))
+    assert after > 1.5 * before
 
 
 class _Watched(SimulatedWholeBox):

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from scheduler.tenants.curve import CurveMemory, cut_mean, learned, with_round
 from scheduler.tenants.load import LoadForecast
-from scheduler.tenants.shapes import GRID, shapes
+from scheduler.tenants.shapes import GRID, Ending, shapes
 
+ENDINGS: tuple[Ending, ...] = ("accuracy", "part", "multiple")
 REPORTS = st.lists(st.tuples(st.floats(-7.5, 4.0), st.floats(0.0, 1.0)), max_size=12)
 
 
-def taught(reports: list[tuple[float, float]], capped: bool = True) -> CurveMemory:
+def taught(reports: list[tuple[float, float]], ending: Ending = "part") -> CurveMemory:
     memory = CurveMemory()
     for report in reports:
-        memory = with_round(memory, learned(memory, capped), [report], capped)
+        memory = with_round(memory, learned(memory, ending), [report], ending)
     return memory
 
 
@@ -32,25 +33,25 @@ def test_no_shape_falls() -> None:
     assert (np.diff(shapes(), axis=1) >= -1e-12).all()
 
 
-@given(REPORTS, st.booleans(), st.sampled_from([-2.0, -0.5, 0.0, 0.5, 2.0]))
+@given(REPORTS, st.sampled_from(ENDINGS), st.sampled_from([-2.0, -0.5, 0.0, 0.5, 2.0]))
 @hypothesis_settings(max_examples=25, deadline=None)
 def test_no_bound_falls_and_bounds_are_in_order(
-    reports: list[tuple[float, float]], capped: bool, widths: float
+    reports: list[tuple[float, float]], ending: Ending, widths: float
 ) -> None:
-    curve = learned(taught(reports, capped), capped)
+    curve = learned(taught(reports, ending), ending)
     places = np.linspace(-8.0, 5.0, 60)
     assert (np.diff(curve.at(places, widths)) >= -1e-9).all()
     assert (curve.at(places, -1.0) <= curve.at(places, 1.0) + 1e-9).all()
     assert curve.at(np.array([-np.inf]))[0] == 0.0
-    if capped:
+    if ending != "multiple":
         assert curve.mean.max() <= 1.0
 
 
 def test_it_knows_most_where_it_was_measured() -> None:
     memory = taught([(0.0, truth(0.0))] * 20)
-    curve = learned(memory, True)
+    curve = learned(memory, "part")
     assert abs(curve.at(np.array([0.0]))[0] - truth(0.0)) < 0.02
-    assert np.interp(0.0, GRID, curve.spread) < 0.2 * np.interp(2.0, GRID, learned(CurveMemory(), True).spread)
+    assert np.interp(0.0, GRID, curve.spread) < 0.2 * np.interp(2.0, GRID, learned(CurveMemory(), "part").spread)
     assert np.interp(0.0, GRID, curve.spread) < np.interp(1.0, GRID, curve.spread)
 
 
@@ -58,8 +59,17 @@ def test_it_learns_the_curve_that_it_visits() -> None:
     rng = np.random.default_rng(3)
     places = rng.uniform(-2.0, 2.0, 60)
     memory = taught([(float(p), min(1.0, max(0.0, truth(p) + 0.02 * rng.normal()))) for p in places])
-    errors = [abs(learned(memory, True).at(np.array([p]))[0] - truth(p)) for p in np.linspace(-1.5, 1.5, 7)]
+    errors = [abs(learned(memory, "part").at(np.array([p]))[0] - truth(p)) for p in np.linspace(-1.5, 1.5, 7)]
     assert max(errors) < 0.05
+
+
+def test_an_accuracy_that_no_share_raises_is_believed_to_be_flat() -> None:
+    """A third of the device or less, windows with other cars each: the rest of it is worth little to these cameras."""
+    reports = [(0.3, 0.09), (0.4, 0.12), (0.35, 0.05), (0.1, 0.11), (0.3, 0.07), (0.4, 0.1)]
+    accuracy, part = (learned(taught(reports, ending), ending) for ending in ENDINGS[:2])
+    gains = [float(np.diff(curve.at(np.array([0.4, 1.1])))[0]) for curve in (accuracy, part)]
+    assert gains[0] < 0.1
+    assert gains[0] < gains[1] / 2, "parts of requests end above 0.5, so it must rise soon"
 
 
 def test_a_change_is_noticed_and_the_old_curve_moves() -> None:
@@ -68,9 +78,9 @@ def test_a_change_is_noticed_and_the_old_curve_moves() -> None:
     assert memory.changes == 0
     # Each unit does half as much: the same performance needs twice the share.
     for _ in range(8):
-        memory = with_round(memory, learned(memory, True), [(0.3, truth(0.3 - math.log(2)))], True)
+        memory = with_round(memory, learned(memory, "part"), [(0.3, truth(0.3 - math.log(2)))], "part")
     assert memory.changes >= 1
-    after = learned(memory, True)
+    after = learned(memory, "part")
     assert abs(after.at(np.array([0.3]))[0] - truth(0.3 - math.log(2))) < 0.05
     assert memory.reports < 40
 
@@ -82,7 +92,7 @@ def test_reports_that_are_cut_at_one_are_not_taken_for_the_mean() -> None:
 
 def test_an_empty_round_changes_nothing() -> None:
     memory = taught([(0.0, 0.5)])
-    assert with_round(memory, learned(memory, True), [], True) == memory
+    assert with_round(memory, learned(memory, "part"), [], "part") == memory
 
 
 def test_a_steady_load_is_forecast_with_a_narrow_width() -> None:

@@ -210,6 +210,29 @@ def test_a_tenant_that_was_never_measured_has_the_need_of_its_first_load_at_once
     assert share(dict(idle.known), 10.0, 0.28).shares["gate"].held >= 0.28 - 1e-6, "steps would let its queue grow"
 
 
+def test_after_its_load_moved_a_tenant_is_not_believed_to_do_better_than_its_profile_says() -> None:
+    """Three times the load: by its curve, scaled to that, a little more would do; its queue says otherwise."""
+    known: dict[str, LearnedTenant] = {}
+
+    def after(utc_s: float, need: float | None, stats: SharingReport) -> SharingDecision:
+        streets = SharingReport(utc_s, 10.0, 1.0, 0.52, 0.3, 1)
+        entries = (
+            TenantNow(GATE, need=0.12, report=report(utc_s, 1.0, share=0.2)),
+            TenantNow(STATS, need=need, report=stats),
+            TenantNow(STREETS, report=streets),
+        )
+        return decide(known, asked(utc_s, *entries, total=0.67, windows=True))
+
+    for n in range(12):
+        utc_s = 10.0 * (n + 1)
+        share = 0.15 if n % 2 else 0.17
+        known.update(after(utc_s, 0.14, report(utc_s, 1.0, share=share)).known)
+    moved = report(130.0, 0.38, share=0.17, load=30.0)
+    alone, profiled = (after(130.0, need, moved).shares for need in (None, 0.42))
+    assert profiled["stats"].held > alone["stats"].held + 0.02
+    assert profiled["streets"].held < alone["streets"].held
+
+
 @pytest.mark.parametrize("policy", ["ew", "sw", "njc", "minerva"])
 def test_no_tenant_is_put_below_its_need_for_the_good_of_cameras(policy: str) -> None:
     known: dict[str, LearnedTenant] = {}

@@ -1,0 +1,78 @@
+"""The benchmark of tenants: each way to share has a box of its own; halves are counted from the same window on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks import bench_tenant_run as bench
+
+
+class Box:
+    """A box whose windows begin with the loop's time, every `window_s` seconds."""
+
+    def __init__(self, window_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._began_s, self._window_s, self._loop = loop.time(), window_s, loop
+        self.runtime: Any = SimpleNamespace(clock=SimpleNamespace(monotonic=loop.time), controller=self)
+        self.services = SimpleNamespace(events=SimpleNamespace(recent=lambda *_: []))
+
+    @property
+    def state(self) -> SimpleNamespace:
+        window = int((self._loop.time() - self._began_s) / self._window_s)
+        begins_s = self._began_s + window * self._window_s
+        settings = SimpleNamespace(window_s=self._window_s)
+        return SimpleNamespace(window=window + 1, window_start_s=begins_s, settings=settings)
+
+
+def test_ways_to_share_take_turns_forth_and_back() -> None:
+    assert bench.turns(("learned", "planned"), 1) == ["learned", "planned"]
+    assert bench.turns(("learned", "planned"), 2) == ["learned", "planned", "planned", "learned"]
+
+
+def test_all_boxes_together_have_the_minutes() -> None:
+    assert bench.half_windows(20.0, 2, 100.0) == 3
+    assert bench.half_windows(20.0, 4, 100.0) == 2
+    assert bench.half_windows(1.0, 2, 100.0) == 1, "a whole window at least"
+
+
+def test_a_half_that_begins_late_is_reported() -> None:
+    first, second = {"first_window": 3, "windows": 3}, {"first_window": 6, "windows": 3}
+    assert bench.as_meant([first, second, first, second])
+    assert not bench.as_meant([first, second, first, second | {"first_window": 7}])
+    assert not bench.as_meant([first | {"first_window": 4}, second | {"first_window": 7}])
+
+
+async def test_the_load_moves_half_way_and_nothing_waits_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[tuple[float, float, float]] = []
+
+    async def load(_b: Any, rates: dict[str, float], seconds: float, *_: Any) -> dict[str, Any]:
+        began.append((box.state.window + (asyncio.get_running_loop().time() - box.state.window_start_s) / 0.4,
+                      rates["vehicles"], seconds))  # fmt: skip
+        await asyncio.sleep(seconds + 0.3)  # the report comes when the next load has begun
+        return {"models": [{"model": m, "violation_ratio": 0.05} for m in rates]}
+
+    async def watch(*_: Any) -> None: ...
+
+    monkeypatch.setattr(bench, "load", load)
+    monkeypatch.setattr(bench, "watch", watch)
+    monkeypatch.setattr(bench, "plan_now", lambda _: {"vehicles": 0.2})
+    monkeypatch.setattr(bench, "counted", lambda _: {"lost": 0})
+    monkeypatch.setattr(bench, "with_cameras", lambda *_: None)
+    box = Box(0.4)
+    found = await bench.halves(box, Path(), "planned", 10.0, 2, bench.Times(0.4, 0.1, 0.05), 1)  # type: ignore[arg-type]
+    assert [(one["first_window"], one["windows"], one["arm"]) for one in found] == [
+        (3, 2, "planned"),
+        (5, 2, "planned"),
+    ]
+    assert bench.as_meant(found)
+    assert [one["utility"] for one in found] == [{"entrance": 1.0, "office": 1.0}] * 2
+    first, second = bench.parts(10.0, True), bench.parts(10.0, False)
+    assert [rate for _, rate, _ in began] == [first["vehicles"], first["vehicles"], second["vehicles"]]
+    # Each begins LEAD_S before its windows; that before them has ended by then.
+    assert [at for at, _, _ in began] == pytest.approx([1.0, 2.75, 4.75], abs=0.2)
+    assert [seconds for _, _, seconds in began] == pytest.approx([0.65, 0.75, 0.75], abs=0.1)
