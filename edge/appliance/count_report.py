@@ -48,8 +48,8 @@ def report_html(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswe
         f"<h1>{escape(shown)}, {about.day}</h1>",
         f'<p class="quiet">Counts of camera {escape(about.camera)} at {escape(about.site)}. Made {made} by Magpie.</p>',
         _missing(about, found),
-        '<p class="note">A first version: on test streets counts are off by half, corrected ones by three '
-        "tenths. Look at changes rather than at amounts.</p>",
+        '<p class="note">A first version: on drawn streets counts are off by a fifth, corrected ones by an '
+        "eighth. Look at changes rather than at amounts.</p>",
         _passed(found, beside),
         _bars(about, found, beside),
         _movements(found),

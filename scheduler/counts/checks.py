@@ -14,7 +14,8 @@ from edge.core.counts import CountCheck, Place
 #: How far around a time labels are looked for, in seconds, the nearest first: until there are so many.
 REACH_S: Final = (0.0, 1800.0, 2 * 3600.0, 6 * 3600.0)
 ENOUGH: Final = 30
-#: With fewer labels or followed objects near a place nothing is said, unless labels show all that was counted.
+#: With fewer labels or followed objects near a place nothing is said, unless each counted crossing is in the own time
+#: of a labelled frame.
 LEAST_OBJECTS: Final = 10
 
 
@@ -36,8 +37,9 @@ class ClusterSums:
         """Whether they are too few to say how labels and followed objects differ."""
         return min(self.followed, self.there) < LEAST_OBJECTS
 
-    def show_all(self, counted: int) -> bool:
-        """Whether labelled frames show as many crossings as were counted, of the time itself."""
+    def cover(self, counted: int) -> bool:
+        """Whether each of the crossings `counted` in the time itself is in the own time of a labelled frame. Labels
+        need not show it."""
         return 0 < counted <= self.followed
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
@@ -75,16 +77,17 @@ def sums_around(
     own: Callable[[float, float], ClusterSums],
     every: Callable[[float, float], ClusterSums],
 ) -> SumsAround:
-    """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels; where no time
-    has, of the time itself, if labels show all objects that were `counted` at a line then. `own` and `every` have the
-    sums of a class and of all classes between two times."""
+    """Sums at a place from before `first_s` to after `end_s`: of as short a time as has enough labels, else of the
+    longest; where that has fewer than LEAST_OBJECTS, of the time itself, if each crossing that was `counted` at a line
+    then is in the own time of a labelled frame. `own` and `every` have the sums of a class and of all classes between
+    two times."""
     for reach_s in REACH_S:
         first, end = first_s - reach_s, end_s + reach_s
         found = every(first, end)
         if found.there >= ENOUGH:
             break
     at_line = place.kind == "line"
-    if at_line and found.few and (itself := every(first_s, end_s)).show_all(counted):
+    if at_line and found.few and (itself := every(first_s, end_s)).cover(counted):
         return SumsAround(own(first_s, end_s), itself, True)
     return SumsAround(own(first, end), found, at_line and reach_s == 0.0)
 

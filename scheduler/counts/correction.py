@@ -32,7 +32,7 @@ def corrected(objects: int, at_place: int, own: ClusterSums, every: ClusterSums,
     the checks of that class there, `every` those of all classes there; `crossings`: of that time itself. None: there
     are too few to say anything."""
     counted = max(objects, at_place)
-    if every.few and not (crossings and every.show_all(counted)):
+    if every.few and not (crossings and every.cover(counted)):
         return None
     each = counted / every.followed
     squares = max(0, own.followed_squared - 2 * own.product + own.there_squared)
@@ -53,9 +53,9 @@ def _variance(own: ClusterSums, squares: int) -> float:
 
 
 def _chance(each: float, crossings: bool) -> float:
-    """How much chance there is where each followed object stands for so many counted ones: none where labels show all
-    crossings of the counted time, and the whole variance at least where they are of another time, or of objects in a
-    zone, whose number says nothing about how many of the counted ones they show."""
+    """How much chance there is where each followed object stands for so many counted ones: none where each crossing of
+    the counted time is in the own time of a labelled frame, and the whole variance at least where labels are of another
+    time, or of objects in a zone, whose number says nothing about how many of the counted ones they show."""
     return min(_MOST_CHANCE, max(each - 1.0, 0.0 if crossings else 1.0))
 
 

@@ -160,9 +160,9 @@ def clear_of(box: Box) -> float:
     return max(_CLEAR_LEAST, _CLEAR * box_size(box))
 
 
-def is_clear(line: CountLine, box: Box) -> bool:
-    """Whether an object's foot is far enough away from a line to be on a side of it."""
-    return _side(line, box) != 0
+def is_clear(line: CountLine, foot: Point, clear: float) -> bool:
+    """Whether an object's foot is farther than `clear` away from a line, so that it is on a side of it."""
+    return abs(_turn(line.start, line.end, foot)) / line.length > clear
 
 
 def _began(tracked: TrackedObject, lines: Sequence[CountLine]) -> Passing:

@@ -59,6 +59,8 @@ _REMEMBERED: Final = 300
 
 #: A place on an object's path: where it stood, the logarithm of its size, and how its foot moved a second.
 PathSample = tuple[float, float, float, float, float]
+#: An instant, and where an object's foot was then, clear of a line.
+ClearPlace = tuple[float, Point]
 #: Parts of crossings that are not counted yet, by line, direction and class.
 Rest = Mapping[tuple[Place, str], float]
 
@@ -87,23 +89,25 @@ Shown = Mapping[int, ShownObject]
 
 @dataclass(frozen=True)
 class LabelledPath:
-    """Where labels showed a followed object clear of each line last, in frames whose own times touch, and the instant
-    of the last of these frames."""
+    """Where a followed object was clear of each line last, in adjacent frames whose labels show it: by a label, or, if
+    none was clear yet, where the object was seen when a frame's own time began. `utc_s`, `ends_utc_s`: the instant of
+    the last of these frames, and the end of its own time."""
 
     utc_s: float
-    clear: Mapping[str, Point] = field(default_factory=dict)
+    ends_utc_s: float
+    clear: Mapping[str, ClearPlace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Objects in the labelled frames before and after one, by their numbers: the paths of those before up to it, and
-    those that the next frame shows, too, if the own times of both touch."""
+class AdjacentFrames:
+    """Objects in the labelled frames adjacent to one, by their numbers: the paths of those in the frames before it, and
+    those that the next frame shows."""
 
     paths: Mapping[int, LabelledPath] = field(default_factory=dict)
     later: frozenset[int] = frozenset()
 
 
-_NOTHING_BESIDE: Final = Beside()
+_NONE_ADJACENT: Final = AdjacentFrames()
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,16 @@ class Instant:
     counted: tuple[Counted, ...] = ()
     lines: Mapping[int, frozenset[str]] | None = None
     own_s: tuple[float, float] = (AROUND_S, AROUND_S)
+
+    @property
+    def begins_utc_s(self) -> float:
+        """The begin of its own time."""
+        return self.utc_s - self.own_s[0]
+
+    @property
+    def ends_utc_s(self) -> float:
+        """The end of its own time."""
+        return self.utc_s + self.own_s[1]
 
 
 @dataclass(frozen=True)
@@ -202,11 +216,11 @@ def recounted(
     samples: Sequence[PathSample],
     shown: Shown,
     rest: Rest,
-    beside: Beside = _NOTHING_BESIDE,
+    around: AdjacentFrames = _NONE_ADJACENT,
 ) -> tuple[FrameChecks, Rest]:
     """Crossings in the frame's own time as they were counted and as its labels say, by line, direction and class, and
-    the parts of crossings that are left. `shown` has the labels of this frame, too. Where a label of the frame before
-    shows the same object, the crossing may be anywhere between both frames."""
+    the parts of crossings that are left. `shown` has the labels of this frame, too. Where a label of the adjacent frame
+    before shows the same object, the crossing may be anywhere between both frames."""
     found: dict[tuple[Place, str], list[int]] = {}
     instant = frame.instant
     missed = _missed(instant.passers, frame.labels, shown)
@@ -219,7 +233,7 @@ def recounted(
     for n, passer in frame.followed.items():
         name = frame.labels[n].class_name
         name = shown.get(passer.number, ShownObject()).class_name(name)
-        _followed_crosses(found, frame, n, lines, name, beside)
+        _followed_crosses(found, frame, n, lines, name, around)
     left = dict(rest)
     usual = np.array(samples, np.float64).reshape(-1, 5)
     for n, label in enumerate(frame.labels):
@@ -242,7 +256,7 @@ def _followed_crosses(
     n: int,
     lines: Sequence[CountLine],
     name: str,
-    beside: Beside,
+    around: AdjacentFrames,
 ) -> None:
     """Add the crossings of a followed object that a label shows: as they were counted, where they were, else as it
     goes."""
@@ -257,15 +271,27 @@ def _followed_crosses(
                 if counted.place.name == line.name:
                     _same(found, counted, name)
             continue
-        box, own_s, ends = frame.labels[n].box, instant.own_s, passer
-        before = beside.paths.get(passer.number, LabelledPath(0.0)).clear.get(line.name)
-        if before is not None:
-            ends = replace(ends, before=before)
-        if passer.number in beside.later:  # the next frame goes on from this one's label
-            own_s, ends = (own_s[0], 0.0), replace(ends, after=foot_point(box))
-        direction = _crosses(line, box, ends, own_s)
+        direction = _crosses(line, frame.labels[n].box, *_with_adjacent(frame, n, line, around))
         if direction is not None:
             found.setdefault((Place("line", line.name, direction), name), [0, 0, 0])[1] += 1
+
+
+def _with_adjacent(
+    frame: LabelledInstant, n: int, line: CountLine, around: AdjacentFrames
+) -> tuple[Passer, tuple[float, float]]:
+    """The followed object that a label shows, with its places before and after as adjacent frames say, and the seconds
+    from the one to its label and on to the other."""
+    passer, instant = frame.followed[n], frame.instant
+    foot, clear = foot_point(frame.labels[n].box), clear_of(frame.labels[n].box)
+    path, (before_s, after_s), beyond = around.paths.get(passer.number), instant.own_s, False
+    known = None if path is None else path.clear.get(line.name)
+    if known is not None:
+        before_s, passer = instant.utc_s - known[0], replace(passer, before=known[1])
+        # Clear places on either side of the line say enough, however slow it is.
+        beyond = passer.after is None and crossed(line, known[1], foot, clear) is not None
+    if beyond or passer.number in around.later:  # the next frame goes on from this one's label
+        after_s, passer = 0.0, replace(passer, after=foot)
+    return passer, (before_s, after_s)
 
 
 def _missed(passers: Sequence[Passer], labels: Sequence[NamedBox], shown: Shown) -> set[int]:
@@ -299,20 +325,29 @@ def shown_after(shown: Shown, frame: LabelledInstant) -> Shown:
 def paths_after(
     paths: Mapping[int, LabelledPath], frame: LabelledInstant, lines: Sequence[CountLine]
 ) -> dict[int, LabelledPath]:
-    """The paths of the objects that a frame's labels show, with these labels."""
-    out = {}
+    """The paths of the objects that a frame's labels show, with these labels. `paths`: those of adjacent frames before
+    it."""
+    out, instant = {}, frame.instant
     for n, passer in frame.followed.items():
         box, known = frame.labels[n].box, paths.get(passer.number)
-        before = known.clear if known is not None and touch(known.utc_s, frame.instant.utc_s) else {}
-        clear = {line.name: foot_point(box) for line in lines if is_clear(line, box)}
-        out[passer.number] = LabelledPath(frame.instant.utc_s, {**before, **clear})
+        clear = {} if known is None else dict(known.clear)
+        counted_at = (instant.lines or {}).get(passer.number, frozenset())
+        for line in lines:
+            if is_clear(line, foot_point(box), clear_of(box)):
+                clear[line.name] = instant.utc_s, foot_point(box)
+            elif line.name in counted_at:  # labels of later frames must not show the same crossing again
+                clear.pop(line.name, None)
+            elif line.name not in clear and passer.before is not None and is_clear(line, passer.before, clear_of(box)):
+                # On the line in this frame: the next one says whether it crossed it.
+                clear[line.name] = instant.begins_utc_s, passer.before
+        out[passer.number] = LabelledPath(instant.utc_s, instant.ends_utc_s, clear)
     return out
 
 
-def touch(utc_s: float, next_utc_s: float) -> bool:
-    """Whether the own times of two labelled frames that follow each other touch: no crossing between both is left
-    out."""
-    return 0.0 <= next_utc_s - utc_s <= 2 * AROUND_S + _SAME_TIME_S
+def adjacent(before: Instant | LabelledPath, after: Instant) -> bool:
+    """Whether the own times of two labelled frames touch. Otherwise a time between both is that of a sampled frame
+    without labels, or of no frame: its crossings are not counted again."""
+    return before.utc_s <= after.utc_s and after.begins_utc_s <= before.ends_utc_s + _SAME_TIME_S
 
 
 def samples_after(samples: Sequence[PathSample], instant: Instant) -> tuple[PathSample, ...]:
@@ -322,9 +357,9 @@ def samples_after(samples: Sequence[PathSample], instant: Instant) -> tuple[Path
 
 
 def _crosses(line: CountLine, box: Box, passer: Passer, own_s: tuple[float, float]) -> Direction | None:
-    """The direction in which a followed object that was not counted at a line crosses it in the frame's own time: by
-    the places before and after where they are known, clear of the line, else by its label and its speed, if it does
-    not go along the line. A foot that trembles is no crossing."""
+    """The direction in which a followed object that was not counted at a line crosses it from `own_s` before its label
+    to `own_s` after it: by the places then where they are known, clear of the line, else by its label and its speed,
+    if it does not go along the line. A foot that trembles is no crossing."""
     if passer.before is not None and passer.after is not None:
         return crossed(line, passer.before, passer.after, clear_of(box))
     there, here = _ends(box, passer.velocity, own_s)

@@ -12,16 +12,16 @@ from typing import Final
 from edge.core.counts import CountLine
 from scheduler.counts.near import FrameChecks
 from scheduler.counts.recount import (
-    Beside,
+    AdjacentFrames,
     LabelledInstant,
     LabelledPath,
     PathSample,
     Rest,
     Shown,
+    adjacent,
     paths_after,
     recounted,
     shown_after,
-    touch,
 )
 
 #: A frame waits for so many labelled ones after it.
@@ -53,7 +53,9 @@ def no_more_frames(
     state: Recounting, lines: Sequence[CountLine], samples: Sequence[PathSample]
 ) -> tuple[Recounting, tuple[FrameChecks, ...]]:
     """No frames come for now: the crossings around those that wait."""
-    return _counted(state, lines, samples, 0)
+    state, found = _counted(state, lines, samples, 0)
+    # The last frame was counted to the end of its own time: one that comes all the same does not go on from its label.
+    return replace(state, paths={}), found
 
 
 def _counted(
@@ -62,10 +64,11 @@ def _counted(
     due, rest, paths = max(0, len(state.waiting) - wait), state.rest, state.paths
     found: list[FrameChecks] = []
     for n, frame in enumerate(state.waiting[:due]):
-        at_s, after = frame.instant.utc_s, state.waiting[n + 1 : n + 2]
-        there = {number: path for number, path in paths.items() if touch(path.utc_s, at_s)}
-        later = {p.number for one in after if touch(at_s, one.instant.utc_s) for p in one.followed.values()}
-        checks, rest = recounted(frame, lines, samples, state.shown, rest, Beside(there, frozenset(later)))
+        at, after = frame.instant, state.waiting[n + 1 : n + 2]
+        there = {number: path for number, path in paths.items() if adjacent(path, at)}
+        later = {p.number for one in after if adjacent(at, one.instant) for p in one.followed.values()}
+        around = AdjacentFrames(there, frozenset(later))
+        checks, rest = recounted(frame, lines, samples, state.shown, rest, around)
         paths = paths_after(there, frame, lines)
         found.append(checks)
     return replace(state, waiting=state.waiting[due:], paths=paths, rest=rest), tuple(found)

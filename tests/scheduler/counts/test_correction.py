@@ -205,17 +205,17 @@ def test_checks_are_taken_of_as_short_a_time_as_has_enough() -> None:
 QUIET = (check(0, 2, 3, 2), check(20, 1, 1, 1))
 
 
-def test_labels_that_show_all_that_was_counted_are_enough() -> None:
+def test_labels_whose_frames_cover_all_that_was_counted_are_enough() -> None:
     around = CheckIndex(QUIET).around(GATE, "car", 0.0, 1800.0, 3)
     assert around.crossings
     found = corrected_by(3, 3, *around)
     assert found is not None
-    assert found.value == 4.0, "labels show all of the time: nothing is left to chance"
+    assert found.value == 4.0, "labelled frames cover all that was counted: nothing is left to chance"
     assert found.low < 3.0
     assert found.high > 5.0
 
 
-def test_one_counted_object_that_labels_do_not_show_leaves_few_labels_unknown() -> None:
+def test_one_counted_object_in_no_labelled_frames_time_leaves_few_labels_unknown() -> None:
     around = CheckIndex(QUIET).around(GATE, "car", 0.0, 1800.0, 4)
     assert not around.crossings
     assert corrected_by(4, 4, *around) is None
@@ -230,7 +230,7 @@ def test_few_labels_around_a_time_without_a_counted_object_say_nothing() -> None
     )
 
 
-def test_enough_labels_around_are_taken_before_few_that_show_all_that_was_counted() -> None:
+def test_enough_labels_around_are_taken_before_few_whose_frames_cover_all_that_was_counted() -> None:
     """Labels of a part of the time may show a single crossing by chance, and not those that were missed beside it."""
     around = CheckIndex([*QUIET, check(60, LEAST_OBJECTS, 2 * LEAST_OBJECTS, 9)]).around(GATE, "car", 0.0, 1800.0, 3)
     assert not around.crossings

@@ -174,7 +174,7 @@ def test_a_path_turns_back_where_it_goes_there_and_back_at_speed() -> None:
     assert turned_back(slow) is None
 
 
-# Aside by 0.92 of its size (0.1) there and back at once, one that goes on by the rest of it turns back by its cosine.
+# Two places are at most 0.09 aside of each other, below the 0.092 that counts as a turn at a size of 0.1.
 @given(st.lists(st.floats(0.0, 0.2), min_size=1, max_size=30), st.lists(st.floats(-0.045, 0.045), min_size=30))
 def test_one_that_goes_on_does_not_turn_back(steps: list[float], aside: list[float]) -> None:
     x, walked = 0.0, []

@@ -209,8 +209,8 @@ function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
   return (
     <>
       <p class="counts-missing" role="note">
-        A first version: on test streets these numbers are off by half, corrected ones by three tenths. Look at changes rather than at
-        amounts.
+        A first version: on drawn streets these numbers are off by a fifth, corrected ones by an eighth. Look at changes rather than
+        at amounts.
       </p>
       {missing_s > 60 && (
         <p class="counts-missing" role="note">
