@@ -88,10 +88,11 @@ def promised(cameras: Sequence[RecordedCamera]) -> dict[str, float]:
             made = window.outcomes[best.config.id]
             gain = best.end_accuracy.value - window.start_accuracy
             rows.append((gain, float(PRIOR[1]) * reliability(window.held_out_frames) * max(0.0, gain) + min(0.0, gain)))
-            if made.promoted:
+            if made.promoted is not False:
                 came.append((made.accuracy - window.start_accuracy, made.live[number] - camera.frozen[number]))
     found = dict(zip(("profiled", "believed"), map(statistics.fmean, zip(*rows, strict=True)), strict=True))
-    found |= dict(zip(("on_held_out", "served"), map(statistics.fmean, zip(*came, strict=True)), strict=True))
+    if came:
+        found |= dict(zip(("on_held_out", "served"), map(statistics.fmean, zip(*came, strict=True)), strict=True))
     return found | {"windows": len(rows), "in_force": len(came)}
 
 

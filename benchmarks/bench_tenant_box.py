@@ -1,6 +1,6 @@
 """The case of benchmarks.bench_tenant_run in the simulator of whole boxes, for many loads and seeds.
 
-    python -m benchmarks.bench_tenant_box [--parts 0.7 0.9 1.0 1.1] [--work 1.7 2.8] [--seeds 1 2]
+    python -m benchmarks.bench_tenant_box [--parts 0.9 1.0] [--work 1.7 2.8] [--seeds 1 2]
 
 Two served models and two cameras of the recorded demo share a device; one model takes 1.6 times as long as the table
 that plans reckon with; its load and the other's change places after half of the windows. learned: three tenants,
@@ -138,7 +138,7 @@ def play(arm: str, part: float, work: float, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", type=float, nargs="+", default=[0.7, 0.9, 1.0, 1.1])
+    parser.add_argument("--parts", type=float, nargs="+", default=[0.9, 1.0])
     parser.add_argument("--work", type=float, nargs="+", default=[1.7, 2.8])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, default=RESULTS, help="results (%(default)s)")

@@ -285,11 +285,16 @@ class Half:
 @dataclass(frozen=True)
 class Times:
     """Seconds of a window; how long before its windows a half's load begins, and before that the last one has ended:
-    the next process takes a while."""
+    the next process takes a while; and how long a load is sent before it is counted."""
 
     window_s: float
     lead_s: float = WARM_UP_S + 2.0
     end_s: float = 5.0
+    warm_up_s: float = WARM_UP_S
+
+    def load_s(self, seconds: float) -> float:
+        """What is left to count of a load that is sent for so many seconds, less the pause before the next one."""
+        return seconds - self.warm_up_s - self.end_s
 
 
 async def half(box: Appliance, folder: Path, rates: dict[str, float], windows: int, times: Times, seed: int) -> Half:
@@ -300,7 +305,7 @@ async def half(box: Appliance, folder: Path, rates: dict[str, float], windows: i
     events = box.services.events
     moved = len(events.recent(2000, None, None, "tenants.moved"))
     seconds = windows * times.window_s
-    report = asyncio.ensure_future(load(box, rates, seconds - times.end_s, None, seed, folder))
+    report = asyncio.ensure_future(load(box, rates, times.load_s(seconds), None, seed, folder))
     found = Half(rates, box.runtime.controller.state.window + 1, windows, report)
     await during(asyncio.sleep(seconds), watch(box, rows, given))
     below, below_plan = (
@@ -328,8 +333,8 @@ async def settled(
     box: Appliance, folder: Path, rates: dict[str, float], seconds: float, times: Times, seed: int
 ) -> None:
     """Load that does not count, where there is time for it."""
-    if seconds > times.lead_s:
-        await load(box, rates, seconds, None, seed, folder)
+    if times.load_s(seconds) > times.lead_s:
+        await load(box, rates, times.load_s(seconds), None, seed, folder)
 
 
 async def halves(
@@ -338,7 +343,7 @@ async def halves(
     """Both halves of a box that has just begun to serve, with the accuracies of their windows."""
     left = FIRST_COUNTED - 1 - box.runtime.controller.state.window
     early_s = to_boundary(box) + left * times.window_s - times.lead_s
-    early = asyncio.ensure_future(settled(box, folder, parts(rate, True), early_s - times.end_s, times, seed))
+    early = asyncio.ensure_future(settled(box, folder, parts(rate, True), early_s, times, seed))
     # A box that took longer to begin is late: its windows tell (`as_meant`).
     await asyncio.sleep(early_s if early_s > 0 else max(0.0, to_boundary(box) - times.lead_s))
     done = [await half(box, folder, parts(rate, first), windows, times, seed) for first in (True, False)]
@@ -410,14 +415,14 @@ def as_meant(found: Sequence[dict[str, Any]]) -> bool:
 
 def judged(results: dict[str, Any]) -> dict[str, bool]:
     """The targets, and whether they were reached."""
-    learned, planned = (results["by_arm"][name] for name in ("learned", "planned"))
-    better = learned["worst_tenant"] - planned["worst_tenant"]
-    return {
-        "both halves of each box were counted from the same window on": as_meant(results["blocks"]),
-        f"the worst tenant gains {100 * GAIN:g} points over shares by the recorded table": better >= GAIN,
-        "no tenant was below its floor": learned["below_floor_s"] == 0,
-        "no request was lost": learned["lost"] == 0,
-    }
+    arms = results["by_arm"]
+    found = {"both halves of each box were counted from the same window on": as_meant(results["blocks"])}
+    if {"learned", "planned"} <= arms.keys():
+        better = arms["learned"]["worst_tenant"] - arms["planned"]["worst_tenant"]
+        found[f"the worst tenant gains {100 * GAIN:g} points over shares by the recorded table"] = better >= GAIN
+    if "learned" in arms:
+        found["no tenant was below its floor"] = arms["learned"]["below_floor_s"] == 0
+    return found | {"no request was lost": all(arm["lost"] == 0 for arm in arms.values())}
 
 
 def main() -> None:

@@ -33,7 +33,8 @@ def _window(camera: RecordedCamera, number: int, window: RecordedWindow, seed: i
         chance = random.Random(f"{seed} {camera.id} {number} {config}")
         more, dearer = chance.gauss(0.0, ACCURACY_SD), chance.lognormvariate(0.0, COST_SD)
         outcomes[config] = RecordedOutcome(
-            clip(outcome.accuracy + more),
+            # Others are judged by it, where their own outcome is not on record.
+            clip(outcome.accuracy + (min(0.0, more) if outcome.promoted is False else more)),
             outcome.device_seconds * dearer,
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.live.items()},
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.people.items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,10 +50,14 @@ def test_a_half_that_begins_late_is_reported() -> None:
 
 async def test_the_load_moves_half_way_and_nothing_waits_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
     began: list[tuple[float, float, float]] = []
+    sent: list[tuple[float, float]] = []
+    times = bench.Times(0.4, 0.1, 0.05, 0.05)
 
     async def load(_b: Any, rates: dict[str, float], seconds: float, *_: Any) -> dict[str, Any]:
         began.append((box.state.window + (asyncio.get_running_loop().time() - box.state.window_start_s) / 0.4,
                       rates["vehicles"], seconds))  # fmt: skip
+        now = asyncio.get_running_loop().time()
+        sent.append((now, now + times.warm_up_s + seconds))
         await asyncio.sleep(seconds + 0.3)  # the report comes when the next load has begun
         return {"models": [{"model": m, "violation_ratio": 0.05} for m in rates]}
 
@@ -64,7 +69,7 @@ async def test_the_load_moves_half_way_and_nothing_waits_for_a_report(monkeypatc
     monkeypatch.setattr(bench, "counted", lambda _: {"lost": 0})
     monkeypatch.setattr(bench, "with_cameras", lambda *_: None)
     box = Box(0.4)
-    found = await bench.halves(box, Path(), "planned", 10.0, 2, bench.Times(0.4, 0.1, 0.05), 1)  # type: ignore[arg-type]
+    found = await bench.halves(box, Path(), "planned", 10.0, 2, times, 1)  # type: ignore[arg-type]
     assert [(one["first_window"], one["windows"], one["arm"]) for one in found] == [
         (3, 2, "planned"),
         (5, 2, "planned"),
@@ -75,4 +80,5 @@ async def test_the_load_moves_half_way_and_nothing_waits_for_a_report(monkeypatc
     assert [rate for _, rate, _ in began] == [first["vehicles"], first["vehicles"], second["vehicles"]]
     # Each begins LEAD_S before its windows; that before them has ended by then.
     assert [at for at, _, _ in began] == pytest.approx([1.0, 2.75, 4.75], abs=0.2)
-    assert [seconds for _, _, seconds in began] == pytest.approx([0.65, 0.75, 0.75], abs=0.1)
+    assert [seconds for _, _, seconds in began] == pytest.approx([0.6, 0.7, 0.7], abs=0.1)
+    assert all(ended <= begins for (_, ended), (begins, _) in pairwise(sent)), "two loads are never sent at once"

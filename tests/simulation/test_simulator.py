@@ -127,6 +127,18 @@ def test_a_gates_verdict_on_record_decides_and_else_accuracy_does(promoted: bool
     assert bool(row.promoted) is (end >= start if promoted is None else promoted)
 
 
+@pytest.mark.parametrize("promoted", [False, True, None])
+def test_a_refused_student_stays_out_when_its_window_ends_first(promoted: bool | None) -> None:
+    base = small_trace(1, 3)
+    camera = base.cameras[0]
+    record = camera.windows[2]
+    endless = {i: replace(o, device_seconds=1000.0, promoted=promoted) for i, o in record.outcomes.items()}
+    trace = replace(base, cameras=(replace(camera, windows={2: replace(record, outcomes=endless)}),))
+    rows = simulate(trace, "relay", plan).rows
+    assert sum(r.retraining_device_s for r in rows) > 0
+    assert any(r.promoted for r in rows) is (promoted is not False), "by its accuracy so far, if it was not refused"
+
+
 def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
     base = small_trace(1, 2)
     camera = base.cameras[0]
