@@ -1,6 +1,6 @@
 """Chance in recorded windows, by seed: a run of the same retraining would have ended a little better or worse, and cost
-a little more or less. A gate's verdict on record stays: it was of more pictures, and beyond the noise. The same seed
-gives the same luck to every policy, so that policies are compared in pairs."""
+a little more or less. Beside the recorded student in force a gate's verdict on record stays: it was of more pictures,
+and beyond the noise. The same seed gives the same luck to every policy, so that policies are compared in pairs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,17 @@ def _window(camera: RecordedCamera, number: int, window: RecordedWindow, seed: i
         chance = random.Random(f"{seed} {camera.id} {number} {config}")
         more, dearer = chance.gauss(0.0, ACCURACY_SD), chance.lognormvariate(0.0, COST_SD)
         outcomes[config] = RecordedOutcome(
-            # Others are judged by it, where their own outcome is not on record.
-            clip(outcome.accuracy + (min(0.0, more) if outcome.promoted is False else more)),
+            _decided(outcome, clip(outcome.accuracy + more), window.start_accuracy),
             outcome.device_seconds * dearer,
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.live.items()},
             {w: clip(a + aged(more, camera.factors, w)) for w, a in outcome.people.items()},
             outcome.promoted,
         )
     return replace(window, outcomes=outcomes)
+
+
+def _decided(outcome: RecordedOutcome, accuracy: float, start: float) -> float:
+    """`accuracy` on the side of `start` that says what the gate said, where that is on record."""
+    if outcome.promoted is None:
+        return accuracy
+    return max(accuracy, start) if outcome.promoted else min(accuracy, outcome.accuracy)

@@ -496,16 +496,15 @@ class Simulator:
         self._at(self._now, lambda: self._handle(replace(event, at_s=self._now)))
 
     def _gate(self, state: _CameraState, job: _SimulatedJob, part: float) -> tuple[float, bool, str]:
-        """(accuracy in force, promoted, model) after `part` of the work of `job`. The gate's verdict on record decides:
-        one that was refused is refused before its end, too, and one that was accepted is at its end. Else noise is not
-        asked for: a published student's contest (scheduler.contenders) prefers the new one within it."""
+        """(accuracy in force, promoted, model) after `part` of the work of `job`. Noise is not asked for: a gate
+        on record did, and a published student's contest (scheduler.contenders) prefers the new one within it."""
         old = state.model
         record = state.record.windows.get(self._window)
         before = self._held_out(state, old, record)
         gained = progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
-        whole = job.outcome.promoted and part >= 1.0
-        if job.outcome.promoted is False or not (whole or clip(after) >= before):
+        # Where nothing is right before, a refused one cannot be worse.
+        if clip(after) < before or (job.outcome.promoted is False and clip(after) <= before):
             return before, False, old.name
         live = {}
         for window, accuracy in job.outcome.live.items():

@@ -35,7 +35,7 @@ class RecordedOutcome:
     """One retraining's outcome: `accuracy` on the held-out data it was gated with, `device_seconds` of work, and
     `live`, its accuracy on the data of the window it was made in and of later ones, by window number, where measured.
     `people` is the same against people's labels, where there are any. `promoted`: whether the gate let it into force,
-    where the record says so; it decides in a replay."""
+    where the record says so."""
 
     accuracy: float
     device_seconds: float
