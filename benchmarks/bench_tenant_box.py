@@ -18,14 +18,23 @@ import json
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_tenant_run import CAMERA_GOAL, MODELS, SERVED_GOAL, SHARES, SLO_MS, SLOWER, largest_rate, parts
+from benchmarks.bench_tenant_run import (
+    MODELS,
+    SERVED,
+    SHARES,
+    SLO_MS,
+    SLOWER,
+    STREETS,
+    as_recorded,
+    largest_rate,
+    parts,
+)
 from benchmarks.machine import when_and_where
 from edge.core.serving import DeviceTable, ServedModel
-from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from edge.core.tenants import SharingRules, Tenant
 from edge.runtime.serving_tables import read_table
 from edge.settings import ServingPlanning
 from edge.settings.serving import ModelDemand
@@ -60,16 +69,6 @@ def _row(rows: Mapping[int, tuple[float, ...]], share: int) -> tuple[float, ...]
     return tuple(BESIDE * math.exp((1 - part) * math.log(a) + part * math.log(b)) for a, b in pairs)
 
 
-def wrong(table: DeviceTable) -> DeviceTable:
-    """As it was recorded before one model became slower."""
-    slow = MODELS["office"]
-    rows = {
-        m: {s: tuple(ms / SLOWER for ms in row) if m == slow else row for s, row in shares.items()}
-        for m, shares in table.latency_ms.items()
-    }
-    return replace(table, latency_ms=rows)
-
-
 def cameras(work: float) -> Trace:
     """Two cameras of the demo whose work takes so many times the recorded device seconds."""
     value = json.loads(RECORDED.read_text(encoding="utf-8"))
@@ -94,11 +93,9 @@ def box_of(arm: str, windows: Trace, rate: float, table: DeviceTable) -> BoxTrac
         return tuple(round(windows.window_s * parts(rate, n < half)[model]) for n in range(windows.windows))
 
     serving = ServingTrace(windows.window_s, tuple(ServedRecord(m, SLO_MS, arrived(m)) for m in MODELS.values()), table)
-    served = TenantObjective("within_slo", SERVED_GOAL)
-    streets = TenantObjective("accuracy", CAMERA_GOAL, "sqrt")
     tenants = (
-        *(Tenant(t, served, models=(m,), floor=0.05) for t, m in MODELS.items()),
-        Tenant("streets", streets, floor=0.1, cameras=tuple(c.id for c in windows.cameras)),
+        *(Tenant(t, SERVED, models=(m,), floor=0.05) for t, m in MODELS.items()),
+        Tenant("streets", STREETS, floor=0.1, cameras=tuple(c.id for c in windows.cameras)),
     )
     sharing = SharingTrace(tenants, SharingRules(largest_step=0.1)) if arm == "learned" else None
     return BoxTrace(arm, windows, serving, sharing, CAPACITY)
@@ -112,9 +109,9 @@ def utilities(found: BoxResult, counted: range) -> dict[str, float]:
     for tenant, model in MODELS.items():
         one = next(m for m in found.serving.models if m.model == model)
         within, arrived = (sum(row[n] for n in counted) for row in (one.within, one.arrived))
-        out[tenant] = round(min(1.0, within / arrived / SERVED_GOAL), 4)
+        out[tenant] = round(SERVED.utility_of(within / arrived), 4)
     accuracy = statistics.fmean(r.accuracy for r in found.windows.rows if r.window - 1 in counted)
-    return out | {"streets": round(min(1.0, accuracy / CAMERA_GOAL) ** 0.5, 4)}
+    return out | {"streets": round(STREETS.utility_of(accuracy), 4)}
 
 
 def play(arm: str, part: float, work: float, seed: int) -> dict[str, Any]:
@@ -125,7 +122,7 @@ def play(arm: str, part: float, work: float, seed: int) -> dict[str, Any]:
     planning = ServingPlanning(max_share=0.6, shrink_dwell_s=10.0, latencies="measured", models=asked)
 
     async def run() -> BoxResult:
-        trace = box_of(arm, windows, rate, wrong(true))
+        trace = box_of(arm, windows, rate, as_recorded(true))
         return await SimulatedWholeBox(trace, BoxPolicies("relay", planning), seed, true_table=true).run()
 
     found = run_virtual(run())

@@ -34,7 +34,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ from benchmarks.bench_serving_run import (
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable, ServedModel
+from edge.core.tenants import TenantObjective
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime.serving_tables import keep_table, read_table
@@ -82,19 +83,19 @@ ARMS = ("learned", "planned", "watched")
 HEAVY, LIGHT = 0.75, 0.25
 #: Reached: the worst tenant's utility is so much higher.
 GAIN = 0.1
-CAMERA_GOAL, SERVED_GOAL = 0.6, 0.95
+#: What is wanted for cameras, and for served models.
+STREETS, SERVED = TenantObjective("accuracy", 0.6, "sqrt"), TenantObjective("within_slo", 0.95)
 TENANTS: tuple[dict[str, Any], ...] = (
-    {"id": "entrance", "models": ["vehicles"], "floor": 0.05, "objective": {"goal": SERVED_GOAL}},
-    {"id": "office", "models": ["shufflenet"], "floor": 0.05, "objective": {"goal": SERVED_GOAL}},
+    {"id": "entrance", "models": ["vehicles"], "floor": 0.05, "objective": {"goal": SERVED.goal}},
+    {"id": "office", "models": ["shufflenet"], "floor": 0.05, "objective": {"goal": SERVED.goal}},
 )
 
 
 def cameras_tenant(cameras: list[str]) -> dict[str, Any]:
-    goal = {"metric": "accuracy", "goal": CAMERA_GOAL, "utility": "sqrt"}
-    return {"id": "streets", "cameras": cameras, "floor": 0.1, "objective": goal}
+    return {"id": "streets", "cameras": cameras, "floor": 0.1, "objective": asdict(STREETS)}
 
 
-def recorded(folder: Path, true: DeviceTable) -> Path:
+def as_recorded(true: DeviceTable) -> DeviceTable:
     """The table as it was recorded before one model became slower."""
     slow = MODELS["office"]
     rows = {
@@ -102,9 +103,7 @@ def recorded(folder: Path, true: DeviceTable) -> Path:
         for model, shares in true.latency_ms.items()
     }
     kept = {k: v for k, v in true.details.items() if k not in ("run_ms", "typical_ms")}
-    path = folder / "recorded.json"
-    keep_table(path, replace(true, latency_ms=rows, details=kept))
-    return path
+    return replace(true, latency_ms=rows, details=kept)
 
 
 @asynccontextmanager
@@ -235,9 +234,9 @@ def with_cameras(box: Appliance, found: list[dict[str, Any]]) -> None:
         values = [c.realised.value for w in mine for c in w.cameras if c.realised is not None]
         frozen = [c.frozen.value for w in mine for c in w.cameras if c.frozen is not None]
         if values:
-            one["utility"]["streets"] = round(min(1.0, statistics.fmean(values) / CAMERA_GOAL) ** 0.5, 4)
+            one["utility"]["streets"] = round(STREETS.utility_of(statistics.fmean(values)), 4)
         if frozen:
-            one["frozen_streets"] = round(min(1.0, statistics.fmean(frozen) / CAMERA_GOAL) ** 0.5, 4)
+            one["frozen_streets"] = round(STREETS.utility_of(statistics.fmean(frozen)), 4)
         one["cameras"] = [
             {
                 c.camera: (
@@ -272,7 +271,7 @@ class Half:
             "first_window": self.first_window,
             "windows": self.windows,
             "utility": {
-                tenant: round(min(1.0, (1.0 - m["violation_ratio"]) / SERVED_GOAL), 4)
+                tenant: round(SERVED.utility_of(1.0 - m["violation_ratio"]), 4)
                 for tenant, model in MODELS.items()
                 for m in report["models"]
                 if m["model"] == model
@@ -388,7 +387,8 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     cores = arguments.cores or BOX_PART * (psutil.cpu_count() or 1)
     path = arguments.table or measured(folder / "models", cores, folder / "true.json", SHARES)
     true = read_table(path)
-    table, window_s = recorded(folder, true), arguments.window
+    table, window_s = folder / "recorded.json", arguments.window
+    keep_table(table, as_recorded(true))
     order = turns(tuple(arguments.arms), arguments.rounds)
     windows = half_windows(arguments.minutes, len(order), window_s)
     rate, found = 0.0, []

@@ -41,7 +41,7 @@ from edge.core.vision import Detections
 from edge.recording.exemplars import ExemplarMemory
 from edge.runtime.contest import contest_entries
 from edge.settings.retraining import RetrainingSettings
-from edge.simulation.record import REFUSED
+from edge.simulation.record import as_judged
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
 from edge.training.kept_download import PARTS
@@ -50,7 +50,7 @@ from edge.training.published_trials import PublishedTrials
 from golden.ensemble import Teacher
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
-from scheduler.contenders import Who, choose
+from scheduler.contenders import choose
 
 RESULTS = Path(__file__).resolve().parent / "results"
 CONFIGS = RetrainingSettings().configs(published=True)
@@ -59,11 +59,11 @@ PROFILER = ProfilerSettings(min_frames=12)
 
 @dataclass(frozen=True)
 class Trained:
-    """What a configuration's retraining puts in force, and whose it is; held-out accuracy, as an outcome has it; CPU
-    seconds."""
+    """What is in force after a configuration's retraining, and whether that is another student than before; held-out
+    accuracy, as an outcome has it; CPU seconds."""
 
     student: PublishedStudent
-    winner: Who
+    promoted: bool
     accuracy: float
     cpu_s: float
 
@@ -131,7 +131,7 @@ class DriftRecorder:
         profile = micro_profile(size, CONFIGS, trials, PROFILER, history, seed=seed, start_accuracy=start.value)
         outcomes, best, best_accuracy = {}, None, start.value
         for config, made in self._trained(parent, start.value, examples, seed).items():
-            live, people, promoted = {}, {}, made.winner != "in_force"
+            live, people, promoted = {}, {}, made.promoted
             # One that was refused serves no window.
             for later in range(number, min(number + 2, WINDOWS + 1)) if promoted else ():
                 window = camera.windows[later - 1]
@@ -194,10 +194,9 @@ class DriftRecorder:
         student, found = with_best_score(
             entries.download if winner == "download" and entries.download else new, examples
         )
-        # The contest judges on earlier windows' pictures too; its verdict counts, as in a trace of a live box.
-        if winner == "in_force":
-            return Trained(entries.in_force, winner, min(found.value, max(0.0, start - REFUSED)), cpu_s)
-        return Trained(student, winner, max(found.value, start), cpu_s)
+        promoted = winner != "in_force"
+        accuracy = as_judged(found.value, start, promoted)
+        return Trained(student if promoted else entries.in_force, promoted, accuracy, cpu_s)
 
 
 def scored(

@@ -27,6 +27,12 @@ from scheduler.controller import option_from_profile, waiting_shares
 REFUSED = 0.001
 
 
+def as_judged(accuracy: float, in_force: float, promoted: bool) -> float:
+    """A held-out accuracy as an outcome has it: the gate judges on other frames, too, so its verdict counts. No refused
+    student is better than the one in force then, no accepted one is worse."""
+    return max(accuracy, in_force) if promoted else min(accuracy, max(0.0, in_force - REFUSED))
+
+
 @dataclass(frozen=True)
 class _PlanOfRun:
     """A plan, made `at_s` seconds after its window's beginning."""
@@ -214,18 +220,16 @@ class _CameraOfRun:
         self, number: int, profiles: Mapping[str, RetrainingProfile], start: float
     ) -> dict[str, RecordedOutcome]:
         """Completed retrainings of window `number`; a model in force at the end of a window, this one or a later one,
-        was also measured on that window's own data. The gate judges on other held-out frames than profiles' `start`, so
-        its verdict counts: no refused student is better than the one in force then, no accepted one is worse."""
+        was also measured on that window's own data."""
         out, in_force = {}, start
         for job in self._windows[number - 1].detail["jobs"]:
             if job["camera"] != self._name or job["state"] != "completed" or job["accuracy_after"] is None:
                 continue
-            live, end = self._live(job["model_version"], number), float(job["accuracy_after"])
-            if job.get("promoted"):
-                end = in_force = max(end, in_force)
-            else:
-                end = min(end, max(0.0, in_force - REFUSED))
-            out[job["config"]] = RecordedOutcome(end, _work(job, profiles), live, promoted=bool(job.get("promoted")))
+            live, promoted = self._live(job["model_version"], number), bool(job.get("promoted"))
+            end = as_judged(float(job["accuracy_after"]), in_force, promoted)
+            if promoted:
+                in_force = end
+            out[job["config"]] = RecordedOutcome(end, _work(job, profiles), live, promoted=promoted)
         return out or self._taught(number, profiles)
 
     def _live(self, version: str | None, number: int) -> dict[int, float]:

@@ -439,6 +439,7 @@ class Simulator:
     def _end(self, state: _CameraState, record: RecordedWindow, profile: RetrainingProfile, start: float) -> _End:
         """The outcome of a retraining of `profile` that begins at `start`."""
         outcome, factors, more = record.outcomes.get(profile.config.id), state.record.factors, 0.0
+        promoted = None if outcome is None else outcome.promoted
         if outcome is None:
             self._estimates["outcome"] += 1
             outcome, more = unrecorded(record, profile, self._window)
@@ -453,7 +454,6 @@ class Simulator:
             {w: state.at(w, a + more + shift) for w, a in all_fresh(found, factors).items()}
             for found in (outcome.live, outcome.people)
         )
-        promoted = record.outcomes[profile.config.id].promoted if profile.config.id in record.outcomes else None
         return _End(clip(outcome.accuracy + more + shift), outcome.device_seconds, live, people, promoted)
 
     def _schedule_job(self, camera: str, job: _SimulatedJob) -> None:
