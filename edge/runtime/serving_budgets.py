@@ -35,12 +35,12 @@ class ServingBudgets:
         """The way to plan with the split policy of this name, within the budgets. Raises InvalidValue for an unknown
         name."""
         inner = split_policy(split)
-        return FitTenants(inner, self.budgets) if len(self.budgets) > 1 else inner
+        return FitTenants(inner, self.budgets) if self.budgets else inner
 
     def put(self, budgets: tuple[ServingBudget, ...], pool: float | None) -> None:
         """Plan within these from now on."""
         self.pool = pool
-        if budgets == self.budgets or (len(budgets) < 2 and len(self.budgets) < 2):
+        if budgets == self.budgets:
             return
         self.budgets = budgets
         planning = self._planning()

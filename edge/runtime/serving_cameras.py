@@ -80,7 +80,7 @@ class CameraWatch:
             if pool is not None:
                 self._seen = seen
                 self._shares.hold_for_front(extra)
-                self._shares.allow(pool, pool, self._planning())
+                self._shares.allow(pool, pool, self._planning(), exact=True)
                 return
             need = await asyncio.to_thread(cameras_need, now.window, now.capacity, now.followed())
             self._seen = seen

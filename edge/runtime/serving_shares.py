@@ -13,6 +13,8 @@ from scheduler.gpulets.fitting import Capacity
 
 #: A smaller change of the share left to serving is ignored.
 _CAPACITY_STEP = 0.005
+#: Shares are rounded to 4 digits.
+_EXACT_STEP = 5e-5
 
 
 class ServingShares:
@@ -56,13 +58,15 @@ class ServingShares:
             self.front_more = more
             self._reserve_now()
 
-    def allow(self, most: float, beside: float, planning: ServingPlanning) -> None:
+    def allow(self, most: float, beside: float, planning: ServingPlanning, exact: bool = False) -> None:
         """Cameras leave `most` with each at its floor, `beside` with each at its best. The operator's `max_share`
-        bounds both. The reorganiser hears of it unless hardly anything has changed."""
+        bounds both. The reorganiser hears of it unless hardly anything has changed; where it is `exact` (the tenants'
+        budgets), of every change: a partition takes a measured share whole or not at all."""
         most = min(max(0.0, most), planning.max_share)
         beside = min(max(0.0, beside), most)
         before, priority = self.capacity, planning.cameras_priority
-        near = abs(most - before.most) < _CAPACITY_STEP and abs(beside - before.beside) < _CAPACITY_STEP
+        step = _EXACT_STEP if exact else _CAPACITY_STEP
+        near = abs(most - before.most) < step and abs(beside - before.beside) < step
         if near and priority == before.cameras_priority and before.most > 0:
             return
         self.capacity = Capacity(round(most, 4), round(beside, 4), priority)

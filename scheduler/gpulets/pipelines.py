@@ -108,7 +108,8 @@ class FittedPipelines:
     """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split. `choices`:
     application -> stage -> the model that answers, of stages with alternatives; `rates`: those planned for the
     models that these stages may ask, in rows per second. `queues`: application -> stage -> the number of its model's
-    queue, where that is not 0; `two_queues`: the models that have two. `search` None: nothing was searched for."""
+    queue, where that is not 0; `two_queues`: the models that have two. `search` None: nothing was searched for. `cut`:
+    tenants' budgets are more than there was, so that with more there the plan would be another one."""
 
     fitted: Fitted
     budgets: Mapping[str, Mapping[str, float]]
@@ -118,6 +119,7 @@ class FittedPipelines:
     queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     two_queues: tuple[TwoQueues, ...] = ()
     search: SplitSearch | None = None
+    cut: bool = False
 
     def planned(self, pipelines: Iterable[PipelineDemand]) -> tuple[PipelineDemand, ...]:
         """The pipelines with the models that answer their stages, and the queues that these ask."""

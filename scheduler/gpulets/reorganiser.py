@@ -95,8 +95,8 @@ class ReorganiserState:
     `Fitted`; `two_queues` are the models that have two; `planned_ms` is the longest that a request to each queue takes
     under the plan by the table as measured; `slower` are models to plan as so many times slower than
     measured; `planned_s` is when the plan was made, `looked_s` when another was last tried; `reserved` is the share
-    that belongs to serving; `in_vain` are the grounds on which a plan that saves shares was last looked for and not
-    found (None: not since the plan in force)."""
+    that belongs to serving; `cut` is as in `FittedPipelines`; `in_vain` are the grounds on which a plan that saves
+    shares was last looked for and not found (None: not since the plan in force)."""
 
     capacity: Capacity
     table: DeviceTable | None
@@ -112,6 +112,7 @@ class ReorganiserState:
     planned_s: float = 0.0
     looked_s: float = 0.0
     reserved: float = 0.0
+    cut: bool = False
     in_vain: PlanGrounds | None = None
 
 
@@ -184,7 +185,7 @@ class Reorganiser:
             return []
         planned = 0.0 if s.plan is None else s.plan.total_share
         short = planned > self._room().most + _EPS or planned > self._room().beside + _EPS
-        wanting = bool(s.capped or s.refused)
+        wanting = bool(s.capped or s.refused or s.cut)
         return self._replan(event.at_s, ServingReason("capacity")) if short or wanting else []
 
     @_handle.register
@@ -336,7 +337,7 @@ class Reorganiser:
             for a in s.applications
         )
         cause += (*other_models(before, s.applications), *other_queues(s.two_queues, split.two_queues))
-        s.split_reasons, s.two_queues = split.reasons, split.two_queues
+        s.split_reasons, s.two_queues, s.cut = split.reasons, split.two_queues, split.cut
         s.planned_ms = (
             {} if s.table is None else planned_ms(found.problem, s.table, found.plan, own, split.planned(pipelines))
         )

@@ -1,4 +1,5 @@
 """One plan of all served models, made tenant by tenant: each tenant's models within its own budget, partitions united.
+One tenant that serves, beside cameras, has a budget too.
 
 A tenant's plan is the smallest one, as without tenants; the rest of its budget is given to its partitions that are
 busiest, in shares that were measured. So a larger budget is felt, and where shares can be changed live a moved budget
@@ -45,7 +46,7 @@ class ServingBudget:
 
 @dataclass(frozen=True)
 class FitTenants:
-    """A FitFunction. `inner` plans the models of each tenant; with one budget at most it plans all, as without."""
+    """A FitFunction. `inner` plans the models of each tenant; without budgets it plans all, as without tenants."""
 
     inner: FitFunction
     budgets: tuple[ServingBudget, ...]
@@ -61,7 +62,7 @@ class FitTenants:
         max_gpulets: int | None = None,
     ) -> FittedPipelines:
         """Of budgets that are more than `capacity` together that is cut which their plans do not need."""
-        if len(self.budgets) < 2:
+        if not self.budgets:
             return self.inner(models, own, pipelines, table, capacity, plan, max_gpulets)
         owner = owners(self.budgets, [m.name for m in models], [p.application for p in pipelines])
         asked = []
@@ -72,13 +73,14 @@ class FitTenants:
                 share = round(min(1.0, budget.share), 6)
                 asked.append(_TenantDemand(mine, [m for m in own if owner[m.name] == budget.tenant], its, share))
         planner = _Planner(self.inner, table, capacity.cameras_priority, plan, max_gpulets)
-        if sum(a.share for a in asked) > capacity.most + _ROUNDED:
+        cut = sum(a.share for a in asked) > capacity.most + _ROUNDED
+        if cut:
             asked = planner.cut(asked, capacity.most)
         parts: list[FittedPipelines] = []
         for one in asked:
             parts.append(planner.part(one, parts, {}))
         slower = planner.around_neighbours(asked, parts)
-        return _united(parts, table, capacity, max_gpulets, slower)
+        return replace(_united(parts, table, capacity, max_gpulets, slower), cut=cut)
 
 
 @dataclass(frozen=True)
@@ -214,26 +216,39 @@ def need_of(models: Sequence[ServedModel], table: DeviceTable | None, plan: Plan
 
 
 def _filled(found: FittedPipelines, table: DeviceTable | None, share: float) -> FittedPipelines:
-    """The same plan, with the rest of the budget given to its busiest partitions, step by step."""
+    """The same plan, with the rest of the budget given to its busiest partitions, step by step, as far as the tenant's
+    own partitions do not slow each other beyond an objective then."""
     plan = found.fitted.plan
     if table is None or not plan.gpulets:
         return found
-    gpulets = list(plan.gpulets)
-    left = share - plan.total_share
-    while True:
-        steps = [
-            (_load(g, table), -n, larger)
-            for n, g in enumerate(gpulets)
-            if (larger := _larger(g, table)) is not None and larger - g.share <= left + _EPS
-        ]
-        if not steps:
-            break
-        _, n, larger = max(steps)
-        left -= larger - gpulets[-n].share
-        gpulets[-n] = replace(gpulets[-n], share=larger)
-    if tuple(gpulets) == plan.gpulets:
+    plans = [plan]
+    while (more := _one_step_more(plans[-1], table, share - plans[-1].total_share)) is not None:
+        plans.append(more)
+    if len(plans) == 1:
         return found
-    return replace(found, fitted=replace(found.fitted, plan=replace(plan, gpulets=tuple(gpulets))))
+    # One partition alone may be too strong a neighbour for another that gets its step next.
+    best = next((p for p in reversed(plans) if _holds(found.fitted.problem, table, p)), plans[-1])
+    return replace(found, fitted=replace(found.fitted, plan=best))
+
+
+def _one_step_more(plan: ServingPlan, table: DeviceTable, left: float) -> ServingPlan | None:
+    """The plan with the next measured share for its busiest partition that can have it; None: no partition can."""
+    steps = [
+        (_load(g, table), -n, larger)
+        for n, g in enumerate(plan.gpulets)
+        if (larger := _larger(g, table)) is not None and larger - g.share <= left + _EPS
+    ]
+    if not steps:
+        return None
+    _, n, larger = max(steps)
+    gpulets = list(plan.gpulets)
+    gpulets[-n] = replace(gpulets[-n], share=larger)
+    return replace(plan, gpulets=tuple(gpulets))
+
+
+def _holds(problem: ServingProblem, table: DeviceTable, plan: ServingPlan) -> bool:
+    """Whether each objective is kept; shares are bounded by budgets, which may be rounded."""
+    return verdict(replace(problem, capacity=1.0), table, plan).valid
 
 
 def _load(gpulet: Gpulet, table: DeviceTable) -> float:
@@ -271,10 +286,9 @@ def _united(
     )
     policy = next((f.plan.policy for f in fitted if f.plan.policy), "")
     plan = ServingPlan(True, gpulets, policy, reasons)
-    if table is not None and gpulets:
+    if table is not None and gpulets and len(parts) > 1:
         # Where neighbours of other tenants could not be made up for, the plan says so.
-        judged = verdict(problem, table, plan)
-        if not judged.valid:
+        if not _holds(problem, table, plan):
             plan = replace(plan, reasons=(*reasons, "neighbours of other tenants may slow it"))
     united = FittedPipelines(
         Fitted(

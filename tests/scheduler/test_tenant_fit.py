@@ -81,10 +81,55 @@ def test_where_budgets_are_cut_no_tenant_loses_what_its_plan_needs() -> None:
     assert half.plan.total_share <= 0.05 + 2e-4
 
 
-def test_one_budget_is_no_tenant() -> None:
+def test_without_budgets_all_is_planned_as_without_tenants() -> None:
     models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
     asked = (models, models, (), TABLE, Capacity(0.8, 0.7, 2), PLAN)
-    assert FitTenants(fit_evenly, budgets(0.1, 0.1, 0.1)[:1])(*asked) == fit_evenly(*asked)
+    assert FitTenants(fit_evenly, ())(*asked) == fit_evenly(*asked)
+
+
+def alone(share: float, most: float, models: list[ServedModel], table: DeviceTable = TABLE) -> FittedPipelines:
+    """One tenant serves, beside cameras."""
+    one = (ServingBudget("plates", share, frozenset({"a"})),)
+    return FitTenants(fit_evenly, one)(models, models, (), table, Capacity(most, most), PLAN)
+
+
+def test_one_tenant_beside_cameras_has_all_of_its_budget_and_never_more() -> None:
+    models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
+    owner = dict.fromkeys(NAMES, "plates")
+    smallest = fit_evenly(models, models, (), TABLE, Capacity(1.0, 1.0), PLAN).fitted
+    least = smallest.plan.total_share
+    for more in (0.0, 0.1, 0.35):
+        share = round(least + more, 6)
+        found = alone(share, 1.0, models)
+        assert shares_of(found.fitted.plan, owner) == {"plates": pytest.approx(share)}
+        assert [g.models for g in found.fitted.plan.gpulets] == [g.models for g in smallest.plan.gpulets]
+        assert (found.fitted.capped, found.fitted.refused, found.cut) == ({}, {}, False)
+    less = alone(round(least - 0.05, 6), 1.0, models).fitted
+    assert less.plan.total_share <= least - 0.05 + 1e-6
+    assert less.capped or less.refused
+    assert alone(0.0, 1.0, models).fitted.plan.gpulets == ()
+
+
+def test_a_plan_says_that_budgets_were_cut_to_what_there_was() -> None:
+    models = [ServedModel("a", 20.0, 200.0)]
+    found = alone(0.6, 0.4, models)
+    assert found.cut
+    assert found.fitted.plan.total_share == pytest.approx(0.4)
+    assert not alone(0.6, 0.6, models).cut
+
+
+def test_the_rest_of_a_budget_does_not_make_a_tenant_s_own_partitions_slow_each_other_too_much() -> None:
+    models = [ServedModel("a", 60.0, 45.0), ServedModel("b", 60.0, 45.0)]
+    table = beside(0.5)
+    smallest = fit_evenly(models, models, (), table, Capacity(1.0, 1.0), PLAN).fitted
+    assert len(smallest.plan.gpulets) == 2
+    # One step more for one of them would make the other late; both together are faster with more.
+    for share, total in ((0.45, 0.4), (0.8, 0.8)):
+        found = alone(share, 1.0, models, table).fitted
+        judged = verdict(found.problem, table, found.plan)
+        assert judged.valid, judged.faults
+        assert found.plan.total_share == pytest.approx(total)
+        assert SLOWED not in found.plan.reasons, "there is no other tenant"
 
 
 def test_an_application_brings_its_models_to_its_tenant() -> None:
