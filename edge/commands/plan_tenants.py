@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TextIO
 
 from edge.core.errors import InvalidValue
-from scheduler.tenants.feedback import feedback_from
+from scheduler.tenants.feedback import ClockPutBack, feedback_from
 from scheduler.tenants.policies import SharingPolicy, check_kind
 from scheduler.tenants.values import SharingProblem, SharingStep
 
@@ -55,6 +56,8 @@ def converse(policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int
                 feedback = feedback_from(problem, answer.state, value)
             except InvalidValue as error:
                 sys.stderr.write(f"magpie plan: {error}; the allocation is held\n")
+                if isinstance(error, ClockPutBack):
+                    answer = replace(answer, state=error.state)
             else:
                 for tenant, count in feedback.dropped.items():
                     sys.stderr.write(f"magpie plan: {tenant or problem.name}: {count} reports not used\n")

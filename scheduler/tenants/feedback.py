@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from edge.core.errors import InvalidValue
@@ -12,15 +13,30 @@ from scheduler.tenants.values import IntervalReport, SharingFeedback, SharingPro
 
 #: A load below this is no traffic.
 LEAST_LOAD = 1e-9
+#: A part, or a share of all units, may be so much above 1 by rounding.
+_ROUNDED = 1e-6
+
+
+class ClockPutBack(InvalidValue):
+    """The time of a feedback is before that of the last one: its reports cannot be placed and are not used. The caller
+    holds, and takes `state` on, by which later feedback is checked against the new clock: it may be back for good."""
+
+    def __init__(self, before: SharingState, elapsed_s: float) -> None:
+        super().__init__("elapsed_s", elapsed_s, f"at least {before.elapsed_s}, that of the last feedback")
+        self.before, self.state = before, replace(before, elapsed_s=elapsed_s)
+
+    def __reduce__(self) -> tuple[type[ClockPutBack], tuple[SharingState, float]]:  # type: ignore[override]
+        return type(self), (self.before, self.state.elapsed_s)
 
 
 def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> SharingFeedback:
     """Read a `feedback` object for `state`.
 
     Raises InvalidValue for anything that is no feedback, for a round that was answered already or before (doubled or
-    late), and for a time before that of the last feedback. A round that was left out is accepted: the rest is learned.
-    Reports whose load, performance or allocation is missing, not finite or negative are dropped and counted; so are a
-    tenant without traffic and reports of unknown tenants."""
+    late), and ClockPutBack for a time before that of the last feedback. A round that was left out is accepted: the rest
+    is learned. Reports whose load, performance or allocation is missing, not finite or negative are dropped and
+    counted; so are those with more units than there are or with a part (within_slo, accuracy) above 1, a tenant without
+    traffic and reports of unknown tenants."""
     value = mapping(value, "feedback")
     if value.get("type", "feedback") != "feedback":
         raise InvalidValue("type", value.get("type"), "feedback or end")
@@ -29,16 +45,18 @@ def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> S
         raise InvalidValue("round", round_, f"a whole number from {state.round}, the interval that runs")
     elapsed = float(number(value, "elapsed_s", "", (round_ + 1) * problem.interval_s))
     if elapsed < state.elapsed_s:
-        raise InvalidValue("elapsed_s", elapsed, f"at least {state.elapsed_s}, that of the last feedback")
+        raise ClockPutBack(state, elapsed)
     if problem.kind == "pipeline":
         return _pipeline(problem, int(round_), elapsed, required(value, "reports", ""))
     reports: dict[str, tuple[IntervalReport, ...]] = {}
     dropped: dict[str, int] = {}
-    measured = {tenant.id for tenant in problem.tenants if tenant.feedback}
+    measured = {tenant.id: tenant.goal for tenant in problem.tenants if tenant.feedback}
     for tenant, given in mapping(required(value, "tenants", ""), "tenants").items():
         entries = sequence(mapping(given, f"tenants.{tenant}").get("reports") or [], f"tenants.{tenant}.reports")
         # A tenant that says it reports nothing is not believed when it does: its demand is declared.
-        good = [report for entry in entries if (report := _report(entry)) is not None] if tenant in measured else []
+        most = 1.0 + _ROUNDED if tenant in measured and measured[tenant].capped else math.inf
+        read = [_report(entry, problem, most) for entry in entries] if tenant in measured else []
+        good = [report for report in read if report is not None]
         if len(good) < len(entries):
             dropped[tenant] = len(entries) - len(good)
         reports[tenant] = tuple(good)
@@ -54,20 +72,25 @@ def _pipeline(problem: SharingProblem, round_: int, elapsed: float, given: Any) 
         if not isinstance(held, Mapping) or set(held) != set(problem.ids):
             continue
         units = {service: _finite(n) for service, n in held.items()}
-        report = _report({**entry, "allocation": 0.0})
-        if report is not None and report.performance > 0 and all(n is not None for n in units.values()):
+        report = _report({**entry, "allocation": 0.0}, problem)
+        there = problem.units * (1.0 + _ROUNDED)
+        fits = all(n is not None and n <= there for n in units.values())
+        if report is not None and report.performance > 0 and fits:
             good.append(report)
             services.append({service: n for service, n in units.items() if n is not None})
     dropped = {"": len(entries) - len(good)} if len(good) < len(entries) else {}
     return SharingFeedback(round_, elapsed, {"": tuple(good)}, tuple(services), dropped)
 
 
-def _report(entry: Any) -> IntervalReport | None:
-    """A usable report, or None. Without load there was no traffic: utility is then unknown, not 1."""
+def _report(entry: Any, problem: SharingProblem, most: float = math.inf) -> IntervalReport | None:
+    """A usable report with a performance of `most` at most, or None. Without load there was no traffic: utility is then
+    unknown, not 1."""
     if not isinstance(entry, Mapping):
         return None
     load, performance, units = (_finite(entry.get(key)) for key in ("load", "performance", "allocation"))
     if load is None or performance is None or units is None or load < LEAST_LOAD:
+        return None
+    if performance > most or units > problem.units * (1.0 + _ROUNDED):
         return None
     return IntervalReport(load, performance, units, _finite(entry.get("seconds")) or 0.0)
 

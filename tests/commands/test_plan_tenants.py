@@ -87,7 +87,17 @@ def test_a_line_that_cannot_be_used_holds_the_allocation(
     assert [got[n] for n in (0, 1, 2, 4)] == answers([PROBLEM, feedback(0), feedback(1), feedback(2)])
 
 
-@pytest.mark.parametrize("performance", [float("nan"), -1, None, "good"])
+def test_after_a_clock_that_went_back_for_good_the_conversation_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    before = [feedback(0, elapsed_s=1000.0), feedback(1, elapsed_s=1010.0)]
+    back = [feedback(n, elapsed_s=10.0 * n) for n in (2, 3, 4)]
+    got = answers([PROBLEM, *before, *back])
+    assert [line["round"] for line in got] == [0, 1, 2, 2, 4, 5], "held once, then as after a round that was left out"
+    assert got[3] == got[2]
+    assert capsys.readouterr().err.count("elapsed_s") == 1
+    assert got[4:] == answers([PROBLEM, feedback(0), feedback(1), feedback(3), feedback(4)])[3:]
+
+
+@pytest.mark.parametrize("performance", [float("nan"), -1, None, "good", 1.5])
 def test_performance_that_is_no_number_is_not_learned(capsys: pytest.CaptureFixture[str], performance: Any) -> None:
     got = answers([PROBLEM, feedback(0, performance)])
     assert got[1]["allocation"] == got[0]["allocation"]

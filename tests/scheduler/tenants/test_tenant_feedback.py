@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tenant_problems import services, two
 
 from edge.core.errors import InvalidValue
 from scheduler.tenants.curve import CurveMemory
-from scheduler.tenants.feedback import feedback_from
+from scheduler.tenants.feedback import ClockPutBack, feedback_from
 from scheduler.tenants.learned import TenantMemory
 from scheduler.tenants.policies import sharing_policy
 from scheduler.tenants.remembered import memory_from, memory_json
@@ -107,6 +108,10 @@ GOOD = {"load": 3.0, "performance": 0.5, "allocation": 50.0, "seconds": 5.0}
         {**GOOD, "performance": -0.1},
         {**GOOD, "performance": None},
         {**GOOD, "performance": True},
+        {**GOOD, "performance": 1.01},
+        {**GOOD, "performance": 1e12},
+        {**GOOD, "allocation": 100.1},
+        {**GOOD, "allocation": 1e12},
         {**GOOD, "load": float("inf")},
         {**GOOD, "load": 0},
         {**GOOD, "allocation": "half"},
@@ -120,6 +125,30 @@ def test_reports_that_teach_nothing_are_dropped_and_counted(bad: Any) -> None:
     assert dict(feedback.dropped) == {"a": 1, "stranger": 1}
 
 
+@pytest.mark.parametrize(("metric", "performance", "used"), [
+    ("within_slo", 1.0, 1), ("within_slo", 1.0 + 1e-9, 1), ("within_slo", 1.2, 0), ("accuracy", 1.2, 0),
+    ("throughput", 450.0, 1),
+])  # fmt: skip
+def test_only_a_rate_can_be_above_1_and_all_units_can_be_held(metric: str, performance: float, used: int) -> None:
+    goal = {"metric": metric, "slo": 0.5}
+    problem = SharingProblem.from_json({**PROBLEM, "tenants": [{"id": "a", "goal": goal}]})
+    report = {**GOOD, "performance": performance, "allocation": problem.units}
+    feedback = feedback_from(problem, state_at(0, 0.0), message(tenants={"a": {"reports": [report]}}))
+    assert len(feedback.reports["a"]) == used
+    assert dict(feedback.dropped) == ({} if used else {"a": 1})
+
+
+def test_a_clock_that_was_put_back_is_refused_once_and_then_counts() -> None:
+    state = state_at(3, 30.0)
+    with pytest.raises(ClockPutBack, match=r"elapsed_s: got 4\.0, allowed: at least 30\.0") as caught:
+        feedback_from(two(), state, message(round=3, elapsed_s=4.0))
+    after = caught.value.state
+    assert (after.round, after.held, after.elapsed_s) == (3, state.held, 4.0)
+    assert feedback_from(two(), after, message(round=4, elapsed_s=14.0)).round == 4
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.state, str(again)) == (after, str(caught.value))
+
+
 def test_reports_of_a_tenant_without_feedback_are_not_used() -> None:
     value = message(tenants={"a": {"reports": [GOOD]}})
     feedback = feedback_from(two(feedback=False, declared_demand=3.0), state_at(0, 0.0), value)
@@ -131,9 +160,10 @@ def test_reports_of_services_need_every_service() -> None:
     good = {"load": 5.0, "performance": 80.0, "allocation": {"find": 5, "read": 5}}
     bad = [{**good, "allocation": {"find": 5}}, {**good, "performance": 0.0}, {**good, "load": -1}, 3]
     bad.append({**good, "allocation": {"find": 5, "read": float("nan")}})
+    bad.append({**good, "allocation": {"find": 5, "read": 10.5}})
     feedback = feedback_from(problem, state_at(0, 0.0), message(reports=[good, *bad]))
     assert feedback.services == ({"find": 5.0, "read": 5.0},)
-    assert dict(feedback.dropped) == {"": 5}
+    assert dict(feedback.dropped) == {"": 6}
 
 
 def test_a_memory_comes_back_and_a_damaged_one_names_its_field() -> None:
