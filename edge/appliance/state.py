@@ -34,6 +34,7 @@ from edge.core.errors import MagpieError
 from edge.core.plan_reasons import reasons_in_words
 from edge.logs import LogRing
 from edge.runtime.runtime import Runtime
+from edge.runtime.tenant_members import applications_of, disputed_members
 from edge.settings import SiteSettings
 from edge.shares.discover import Discovery, discover
 from edge.store.store import Store
@@ -97,6 +98,7 @@ class State:
                 *drawn_models(self._site, runtime.cameras.values()),
                 *self._outputs.reasons(),
                 *self._served.reasons(),
+                *self._disputed_members(),
             ],
             "uptime_s": self._clock.monotonic() - self._started_s,
             "version": magpie_version(),
@@ -131,6 +133,11 @@ class State:
             for complaint in self._runtime.complaints.recent
             if complaint["utc_s"] >= recent and complaint["code"] in _GRAVE
         ]
+
+    def _disputed_members(self) -> list[Json]:
+        """Models that another tenant has than the one that names them: applications change without the tenants."""
+        found = disputed_members(self._tenants.shares.tenants, applications_of(self._served.runtime))
+        return [{"code": "tenant_member", "message": one.words(), "camera": None} for one in found]
 
     def overview(self) -> Overview:
         """Small and cheap: asked each second."""

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edge.core.applications import Application
+from edge.core.errors import InvalidValue
 from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, Tenant
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.serving_budgets import owners_of
-from scheduler.gpulets.tenant_fit import ServingBudget
+from scheduler.gpulets.tenant_fit import DisputedMember, ServingBudget, disputed
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
@@ -66,3 +68,28 @@ def serving_budget(tenant: Tenant, share: float) -> ServingBudget:
     """The budget within which the models of a serving tenant are planned."""
     members = frozenset((*tenant.models, *tenant.applications))
     return ServingBudget(tenant.id, share, members, rest=tenant.id == DEFAULT_TENANT)
+
+
+def disputed_members(tenants: Sequence[Tenant], applications: Sequence[Application]) -> tuple[DisputedMember, ...]:
+    """Models and applications that a tenant names and that count for another one, as its application asks them."""
+    return disputed([serving_budget(t, 0.0) for t in tenants if t.serves], applications)
+
+
+def applications_of(serving: ServingRuntime | None) -> tuple[Application, ...]:
+    """The applications that are offered now."""
+    offers = {} if serving is None else serving.models.offers
+    return tuple(o.application for o in offers.values() if o.application is not None)
+
+
+def check_asked(tenants: Sequence[Tenant], before: Sequence[Tenant], applications: Sequence[Application]) -> None:
+    """Raises InvalidValue for a member that counts for another tenant than the one that names it, because an
+    application asks it, and that did not with the tenants `before`."""
+    known = disputed_members(before, applications)
+    for found in disputed_members(tenants, applications):
+        if found in known:
+            continue
+        number, tenant = next((n, t) for n, t in enumerate(tenants) if t.id == found.named_by)
+        field = "models" if found.member in tenant.models else "applications"
+        names = tenant.models if field == "models" else tenant.applications
+        path = f"tenants[{number}].{field}[{names.index(found.member)}]"
+        raise InvalidValue(path, found.member, f"a member that no other tenant has ({found.words()})")

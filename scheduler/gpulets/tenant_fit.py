@@ -178,24 +178,82 @@ def owners(
     of the application, else that of its first model that a tenant names. A model that is asked by applications of
     several tenants brings them together under the first of the budgets."""
     rest = next((b.tenant for b in budgets if b.rest), budgets[-1].tenant)
-    groups: list[tuple[list[str], set[str]]] = []
-    for application in applications:
-        asked = {o.model for s in application.stages for o in s.options}
-        names = {application.name, *(s.model for s in application.stages), *asked}
-        touched = [g for g in groups if g[1] & names]
-        groups = [g for g in groups if not g[1] & names]
-        groups.append(([*(a for g in touched for a in g[0]), application.name], names.union(*(g[1] for g in touched))))
-    grouped = {name for _, names in groups for name in names}
-    groups += [([], {name}) for name in models if name not in grouped]
+    groups = _groups(applications)
+    grouped = {name for group in groups for name in group.names}
+    groups += [_AskedTogether((), frozenset({name})) for name in models if name not in grouped]
     out: dict[str, str] = {}
-    for apps, names in groups:
-        # The applications say where the group belongs, if a tenant names one of them; else the models do.
-        for wanted in (set(apps), names):
+    for group in groups:
+        out |= dict.fromkeys(group.names, group.owner(budgets) or rest)
+    return out
+
+
+@dataclass(frozen=True)
+class DisputedMember:
+    """A model or application that the tenant `named_by` names and that counts for `tenant`: `application` asks it, or a
+    model of it."""
+
+    member: str
+    named_by: str
+    tenant: str
+    application: str
+
+    def words(self) -> str:
+        """It as a sentence without a full stop."""
+        return (
+            f"{self.member}, which tenant {self.named_by} names, counts for tenant {self.tenant}, as application "
+            f"{self.application} asks it, or a model of it: an application and all that it may ask have one tenant"
+        )
+
+
+def disputed(budgets: Sequence[ServingBudget], applications: Sequence[Application]) -> tuple[DisputedMember, ...]:
+    """The members of budgets that `owners` gives to another tenant, by name."""
+    out = []
+    for group in _groups(applications):
+        tenant = group.owner(budgets)
+        its = next((b.members for b in budgets if b.tenant == tenant), frozenset())
+        for budget in budgets:
+            for name in sorted(budget.members & group.names) if tenant not in (None, budget.tenant) else ():
+                asking = [a.name for a in applications if a.name in group.applications and a.name != name]
+                asking.sort(key=lambda a: (a not in its, not _asks(applications, a, name), a))
+                out.append(DisputedMember(name, budget.tenant, str(tenant), (*asking, name)[0]))
+    return tuple(sorted(out, key=lambda d: d.member))
+
+
+@dataclass(frozen=True)
+class _AskedTogether:
+    """Applications that ask the same models, and the names of all of them and of these models."""
+
+    applications: tuple[str, ...]
+    names: frozenset[str]
+
+    def owner(self, budgets: Sequence[ServingBudget]) -> str | None:
+        """The tenant that it is of. Its applications say so, if a tenant names one of them; else its models do."""
+        for wanted in (frozenset(self.applications), self.names):
             tenant = next((b.tenant for b in budgets if b.members & wanted), None)
             if tenant is not None:
-                break
-        out |= dict.fromkeys(names, tenant or rest)
-    return out
+                return tenant
+        return None
+
+
+def _names(application: Application) -> frozenset[str]:
+    """Its own name and those of all models that it may ask."""
+    asked = {o.model for s in application.stages for o in s.options}
+    return frozenset({application.name, *(s.model for s in application.stages), *asked})
+
+
+def _asks(applications: Sequence[Application], application: str, name: str) -> bool:
+    return any(a.name == application and name in _names(a) for a in applications)
+
+
+def _groups(applications: Sequence[Application]) -> list[_AskedTogether]:
+    groups: list[_AskedTogether] = []
+    for application in applications:
+        names = _names(application)
+        touched = [g for g in groups if g.names & names]
+        groups = [g for g in groups if not g.names & names]
+        joined = (*(a for g in touched for a in g.applications), application.name)
+        groups.append(_AskedTogether(joined, names.union(*(g.names for g in touched))))
+    return groups
 
 
 def shares_of(plan: ServingPlan | None, owner: Mapping[str, str]) -> dict[str, float]:
@@ -286,10 +344,9 @@ def _united(
     )
     policy = next((f.plan.policy for f in fitted if f.plan.policy), "")
     plan = ServingPlan(True, gpulets, policy, reasons)
-    if table is not None and gpulets and len(parts) > 1:
-        # Where neighbours of other tenants could not be made up for, the plan says so.
-        if not _holds(problem, table, plan):
-            plan = replace(plan, reasons=(*reasons, "neighbours of other tenants may slow it"))
+    # Where neighbours of other tenants could not be made up for, the plan says so.
+    if table is not None and gpulets and len(parts) > 1 and not _holds(problem, table, plan):
+        plan = replace(plan, reasons=(*reasons, "neighbours of other tenants may slow it"))
     united = FittedPipelines(
         Fitted(
             problem,

@@ -15,7 +15,16 @@ from edge.core.serving import DeviceTable, ServedModel, Utilisation
 from scheduler.gpulets.fitting import Capacity, Fitted
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.pipelines import FittedPipelines, SplitSearch, fit_evenly
-from scheduler.gpulets.tenant_fit import ROUNDS, FitTenants, ServingBudget, need_of, owners, shares_of
+from scheduler.gpulets.tenant_fit import (
+    ROUNDS,
+    DisputedMember,
+    FitTenants,
+    ServingBudget,
+    disputed,
+    need_of,
+    owners,
+    shares_of,
+)
 from scheduler.gpulets.verdict import verdict
 
 NAMES = ("a", "b", "c")
@@ -121,30 +130,60 @@ def test_a_plan_says_that_budgets_were_cut_to_what_there_was() -> None:
 def test_the_rest_of_a_budget_does_not_make_a_tenant_s_own_partitions_slow_each_other_too_much() -> None:
     models = [ServedModel("a", 60.0, 45.0), ServedModel("b", 60.0, 45.0)]
     table = beside(0.5)
-    smallest = fit_evenly(models, models, (), table, Capacity(1.0, 1.0), PLAN).fitted
-    assert len(smallest.plan.gpulets) == 2
+
+    def smallest(mine: Any, own: Any, pipelines: Any, its: Any, room: Capacity, *rest: Any) -> FittedPipelines:
+        return fit_evenly(mine, own, pipelines, its, Capacity(0.4, 0.4), *rest)
+
     # One step more for one of them would make the other late; both together are faster with more.
-    for share, total in ((0.45, 0.4), (0.8, 0.8)):
-        found = alone(share, 1.0, models, table).fitted
+    for share, total in ((0.45, 0.4), (0.5, 0.5), (0.8, 0.8)):
+        one = (ServingBudget("plates", share, frozenset({"a", "b"})),)
+        found = FitTenants(smallest, one)(models, models, (), table, Capacity(1.0, 1.0), PLAN).fitted
         judged = verdict(found.problem, table, found.plan)
-        assert judged.valid, judged.faults
+        assert judged.valid or all("shares add up" in fault for fault in judged.faults), judged.faults
         assert found.plan.total_share == pytest.approx(total)
         assert SLOWED not in found.plan.reasons, "there is no other tenant"
 
 
-def test_an_application_brings_its_models_to_its_tenant() -> None:
+def application(name: str, *models: str) -> Application:
     x = TensorSpec("x", "FP32", (-1, 4))
-    stages = (
-        Stage("s0", "b", {"x": Feed(ValueSource(None, "x"))}),
-        Stage("s1", "c", {"x": Feed(ValueSource("s0", "x"))}),
+    stages = tuple(
+        Stage(f"s{n}", m, {"x": Feed(ValueSource(f"s{n - 1}" if n else None, "x"))}) for n, m in enumerate(models)
     )
-    application = Application("app", 300.0, (x,), (ApplicationOutput(x, ValueSource("s1", "x")),), stages)
+    last = ValueSource(f"s{len(models) - 1}", "x")
+    return Application(name, 300.0, (x,), (ApplicationOutput(x, last),), stages)
+
+
+def test_an_application_brings_its_models_to_its_tenant() -> None:
     given_ = (
         ServingBudget("gate", 0.3, frozenset({"a", "app"})), ServingBudget("stats", 0.3, frozenset({"b"})),
         ServingBudget("rest", 0.3, frozenset(), True),
     )  # fmt: skip
-    assert owners(given_, NAMES, [application]) == {"app": "gate", "a": "gate", "b": "gate", "c": "gate"}
+    asked = [application("app", "b", "c")]
+    assert owners(given_, NAMES, asked) == {"app": "gate", "a": "gate", "b": "gate", "c": "gate"}
     assert owners(given_, NAMES, []) == {"a": "gate", "b": "stats", "c": "rest"}
+    assert disputed(given_, asked) == (DisputedMember("b", "stats", "gate", "app"),)
+    words = disputed(given_, asked)[0].words()
+    assert words.startswith("b, which tenant stats names, counts for tenant gate, as application app asks it")
+    assert disputed(given_, []) == ()
+    assert disputed(given_, [application("app", "a", "c")]) == (), "its own models, and those of nobody"
+
+
+def test_members_that_another_tenant_has_are_told_with_the_application_that_asks_them() -> None:
+    given_ = (
+        ServingBudget("gate", 0.3, frozenset({"a", "first"})), ServingBudget("stats", 0.3, frozenset({"b", "second"})),
+    )  # fmt: skip
+    # Two applications of different tenants ask one model: both are of the first of the budgets, and so is all they ask.
+    found = disputed(given_, [application("second", "b", "c"), application("first", "a", "c")])
+    assert found == (DisputedMember("b", "stats", "gate", "first"), DisputedMember("second", "stats", "gate", "first"))
+    # One that no tenant names is of the first tenant that a model of it is of.
+    found = disputed(given_, [application("third", "b", "a")])
+    assert found == (DisputedMember("b", "stats", "gate", "third"),)
+    every = {"first", "second", "third", *NAMES}
+    for asked in ([application("third", "b", "a")], [application("second", "b"), application("first", "a", "b")]):
+        owner = owners(given_, NAMES, asked)
+        assert {d.member: d.tenant for d in disputed(given_, asked)} == {
+            m: owner[m] for b in given_ for m in b.members & every & owner.keys() if owner[m] != b.tenant
+        }
 
 
 def beside(fierce: float) -> DeviceTable:
