@@ -11,10 +11,9 @@ from benchmarks.cilantro_published import PublishedCilantro
 from benchmarks.cilantro_world import REPORTS, JobsWorld, SharedJob, play
 from benchmarks.reproduction import Cell, NotRedone, Redone, judged
 from edge.core.tenants import TENANT_UTILITIES
-from scheduler.tenants.grid import no_complaints
+from scheduler.tenants.oracles import oracle_steps
 from scheduler.tenants.policies import sharing_policy
 from scheduler.tenants.values import TenantGoal
-from scheduler.tenants.welfare import best_least, best_sum
 
 NOT_REDONE: Mapping[str, NotRedone] = {
     e.id: e
@@ -116,8 +115,8 @@ def fair_criteria() -> Redone:
     levels = np.arange(units + 1)
     tables = np.minimum(1.0, levels[None, :] / demands[:, None])
     found = {
-        "social welfare": best_sum(tables), "egalitarian welfare": best_least(tables),
-        "NJC": no_complaints(demands.tolist(), [1.0] * 3, float(units)).tolist(),
+        "social welfare": oracle_steps("sw", tables), "egalitarian welfare": oracle_steps("ew", tables),
+        "NJC": oracle_steps("njc", tables),
     }  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     measured: list[tuple[float, float, float]] = []

@@ -7,12 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from time import process_time
 
 import numpy as np
 
-from scheduler.tenants.grid import no_complaints, to_steps
+from scheduler.tenants.grid import to_steps
+from scheduler.tenants.oracles import best_by_moves, oracle_steps, true_tables
 from scheduler.tenants.policies import SharingPolicy
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
@@ -23,7 +24,6 @@ from scheduler.tenants.values import (
     SharingStep,
     TenantGoal,
 )
-from scheduler.tenants.welfare import best_least, best_sum
 
 #: Six hours. The paper decides every 2 minutes; here every 4, which takes half of the time.
 UNITS, ROUNDS, INTERVAL_S, REPORTS = 1000, 90, 240.0, 1
@@ -91,8 +91,9 @@ class JobsWorld:
 
     def tables(self, round_: int) -> Floats:
         """(jobs, units + 1): true utility of every allocation in an interval."""
+        loads = self.loads[:, round_ * REPORTS : (round_ + 1) * REPORTS].tolist()
         units = np.arange(self.units + 1, dtype=float)
-        return np.array([self._utility(n, units, round_) for n in range(len(self.jobs))])
+        return true_tables([j.goal for j in self.jobs], [j.performance for j in self.jobs], loads, units)
 
     def utilities(self, units: Sequence[float], round_: int) -> Floats:
         """True utilities in an interval."""
@@ -126,12 +127,8 @@ class JobsWorld:
         return float(mine.mean()), float(mine.min()), njc, useful
 
     def oracle(self, objective: str, round_: int) -> tuple[int, ...]:
-        """The best allocation for those who know curves and loads."""
-        if objective == "njc":
-            wants = np.minimum(np.ceil(self.demands[round_]), self.units)
-            return to_steps(no_complaints(wants.tolist(), [1.0] * len(self.jobs), self.units), 1.0, self.units)
-        tables = self.tables(round_)
-        return tuple(best_sum(tables) if objective == "sw" else best_least(tables))
+        """The best allocation for those who know curves and loads. Raises InvalidValue for an unknown objective."""
+        return oracle_steps(objective, self.tables(round_))
 
 
 @dataclass
@@ -323,19 +320,8 @@ def best_services(world: ServicesWorld) -> list[float]:
         held[int(np.argmax(held))] -= 1
     out = []
     for n, load in enumerate(world.loads.tolist()):
-        low = world.p99_ms(held, load)
-        moving = n % 6 == 0
-        while moving:
-            tries = []
-            for i in range(len(held)):
-                for j in range(len(held)):
-                    if i != j and held[i] > 1:
-                        trial = list(held)
-                        trial[i], trial[j] = trial[i] - 1, trial[j] + 1
-                        tries.append((world.p99_ms(trial, load), trial))
-            best, trial = min(tries)
-            moving = best < low - 1e-6
-            if moving:
-                low, held = best, trial
+        latency = partial(world.p99_ms, load=load)
+        # The load moves slowly: moves in each sixth interval are enough.
+        low, held = best_by_moves(latency, held) if n % 6 == 0 else (latency(held), held)
         out.append(low)
     return out
