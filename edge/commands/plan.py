@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.commands.plan_fleet import placed
-from edge.commands.plan_tenants import converse, decide
+from edge.commands.plan_tenants import SharingStateFile, converse, decide
 from edge.core.errors import InvalidValue, NotFound, StoreError
 from edge.core.pipelines import PipelineProblem, problems_of
 from edge.core.plan_basis import PlanRequest
@@ -67,6 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tenants.add_argument("file", metavar="FILE", help="the problem with its history, or - for a conversation by lines")
     _add_policy(tenants, SHARING_POLICIES, DEFAULT_SHARING_POLICY)
     tenants.add_argument("--seed", type=int, default=0, help="of the policies that try at random (%(default)s)")
+    tenants.add_argument(
+        "--state", metavar="FILE", type=Path,
+        help="of a conversation: what was learned is kept there, and the next one goes on from it",
+    )  # fmt: skip
     tenants.add_argument("--out", metavar="FILE", help="write the decision there instead of standard output")
     fleet = kinds.add_parser("fleet", help="cameras on the boxes of a fleet: fleet-placement/1 in, -plan/1 out")
     fleet.add_argument("file", metavar="FILE", help="the problem (JSON), or - for standard input")
@@ -160,7 +164,10 @@ def _tenants(args: argparse.Namespace) -> int:
         raise InvalidValue("--seed", args.seed, "a whole number from 0")
     policy = sharing_policy(args.policy)
     if args.file == "-":
-        return converse(policy, sys.stdin, sys.stdout, args.seed)
+        kept = None if args.state is None else SharingStateFile(args.state)
+        return converse(policy, sys.stdin, sys.stdout, args.seed, kept)
+    if args.state is not None:
+        raise InvalidValue("--state", str(args.state), "only with -, a conversation: a file has its history")
     _put(decide(policy, read_json(args.file), args.seed), args.out)
     return 0
 

@@ -1,22 +1,31 @@
 """`magpie plan tenants PROBLEM.json | -`: one decision from a file, or a conversation by lines.
 
 On standard input come JSON objects, one a line: the problem, then `feedback` after each interval, then `end`
-(docs/tenants.md). Each of the first two is answered by one line with the round and the allocation.
+(docs/tenants.md). Each of the first two is answered by one line with the round and the allocation. With `--state FILE`
+what was learned is kept there, and the next conversation about the same problem goes on from it.
 A line that cannot be used changes nothing: the last allocation is given again, and standard error says why.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, TextIO
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TextIO
 
-from edge.core.errors import InvalidValue
+from edge.core import checks
+from edge.core.errors import InvalidValue, MagpieError
+from edge.core.fields import mapping
+from edge.files import store_whole
 from scheduler.tenants.feedback import ClockPutBack, feedback_from
+from scheduler.tenants.learned import allocated
 from scheduler.tenants.policies import SharingPolicy, check_kind
-from scheduler.tenants.values import SharingProblem, SharingStep
+from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
+
+STATE_FORMAT: Final = "tenant-conversation/1"
 
 
 def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
@@ -36,35 +45,121 @@ def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
     return {"format": "tenant-allocation/1", "problem": problem.name, "policy": policy.name, **_line(answer, True)}
 
 
-def converse(policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int) -> int:
-    """Answer lines until `end` or the end of input. Returns 0; raises InvalidValue for a bad problem."""
-    problem: SharingProblem | None = None
-    answer: SharingStep | None = None
+@dataclass(frozen=True)
+class SharingStateFile:
+    """A file with the state of a conversation, from which the next one goes on."""
+
+    path: Path
+
+    def read(self, problem: SharingProblem, policy: SharingPolicy) -> SharingState | None:
+        """The state of an earlier conversation about `problem` by `policy`; None: there is none. A file that is
+        damaged, or of another problem or policy, counts as none, and standard error says why."""
+        if not self.path.exists():
+            return None
+        try:
+            state = self._state(problem, policy)
+            # A step without reports reads all of the memory.
+            policy.step(problem, state, SharingFeedback(state.round, state.elapsed_s, {}))
+        except (MagpieError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            # A damaged memory may fail in any of these ways.
+            said = str(error) if isinstance(error, (MagpieError, OSError)) else f"damaged ({error!r})"
+            sys.stderr.write(f"magpie plan: {self.path}: {said}; begun anew\n")
+            return None
+        return state
+
+    def _state(self, problem: SharingProblem, policy: SharingPolicy) -> SharingState:
+        value = mapping(json.loads(self.path.read_bytes(), parse_constant=_no_number), "(file)")
+        checks.one_of("format", value.get("format"), (STATE_FORMAT,))
+        if value.get("digest") != _digest(problem):
+            raise InvalidValue("problem", value.get("problem"), f"the state of the problem {problem.name} as it is now")
+        state = SharingState.from_json(value.get("state"))
+        checks.one_of("state.policy", state.policy, (policy.name,))
+        if len(state.held) != len(problem.tenants) or min(state.held) < 0 or sum(state.held) > problem.steps:
+            allowed = f"steps of {len(problem.tenants)} tenants, at most {problem.steps} in all"
+            raise InvalidValue("state.held", state.held, allowed)
+        if state.round < 0 or state.seed < 0:
+            raise InvalidValue("state.round", state.round, "a round and a seed from 0")
+        return state
+
+    def write(self, problem: SharingProblem, state: SharingState) -> None:
+        """Write it whole. Where that fails, standard error says so: the conversation goes on."""
+        value = {"format": STATE_FORMAT, "problem": problem.name, "digest": _digest(problem), "state": state.to_json()}
+        try:
+            store_whole(self.path, json.dumps(value).encode())
+        except MagpieError as error:
+            sys.stderr.write(f"magpie plan: {error}; the state is not kept\n")
+
+
+def _digest(problem: SharingProblem) -> str:
+    return hashlib.sha256(json.dumps(asdict(problem), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _no_number(name: str) -> Any:
+    raise InvalidValue("state", name, "finite numbers")
+
+
+def converse(
+    policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int, kept: SharingStateFile | None = None
+) -> int:
+    """Answer lines until `end` or the end of input; the file `kept` gets the state after each answer. Returns 0;
+    raises InvalidValue for a bad problem."""
+    conversation: SharingConversation | None = None
     for line in lines:
         value = _read(line)
         kind = value.get("type") if isinstance(value, Mapping) else None
         if kind == "end":
             break
         if kind == "problem":
-            problem = SharingProblem.from_json(value)
-            check_kind(policy.name, problem)
-            answer = policy.begin(problem, seed)
-        elif problem is None or answer is None:
+            conversation = SharingConversation(policy, value, seed, kept)
+        elif conversation is None:
             raise InvalidValue("type", kind, "problem, as the first line")
         else:
-            try:
-                feedback = feedback_from(problem, answer.state, value)
-            except InvalidValue as error:
-                sys.stderr.write(f"magpie plan: {error}; the allocation is held\n")
-                if isinstance(error, ClockPutBack):
-                    answer = replace(answer, state=error.state)
-            else:
-                for tenant, count in feedback.dropped.items():
-                    sys.stderr.write(f"magpie plan: {tenant or problem.name}: {count} reports not used\n")
-                answer = policy.step(problem, answer.state, feedback)
-        out.write(json.dumps(_line(answer, False)) + "\n")
+            conversation.hear(value)
+        out.write(json.dumps(conversation.line()) + "\n")
         out.flush()
+        conversation.keep()
     return 0
+
+
+class SharingConversation:
+    """One problem and its feedback. Raises InvalidValue for a bad problem."""
+
+    def __init__(self, policy: SharingPolicy, value: Any, seed: int, kept: SharingStateFile | None) -> None:
+        self._policy, self._kept = policy, kept
+        self._problem = SharingProblem.from_json(value)
+        check_kind(policy.name, self._problem)
+        known = None if kept is None else kept.read(self._problem, policy)
+        #: Rounds of earlier conversations: policies count on, lines count from 0.
+        self._before = 0 if known is None else known.round
+        if known is None:
+            self._answer = policy.begin(self._problem, seed)
+        else:
+            # The clock of this conversation may have begun anew.
+            state = replace(known, elapsed_s=0.0)
+            self._answer = SharingStep(state, allocated(self._problem, state.held), {})
+
+    def hear(self, value: Any) -> None:
+        """Feedback; one that cannot be used changes nothing, and standard error says why."""
+        problem, state = self._problem, self._answer.state
+        try:
+            feedback = feedback_from(problem, state, value, self._before)
+        except InvalidValue as error:
+            sys.stderr.write(f"magpie plan: {error}; the allocation is held\n")
+            if isinstance(error, ClockPutBack):
+                self._answer = replace(self._answer, state=error.state)
+            return
+        for tenant, count in feedback.dropped.items():
+            sys.stderr.write(f"magpie plan: {tenant or problem.name}: {count} reports not used\n")
+        self._answer = self._policy.step(problem, state, feedback)
+
+    def line(self) -> dict[str, Any]:
+        """The answer."""
+        return _line(self._answer, False) | {"round": self._answer.state.round - self._before}
+
+    def keep(self) -> None:
+        """Write what was learned, where it is kept."""
+        if self._kept is not None:
+            self._kept.write(self._problem, self._answer.state)
 
 
 def _line(answer: SharingStep, full: bool) -> dict[str, Any]:

@@ -29,8 +29,8 @@ class ClockPutBack(InvalidValue):
         return type(self), (self.before, self.state.elapsed_s)
 
 
-def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> SharingFeedback:
-    """Read a `feedback` object for `state`.
+def feedback_from(problem: SharingProblem, state: SharingState, value: Any, before: int = 0) -> SharingFeedback:
+    """Read a `feedback` object for `state`, of which so many rounds were `before` those that the object counts.
 
     Raises InvalidValue for anything that is no feedback, for a round that was answered already or before (doubled or
     late), and ClockPutBack for a time before that of the last feedback. A round that was left out is accepted: the rest
@@ -41,13 +41,13 @@ def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> S
     if value.get("type", "feedback") != "feedback":
         raise InvalidValue("type", value.get("type"), "feedback or end")
     round_ = number(value, "round", "")
-    if round_ != int(round_) or round_ < state.round:
-        raise InvalidValue("round", round_, f"a whole number from {state.round}, the interval that runs")
+    if round_ != int(round_) or round_ < state.round - before:
+        raise InvalidValue("round", round_, f"a whole number from {state.round - before}, the interval that runs")
     elapsed = float(number(value, "elapsed_s", "", (round_ + 1) * problem.interval_s))
     if elapsed < state.elapsed_s:
         raise ClockPutBack(state, elapsed)
     if problem.kind == "pipeline":
-        return _pipeline(problem, int(round_), elapsed, required(value, "reports", ""))
+        return _pipeline(problem, int(round_) + before, elapsed, required(value, "reports", ""))
     reports: dict[str, tuple[IntervalReport, ...]] = {}
     dropped: dict[str, int] = {}
     measured = {tenant.id: tenant.goal for tenant in problem.tenants if tenant.feedback}
@@ -60,7 +60,7 @@ def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> S
         if len(good) < len(entries):
             dropped[tenant] = len(entries) - len(good)
         reports[tenant] = tuple(good)
-    return SharingFeedback(int(round_), elapsed, reports, (), dropped)
+    return SharingFeedback(int(round_) + before, elapsed, reports, (), dropped)
 
 
 def _pipeline(problem: SharingProblem, round_: int, elapsed: float, given: Any) -> SharingFeedback:

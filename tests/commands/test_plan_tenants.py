@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edge.cli import main
-from edge.commands.plan_tenants import converse
+from edge.commands.plan_tenants import SharingStateFile, converse
 from scheduler.tenants.policies import SHARING_POLICIES, sharing_policy
 
 PROBLEM: dict[str, Any] = {
@@ -43,10 +43,11 @@ def feedback(round_: int, performance: Any = 0.5, **fields: Any) -> dict[str, An
     return {"type": "feedback", "round": round_, "elapsed_s": 10.0 * (round_ + 1), "tenants": tenants, **fields}
 
 
-def answers(lines: list[Any], policy: str = "ew") -> list[dict[str, Any]]:
+def answers(lines: list[Any], policy: str = "ew", state: Path | None = None) -> list[dict[str, Any]]:
     out = io.StringIO()
     text = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    assert converse(sharing_policy(policy), [line + "\n" for line in text], out, 0) == 0
+    kept = None if state is None else SharingStateFile(state)
+    assert converse(sharing_policy(policy), [line + "\n" for line in text], out, 0, kept) == 0
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -102,6 +103,99 @@ def test_performance_that_is_no_number_is_not_learned(capsys: pytest.CaptureFixt
     got = answers([PROBLEM, feedback(0, performance)])
     assert got[1]["allocation"] == got[0]["allocation"]
     assert "gate: 1 reports not used" in capsys.readouterr().err
+
+
+def services_feedback(round_: int) -> dict[str, Any]:
+    report = {"seconds": 10, "load": 5.0, "performance": 150.0, "allocation": {"find": 5, "read": 5}}
+    return {"type": "feedback", "round": round_, "elapsed_s": 10.0 * (round_ + 1), "reports": [report]}
+
+
+@pytest.mark.parametrize("policy", SHARING_POLICIES)
+def test_a_conversation_goes_on_from_the_state_of_the_one_before(tmp_path: Path, policy: str) -> None:
+    problem, told = (PIPELINE, services_feedback) if policy == "e2e" else (PROBLEM, feedback)
+    whole = answers([problem, *(told(n) for n in range(14))], policy)
+    state = tmp_path / "kept" / "state.json"
+    first = answers([problem, *(told(n) for n in range(6))], policy, state)
+    # The clock and the rounds of the second one begin anew.
+    second = answers([problem, *(told(n) for n in range(8))], policy, state)
+    assert [line["allocation"] for line in (*first, *second[1:])] == [line["allocation"] for line in whole]
+    assert second[0] == {"round": 0, "allocation": first[-1]["allocation"]}
+    assert [line["round"] for line in second] == list(range(9))
+    assert [p.name for p in state.parent.iterdir()] == ["state.json"]
+
+
+def test_a_state_is_kept_after_each_answer_and_a_driver_that_goes_on_can_count_on(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    answers([PROBLEM], state=state)
+    assert json.loads(state.read_text())["state"]["round"] == 0
+    answers([PROBLEM, feedback(0), feedback(1)], state=state)  # and is killed
+    got = answers([PROBLEM, feedback(2), feedback(3)], state=state)
+    assert [line["round"] for line in got] == [0, 3, 4]
+
+
+def damaged(state: Path, change: Any) -> None:
+    value = json.loads(state.read_text())
+    change(value)
+    state.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda v: v.update(format="other/1"), "format: got 'other/1'"),
+    (lambda v: v.update(digest="0"), "problem: got 'box', allowed: the state of the problem box as it is now"),
+    (lambda v: v.pop("state"), "state: got None"),
+    (lambda v: v["state"].update(policy="sw"), "state.policy: got 'sw'"),
+    (lambda v: v["state"].update(held=[1]), "state.held"),
+    (lambda v: v["state"].update(held=[900, 900]), "state.held"),
+    (lambda v: v["state"].update(round=-3), "state.round: got -3"),
+    (lambda v: v["state"].update(round=float("nan")), "state: got 'NaN'"),
+    (lambda v: v["state"]["memory"].pop("tenants"), "damaged (KeyError"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"].pop("curve"), "a memory as this version writes it"),
+])  # fmt: skip
+def test_a_state_that_is_damaged_or_of_something_else_is_told_and_not_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, words: str
+) -> None:
+    state = tmp_path / "state.json"
+    answers([PROBLEM, *(feedback(n, 0.2 + 0.1 * n) for n in range(4))], state=state)
+    damaged(state, change)
+    capsys.readouterr()
+    assert answers([PROBLEM, feedback(0)], state=state) == answers([PROBLEM, feedback(0)])
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.startswith(f"magpie plan: {state}: ")
+    assert said.endswith("; begun anew\n")
+    assert json.loads(state.read_text())["state"]["round"] == 1, "and written anew"
+
+
+def test_another_problem_does_not_go_on_from_the_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state.json"
+    answers([PROBLEM, feedback(0)], state=state)
+    heavier = [{**t, "weight": 2.0 - n} for n, t in enumerate(PROBLEM["tenants"])]
+    assert answers([{**PROBLEM, "tenants": heavier}], state=state) == answers([{**PROBLEM, "tenants": heavier}])
+    assert "as it is now; begun anew" in capsys.readouterr().err
+    state.write_text("{")
+    assert answers([PROBLEM], state=state) == answers([PROBLEM])
+    assert "damaged (JSONDecodeError" in capsys.readouterr().err
+
+
+def test_a_state_that_cannot_be_written_is_told_and_the_conversation_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert answers([PROBLEM, feedback(0)], state=tmp_path / "file" / "state.json") == answers([PROBLEM, feedback(0)])
+    assert "the state is not kept" in capsys.readouterr().err
+
+
+def test_the_command_takes_a_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state.json"
+    for _ in range(2):
+        lines = [PROBLEM, feedback(0), feedback(1)]
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(json.dumps(line) + "\n" for line in lines)))
+        assert main(["plan", "tenants", "-", "--state", str(state)]) == 0
+    assert json.loads(state.read_text())["state"]["round"] == 4
+    assert main(["plan", "tenants", str(state), "--state", str(state)]) == 1
+    assert "--state" in capsys.readouterr().err
 
 
 def test_late_feedback_after_a_gap_is_answered_with_its_next_round() -> None:
