@@ -1,16 +1,17 @@
 """The tenants' policies in a closed loop: an arena plays problems against `magpie plan tenants -` and scores them.
 
-    python -m benchmarks.bench_tenants --arena tenant_arena.py --problems FOLDER [--policies a,b] [--seeds 0,1,2]
-    python -m benchmarks.bench_tenants --arena tenant_arena.py --own 4 --policies ew,minerva    # our own problems
-    python -m benchmarks.bench_tenants --arena tenant_arena.py --held-out 5,7,9 --policies ew,minerva
+    python -m benchmarks.bench_tenants --arena tenant_arena.py --problems FOLDER --own 4 --held-out 5,7,9,11,13 --jobs 2
 
-The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json) and
-stored references (expected.json). Every policy plays for the objective that it is made for; sw, ew and njc play for
-their own objective. The table has medians over seeds beside the reference; the bars that are missed are
-listed, and the baselines that are better than their reference. Runs that results/tenants.json has already are not
-played again with --keep. With --own N, N problems of each kind of benchmarks.own_tenants are played instead, of which
-no stored reference exists: `ew` is compared with `minerva` there. Constants are chosen on those; with --held-out the
+The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md). Each of the three parts can be played
+alone; results/tenants.json keeps the others. FOLDER has the arena's problems (*.json) and stored references
+(expected.json): every policy (`--policies`) plays for the objective that it is made for; sw, ew and njc play for their
+own objective. With --own N, N problems of each kind of benchmarks.own_tenants are played, of which no stored reference
+exists: `ew` is compared with `minerva` there (`--own-policies`). Constants are chosen on those; with --held-out the
 problems of these numbers are played, on which no constant was chosen.
+
+The table has medians over seeds beside the reference; the bars that are missed are listed, and the baselines that are
+better than their reference. Plays that the results have already are not played again with --keep; --jobs N plays N at
+the same time. At the end it says how long it took.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +36,12 @@ from benchmarks.own_tenants import KINDS, own_problem
 from scheduler.tenants.policies import FOR_PIPELINES, SHARING_POLICIES
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tenants.json"
-MEASURES = ("sw", "ew", "njc", "useful", "p99_ms")
+MEASURES = ("sw", "ew", "njc", "useful", "e2e", "p99_ms")
 #: Names in files of stored references, where they are not ours.
 STORED = {"sw": "cilantro-sw", "ew": "cilantro-ew", "njc": "cilantro-njc", "e2e": "cilantro-e2e", "evo-e2e": "evo"}
 #: The metric of each policy: a baseline must not be more than BASELINE_GAP below its reference on it.
 OWN = {"greedy-ew": "ew", "minerva": "ew", "parties": "njc", "miad": "njc", "evo-sw": "sw", "evo-ew": "ew"}
-OWN |= {"ernest": "njc", "quasar": "njc", "fair": "njc"}
+OWN |= {"ernest": "njc", "quasar": "njc", "fair": "njc", "evo-e2e": "e2e"}
 BASELINE_GAP, EW_GAP = 0.02, 0.005
 #: Policies that know no more than ew: it is never far below them, and above both in the mean.
 RIVALS = ("minerva", "cilantro-ew")
@@ -65,51 +69,109 @@ MOST_REPLY_S = {"tenants": 0.1, "pipeline": 0.5}
 Rows = dict[str, dict[str, dict[str, Any]]]
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of the benchmark: its key in the results ("": beside the keys of the others), problems (name, file, kind),
+    policies, and the stored references by problem."""
+
+    key: str
+    problems: tuple[tuple[str, Path, str], ...]
+    policies: tuple[str, ...]
+    stored: Mapping[str, Any]
+
+    def plays(self, seeds: Sequence[str]) -> Iterator[tuple[str, Path, str, str, str]]:
+        """(problem, file, kind, policy, seed) of every play."""
+        for (name, file, kind), policy, seed in itertools.product(self.problems, self.policies, seeds):
+            if _plays(policy, kind):
+                yield name, file, kind, policy, seed
+
+
 def main() -> int:
     """Exit code 0 if every bar that was measured is reached and no play had a fault."""
+    args = _arguments()
+    began = time.monotonic()
+    result = json.loads(args.out.read_text()) if args.out.exists() else {"benchmark": "tenants"}
+    missed: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for part in _parts(args, Path(folder)):
+            missed += _part(args, part, result)
+    for line in missed:
+        print(f"missed: {line}")
+    print(f"took {time.monotonic() - began:.0f} s with {args.jobs} plays at a time")
+    return 1 if missed else 0
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arena", type=Path, required=True, help="the arena's program")
     parser.add_argument("--problems", type=Path, help="a folder of tenant-problem/1 files")
     parser.add_argument("--own", type=int, default=0, help="so many problems of our own of each kind")
     parser.add_argument("--held-out", type=_numbers, default=(), help="numbers of problems of our own of each kind")
-    parser.add_argument("--policies", default=",".join(SHARING_POLICIES))
+    parser.add_argument("--policies", default=",".join(SHARING_POLICIES), help="on the arena's problems")
+    parser.add_argument("--own-policies", default="ew,minerva", help="on problems of our own (%(default)s)")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--only", default="", help="names of problems (default: all)")
+    parser.add_argument("--only", default="", help="names of the arena's problems (default: all)")
     parser.add_argument("--keep", action="store_true", help="do not play again what the results have")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="results (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="so many plays at the same time (%(default)s)")
     args = parser.parse_args()
     if args.problems is None and not args.own and not args.held_out:
         parser.error("--problems, --own or --held-out is needed")
-    numbers = args.held_out or tuple(range(args.own))
-    part = "held_out" if args.held_out else "own" if args.own else None
-    result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    rows: Rows = (result.get(part, {}) if part else result).get("plays", {}) if args.keep else {}
+    if args.jobs < 1:
+        parser.error("--jobs: at least 1")
+    return args
+
+
+def _parts(args: argparse.Namespace, folder: Path) -> Iterator[Part]:
+    """Those that are asked for; problems of our own are written in `folder`."""
+    if args.problems is not None:
+        references = args.problems / "expected.json"
+        stored = json.loads(references.read_text()) if references.exists() else {}
+        yield Part("", tuple(_problems(args.problems, args.only)), tuple(args.policies.split(",")), stored)
+    for key, numbers in (("own", tuple(range(args.own))), ("held_out", args.held_out)):
+        if numbers:
+            yield Part(key, tuple(_own_problems(folder, numbers)), tuple(args.own_policies.split(",")), {})
+
+
+def _part(args: argparse.Namespace, part: Part, result: dict[str, Any]) -> list[str]:
+    """Play a part, print it, and write it to the results; what is missed."""
+    began = time.monotonic()
+    before = result.get(part.key, {}) if part.key else result
+    rows: Rows = before.get("plays", {}) if args.keep else {}
 
     def write(played: Mapping[str, Any]) -> None:
-        whole = result | ({part: played} if part else played)
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        RESULTS.write_text(json.dumps({"benchmark": "tenants", **whole}, indent=1) + "\n")
+        result.update({part.key: dict(played)} if part.key else played)
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
 
-    stored: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        problems = _own_problems(Path(folder), numbers) if numbers else _problems(args.problems, args.only)
-        for (name, file, kind), policy in itertools.product(problems, args.policies.split(",")):
-            for seed in args.seeds.split(",") if _plays(policy, kind) else ():
-                plays = rows.setdefault(name, {}).setdefault(policy, {})
-                if seed not in plays:
-                    plays[seed] = {"kind": kind, **_play(args.arena, file, policy, int(seed))}
-                    print(f"{name} {policy} {seed}", flush=True)
-                    write({"plays": rows})
-    if args.problems is not None and (args.problems / "expected.json").exists():
-        stored = json.loads((args.problems / "expected.json").read_text())
-    medians = {name: {policy: _median(plays) for policy, plays in of.items()} for name, of in rows.items()}
-    missed = list(_missed_own(medians) if numbers else _missed(medians, stored))
-    write({**when_and_where(), "medians": medians, "missed": missed, "plays": rows})
-    _print(medians, stored)
-    for line in _above(medians, stored):
+    seeds = args.seeds.split(",")
+    left = [p for p in part.plays(seeds) if p[4] not in rows.get(p[0], {}).get(p[3], {})]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        running = {pool.submit(_play, args.arena, file, p, int(s)): (n, k, p, s) for n, file, k, p, s in left}
+        try:
+            for done in as_completed(running):
+                name, kind, policy, seed = running[done]
+                rows.setdefault(name, {}).setdefault(policy, {})[seed] = {"kind": kind, **done.result()}
+                print(f"{name} {policy} {seed}", flush=True)
+                write({"plays": rows})
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    ordered = {n: of for n in (*(p[0] for p in part.problems), *rows) if (of := _ordered(rows.get(n, {})))}
+    medians = {name: {policy: _median(plays) for policy, plays in of.items()} for name, of in ordered.items()}
+    missed = list(_missed_own(medians) if part.key else _missed(medians, part.stored))
+    took = {"took_s": round(time.monotonic() - began), "jobs": args.jobs, "played": len(left)}
+    write({**when_and_where(), **took, "medians": medians, "missed": missed, "plays": ordered})
+    _print(medians, part.stored)
+    for line in _above(medians, part.stored):
         print(f"above: {line}")
-    for line in missed:
-        print(f"missed: {line}")
-    return 1 if missed else 0
+    return missed
+
+
+def _ordered(of: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Policies and seeds in order, however the plays ended."""
+    known = [p for p in (*SHARING_POLICIES, *of) if p in of]
+    return {policy: {seed: of[policy][seed] for seed in sorted(of[policy], key=int)} for policy in dict.fromkeys(known)}
 
 
 def _numbers(given: str) -> tuple[int, ...]:
@@ -161,7 +223,7 @@ def _play(arena: Path, file: Path, policy: str, seed: int) -> dict[str, Any]:
 
 def _median(plays: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     first = next(iter(plays.values()))
-    keys = [key for key in (*MEASURES, "of_oracle", "reply_s") if key in first]
+    keys = [key for key in (*MEASURES, "of_oracle", "reply_s") if all(key in p for p in plays.values())]
     out: dict[str, Any] = {key: round(statistics.median(p[key] for p in plays.values()), 4) for key in keys}
     out["spread"] = {key: [min(p[key] for p in plays.values()), max(p[key] for p in plays.values())] for key in keys}
     out["faults"], out["kind"] = sum(p["faults"] for p in plays.values()), first["kind"]
