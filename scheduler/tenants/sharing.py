@@ -1,8 +1,8 @@
 """One decision of how tenants share the box: learn from what was measured, ask the policy, keep the limits.
 
-Two clocks: among serving tenants a decision is made every interval, while cameras hold; once per window, when the
-accuracy of the last one is known, all tenants are decided together. Everything learned is in `LearnedTenant`, which is
-JSON values only. Curves are learned from the share that was given.
+Two clocks: among serving tenants a decision is made every interval, while cameras hold (but for floors, which count at
+once); once per window, when the accuracy of the last one is known, all tenants are decided together. Everything learned
+is in `LearnedTenant`, which is JSON values only. Curves are learned from the share that was given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets, cut, reclaimed, rescaled
+from scheduler.tenants.budgets import BudgetLimits, budgets, cut, floors_first, reclaimed, rescaled
 from scheduler.tenants.grid import by_weight, no_complaints
 from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
@@ -190,7 +190,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     limits = [_limits(entry, now[entry.tenant.id], rights, held, safe, question) for entry in scope]
     rest = [_limits(t, now[t.tenant.id], rights, held, safe, question) for t in question.tenants if t not in scope]
     gives = reclaimed(limits, rest, question.rules)
-    kept = {limit.id: limit.held - given for limit, given in zip(rest, gives, strict=True)}
+    left = [limit.held - given for limit, given in zip(rest, gives, strict=True)]
+    kept = dict(zip((limit.id for limit in rest), floors_first(limits, rest, left, question.total), strict=True))
     total = question.total - sum(kept.values())
     wanted = _wanted(question, scope, now, held, safe, total)
     answer = budgets(limits, wanted, total, question.rules)
@@ -206,7 +207,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             share,
             rights[name],
             max(entry.floor, entry.tenant.floor),
-            answer.raised.get(name, 0.0),
+            # Of those that are not decided on now nothing but a floor raises a share.
+            answer.raised.get(name, max(0.0, moved) if name in kept else 0.0),
             moved,
             state_of(entry),
             source := _source(entry, now[name], question.between),
