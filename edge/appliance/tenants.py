@@ -42,7 +42,7 @@ from edge.runtime.tenants import TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
 from scheduler.tenants.known import LearnedTenant
-from scheduler.tenants.sharing import TenantShare, curve_of, entitlements
+from scheduler.tenants.sharing import TenantShare, curve_of, entitlements, missed_s
 
 _MOST_TENANTS = 50
 
@@ -258,7 +258,6 @@ class Tenants:
             _one(members),
         )  # fmt: skip
         last = known.last if share.state != "unknown" else None
-        missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
         served = members.of(tenant) if tenant.serves else ()
         serving = self._served.runtime
         offers = {} if serving is None else serving.models.offers
@@ -278,7 +277,7 @@ class Tenants:
             state=share.state, performance=None if last is None else last.performance,
             goal=tenant.objective.goal,
             utility=None if last is None else tenant.objective.utility_of(last.performance),
-            load=None if last is None or not tenant.serves else last.load, missed_s=missed,
+            load=None if last is None or not tenant.serves else last.load, missed_s=missed_s(known),
             source=share.source,
             demand=TenantDemand(**vars(share.demand)),
             reason=read(TenantReasonAnswer, share.reason.to_json()), learned=self._learned(known),

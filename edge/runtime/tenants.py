@@ -34,7 +34,14 @@ from scheduler.gpulets.tenant_fit import shares_of
 from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
 from scheduler.tenants.known import LearnedTenant
-from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
+from scheduler.tenants.sharing import (
+    SharingDecision,
+    SharingQuestion,
+    TenantNow,
+    TenantShare,
+    decide,
+    right_missed_s,
+)
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
@@ -332,8 +339,7 @@ class TenantShares:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
         if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
-        since = self.known[entry.tenant.id].right_missed_utc_s
-        missed = 0.0 if since is None else max(0.0, self._parts.clock.utc() - since)
+        missed = right_missed_s(self.known[entry.tenant.id])
         long = missed >= 60.0 * self.rules.missed_minutes
         tenant = entry.tenant
         missed_s = missed if long else 0.0

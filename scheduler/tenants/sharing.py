@@ -268,13 +268,31 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: flo
     missed = report.performance < entry.tenant.objective.goal - 1e-9
     at_right = known.held is not None and known.held >= by_right - 1e-6
     began = report.utc_s - report.seconds
+    # Marks of missed time go on by the time in which nothing was measured, so that it does not count.
+    idle = 0.0 if last is None else began - last.utc_s
+
+    def since(mark: float | None) -> float:
+        return began if mark is None else mark + idle
+
     return replace(
         known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:],
-        missed_utc_s=(began if known.missed_utc_s is None else known.missed_utc_s) if missed else None,
-        right_missed_utc_s=(
-            (began if known.right_missed_utc_s is None else known.right_missed_utc_s) if missed and at_right else None
-        ),
+        missed_utc_s=since(known.missed_utc_s) if missed else None,
+        right_missed_utc_s=since(known.right_missed_utc_s) if missed and at_right else None,
     )  # fmt: skip
+
+
+def missed_s(known: LearnedTenant) -> float:
+    """The time for which it was measured and missed its goal, each time, until its last report."""
+    return _until_last(known, known.missed_utc_s)
+
+
+def right_missed_s(known: LearnedTenant) -> float:
+    """As `missed_s`, with the share that is its by right."""
+    return _until_last(known, known.right_missed_utc_s)
+
+
+def _until_last(known: LearnedTenant, mark: float | None) -> float:
+    return 0.0 if mark is None or known.last is None else max(0.0, known.last.utc_s - mark)
 
 
 def _problem_tenant(entry: TenantNow, known: LearnedTenant | None) -> ProblemTenant:

@@ -64,9 +64,9 @@ class ShareOfTenant:
 @answer
 class TenantAnswer:
     """A tenant now. `performance` and `utility` null: nothing was measured lately. `load`: requests per second
-    (cameras: null). `missed_s`: for so long it has missed its goal. `implicit`: a default tenant that no settings name.
-    `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of whose cameras
-    they may see, users of some tenants see these."""
+    (cameras: null). `missed_s`: in so much measured time it has missed its goal. `implicit`: a default tenant that no
+    settings name. `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of
+    whose cameras they may see, users of some tenants see these."""
 
     id: OfTenant[str]
     name: Shown[str]

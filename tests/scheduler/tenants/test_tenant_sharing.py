@@ -20,6 +20,8 @@ from scheduler.tenants.sharing import (
     TenantNow,
     decide,
     entitlements,
+    missed_s,
+    right_missed_s,
     safe_share,
 )
 
@@ -169,6 +171,33 @@ def test_after_the_clock_went_back_one_interval_is_dropped_and_learning_goes_on(
     held = known["gate"].held or 0.0
     assert ask(440.0).shares["gate"].held == pytest.approx(held), "it rests as long as it would have"
     assert ask(560.0).shares["gate"].held > held
+
+
+@pytest.mark.parametrize("step_s", [0.0, 36_000.0, -36_000.0])
+def test_only_time_that_was_measured_counts_as_missed(step_s: float) -> None:
+    """Intervals without requests, and time in which nothing was decided, count neither as missed nor as met."""
+    known: dict[str, LearnedTenant] = {}
+
+    def ask(utc_s: float, performance: float | None) -> LearnedTenant:
+        seen = None if performance is None else report(utc_s, performance)
+        known.update(decide(known, asked(utc_s, TenantNow(GATE, report=seen), TenantNow(STATS))).known)
+        return known["gate"]
+
+    ask(0.0, None)
+    for n in range(1, 4):
+        assert missed_s(ask(10.0 * n, 0.5)) == right_missed_s(known["gate"]) == pytest.approx(10.0 * n)
+    for n in range(4, 7):
+        assert missed_s(ask(10.0 * n, None)) == pytest.approx(30.0)
+    utc_s = 5000.0 + step_s
+    if step_s < 0:
+        ask(utc_s - 10.0, 0.5)  # the first after the clock went back may be dropped
+    known["gate"] = LearnedTenant.from_json(json.loads(json.dumps(known["gate"].to_json())))
+    before = missed_s(known["gate"])
+    assert 30.0 - 1e-6 <= before <= 40.0 + 1e-6
+    assert missed_s(ask(utc_s, 0.5)) == pytest.approx(before + 10.0)
+    assert right_missed_s(known["gate"]) == pytest.approx(before + 10.0)
+    assert missed_s(ask(utc_s + 10.0, 1.0)) == 0.0
+    assert missed_s(ask(utc_s + 20.0, 0.5)) == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize("part", ["members", "versions", "table", "device", "objective"])
