@@ -8,8 +8,8 @@ from edge.core.access import Principal
 
 
 def alarm_for(caller: Principal, alarm: AlarmAnswer) -> AlarmAnswer | None:
-    """The alarm as the caller may see it; None: they may not, and it is not theirs to acknowledge. Who may see some
-    cameras or tenants only has the alarms of these; one of the whole box is for those who see all of it."""
+    """The alarm as the caller may see it; None: they may not, and it is not theirs to acknowledge. A user of
+    some cameras or tenants has the alarms of these; one of the whole box is for those who see all of it."""
     if caller.sees_all:
         return alarm
     of_tenant = caller.tenants is not None and isinstance(alarm.details, TenantDetails)
