@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from edge.core.errors import InvalidValue
 from edge.core.tenants import (
     ForgottenCode,
     SharingRules,
@@ -83,7 +84,7 @@ class TenantNow:
     profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values that were
     not usable. With a `silence` the report leaves out all that clients could not send, so nothing is learned of it.
     `use` is what its workers did with its share (None: not known), `usable` the shares that its plan can use, ascending
-    (empty: any)."""
+    (empty: any). `quiet_s`: nothing was measured for so long, and that is long enough to end its alarm (0: not so)."""
 
     tenant: Tenant
     floor: float = 0.0
@@ -94,6 +95,7 @@ class TenantNow:
     silence: Silence | None = None
     use: MeasuredUse | None = None
     usable: tuple[float, ...] = ()
+    quiet_s: float = 0.0
 
     @property
     def proxy(self) -> float | None:
@@ -178,6 +180,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         if why is not None:
             forgotten[name] = why
         scale = rights[name] or question.total / len(question.tenants)
+        before = _begun_anew(before, entry, question.rules)
         now[name] = _learned(before, entry, scale, rights[name] * (1.0 - question.rules.explore))
     fresh = [t for t in question.tenants if now[t.tenant.id].held is None]
     everybody = bool(fresh) or question.windows or not any(t.tenant.serves for t in question.tenants)
@@ -221,6 +224,25 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         shares[name] = replace(shares[name], reason=reason)
     lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
     return SharingDecision(now, shares, forgotten, lacking)
+
+
+def check_known(tenant: Tenant, known: LearnedTenant, path: str) -> None:
+    """Raises InvalidValue where no decision can be made with what is kept of a tenant: damage may leave numbers that
+    can be read. Blocks for some milliseconds."""
+    usable = all(r.usable for r in known.recent) and 0.0 <= (known.held or 0.0) <= 1.0 + 1e-6
+    usable = usable and (known.scale is None or known.scale > 0.0)
+    last_s = max((known.moved_utc_s or 0.0, *(r.utc_s for r in known.recent)))
+    seen = SharingReport(last_s + 20.0, 10.0, 1.0, 0.5, 0.5, 1)
+    plain = replace(tenant, floor=0.0, entitlement=1.0)
+    pair = (TenantNow(plain, report=seen), TenantNow(replace(plain, id="")))
+    question = SharingQuestion(seen.utc_s, 1.0, pair, SharingRules(), windows=True)
+    try:
+        shares = decide({tenant.id: known}, question).shares.values() if usable else ()
+        numbers: list[float] = [n for share in shares for n in (share.held, share.demand.best or 0.0)]
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise InvalidValue(path, str(error), "what a decision can be made with") from error
+    if not numbers or not all(math.isfinite(n) for n in numbers):
+        raise InvalidValue(path, "numbers that are out of range", "what a decision can be made with")
 
 
 def _held(
@@ -279,6 +301,13 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: flo
         missed_utc_s=since(known.missed_utc_s) if missed else None,
         right_missed_utc_s=since(known.right_missed_utc_s) if missed and at_right else None,
     )  # fmt: skip
+
+
+def _begun_anew(known: LearnedTenant, entry: TenantNow, rules: SharingRules) -> LearnedTenant:
+    """Where quiet ends its alarm, the time that counts for the next alarm begins anew: else the first miss after the
+    quiet would raise it again."""
+    over = entry.quiet_s > 0 and right_missed_s(known) >= 60.0 * rules.missed_minutes
+    return replace(known, right_missed_utc_s=None) if over else known
 
 
 def missed_s(known: LearnedTenant) -> float:
