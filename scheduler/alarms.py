@@ -32,6 +32,7 @@ from edge.core.alarms import (
     ServedNow,
     StrangersNow,
     TenantGoalNow,
+    TenantQuiet,
     TenantsNow,
     TimePassed,
 )
@@ -447,10 +448,17 @@ def _(fact: TenantGoalNow, evaluation: _Evaluation) -> None:
         evaluation.see(
             rule,
             Condition(
-                None, fact.tenant, holds, over, words, round(fact.performance, 3), details={"tenant": fact.tenant},
-                matter=(round(fact.performance, 1),),
+                None, fact.tenant, holds, over, words, round(fact.performance, 3),
+                details={"tenant": fact.tenant, "cameras": list(fact.cameras)}, matter=(round(fact.performance, 1),),
             ),
         )  # fmt: skip
+
+
+@_look.register
+def _(fact: TenantQuiet, evaluation: _Evaluation) -> None:
+    words = f"{fact.name}: nothing was measured for {fact.quiet_s / 60.0:.0f} min, so how it fares is not known"
+    for rule in evaluation.of("tenant"):
+        evaluation.drop((rule.id, "", fact.tenant), words)
 
 
 @_look.register

@@ -79,6 +79,20 @@ class ServingBox:
         self.send(ServingCapacityChanged(100.0, Capacity(0.95, 0.95)))
 
 
+async def two_tenants(folder: Path, **more: float) -> TenantsBox:
+    """A box of the tenants "gate" (model "a") and "stats" ("b")."""
+    serving = ServingBox(folder, "a", "b")
+    await serving.start()
+    return TenantsBox(serving, tenant("gate", "a"), tenant("stats", "b", **more), rules=SharingRules(largest_step=0.1))
+
+
+def camera() -> Any:
+    """As much of a camera as tenants look at."""
+    student = SimpleNamespace(model_dump=lambda mode: {"model": "small"})
+    about = {"id": "any", "task": "detection", "classes": ("car",), "class_map": {}}
+    return SimpleNamespace(settings=SimpleNamespace(enabled=True, student=student, **about))
+
+
 class TenantsBox:
     """Tenants on a box. `fares(tenant, given)` is the part of the requests within their objective."""
 
@@ -104,7 +118,7 @@ class TenantsBox:
             complaints=SimpleNamespace(add=lambda *a: self.complaints.append(a)),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),
         )  # fmt: skip
-        self.history = TenantDay(lambda document: None)
+        self.history = TenantDay(lambda document: None, self.clock)
         self.shares = TenantShares(
             tenants, rules or SharingRules(), self.parts, self.events.append,  # type: ignore[arg-type]
             lambda kind, data: self.notes.append((kind, dict(data))),  # type: ignore[arg-type,misc]

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from edge.appliance.answers.alarms import AlarmAnswer
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.limit import limited
+from edge.appliance.answers.seen_alarms import alarm_for
 from edge.appliance.answers.state import BoxHealth, OpenHealth, ReasonCode
 from edge.appliance.answers.tenants import TenantHistory, TenantsAnswer
 from edge.appliance.answers.windows import ExplainedWindow, ShareAnswer, StretchAnswer
@@ -41,6 +43,19 @@ def rows(caller: Principal, found: Iterable[T]) -> list[T]:
     if caller.sees_all:
         return list(found)
     return [left for left in (limited(one, caller.may_see, caller.may_see_tenant) for one in found) if left is not None]
+
+
+def alarm(caller: Principal, found: AlarmAnswer) -> AlarmAnswer:
+    """One alarm. Raises NotFound, as of one that is not there, if it is not the caller's."""
+    left = alarm_for(caller, found)
+    if left is None:
+        raise NotFound(f"alarm {found.id} does not exist")
+    return left
+
+
+def alarms(caller: Principal, found: Iterable[AlarmAnswer]) -> list[AlarmAnswer]:
+    """Those of many that are the caller's."""
+    return [left for left in (alarm_for(caller, one) for one in found) if left is not None]
 
 
 def health(caller: Principal | None, found: BoxHealth) -> BoxHealth | OpenHealth:

@@ -280,12 +280,13 @@ class Alarms:
         rule: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
+        tenants: Collection[str] | None = None,
     ) -> list[AlarmAnswer]:
         """Newest first (blocking)."""
 
         def fetch(wanted: int, below: int | None) -> Sequence[Alarm]:
             return self._store.alarms.newest(
-                limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras
+                limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras, tenants=tenants
             )
 
         return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch)

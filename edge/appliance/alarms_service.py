@@ -1,7 +1,8 @@
 """The service of rules, alarms and objects. Values are edge.appliance.answers.alarms and
 edge.settings.RuleSettings; errors are edge.core.errors.
 
-`cameras` (not None) limits an answer to these cameras; rows of no camera are then left out.
+`cameras` and `tenants` (not None) limit an answer to these. Alarms of no camera are left out then, but for those of the
+`tenants`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class AlarmsService(Protocol):
         rule: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
+        tenants: Collection[str] | None = None,
     ) -> list[AlarmAnswer]:
         """Newest first."""
 

@@ -45,7 +45,7 @@ from edge.appliance.teacher_labels import TeacherLabels
 from edge.appliance.tenants import Tenants
 from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
-from edge.core.alarms import Fact
+from edge.core.alarms import Fact, TenantsNow
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import MagpieError
 from edge.core.facts import RuntimeFact
@@ -360,7 +360,7 @@ class Appliance:
 
         return TenantShares(
             [t.tenant() for t in site.tenants], site.sharing.rules(), runtime.parts, runtime.dispatch, note,
-            alarms.fact, partial(keep, TENANTS_DOCUMENT), TenantDay(partial(keep, HISTORY_DOCUMENT)),
+            alarms.fact, partial(keep, TENANTS_DOCUMENT), TenantDay(partial(keep, HISTORY_DOCUMENT), self.clock),
         )  # fmt: skip
 
     def _memory_limit(self) -> int:
@@ -402,7 +402,7 @@ class Appliance:
         self._parts.push_async_callback(services.served.close)
         await services.served.open()
         for error in await services.tenants.open():
-            runtime.complaints.add(error.code, f"learning of tenants begins anew: {error}")
+            runtime.complaints.add(error.code, f"what was kept of tenants is damaged, and begins anew: {error}")
         self._parts.callback(services.tenants.shares.keep_now)
         self._keep_running(services.tenants.shares.run(), "tenants")
         # A switch that comes by MQTT must never reach a runtime that is closing: a start that fails stops them first.
@@ -411,6 +411,7 @@ class Appliance:
         await services.clips.open()
         self._keep_running(services.clips.run(), "clips")
         await services.alarms.open()
+        services.alarms.fact(TenantsNow(services.tenants.there))
         await services.outputs.outbox.flush()
         await services.alarms.end_outlived()
         self._keep_running(services.counts.run(), "counts")

@@ -14,6 +14,7 @@ from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.fleet import CameraOverlapAnswer
 from edge.appliance.answers.fleet_wide import BoxFoundAnswer, CameraOnWall
 from edge.appliance.answers.limit import limited
+from edge.appliance.answers.seen_alarms import alarm_for
 from edge.appliance.journal_pages import entry_number, seen_entries
 from edge.appliance.service import EventsService, SecretsService, StateService
 from edge.core.access import Principal
@@ -55,9 +56,10 @@ class BoxAnswers:
         if camera is not None and not who.may_see(camera):
             return self._answer(False)
         if about == "alarms":
-            alarms = self._alarms.alarms(limit, rows.before, camera, rows.rule or None, rows.active, who.cameras)
-            overlaps = self._overlaps(who)
-            return self._answer(len(alarms) == limit, _last(alarms), alarms=_seen(who, alarms), overlaps=overlaps)
+            rule = rows.rule or None
+            alarms = self._alarms.alarms(limit, rows.before, camera, rule, rows.active, who.cameras, who.tenants)
+            seen = tuple(one for one in (alarm_for(who, alarm) for alarm in alarms) if one is not None)
+            return self._answer(len(alarms) == limit, _last(alarms), alarms=seen, overlaps=self._overlaps(who))
         if about == "objects":
             objects = self._alarms.objects(
                 limit, rows.before, camera, rows.of_class or None, rows.active, who.cameras

@@ -42,7 +42,7 @@ from edge.runtime.tenants import TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
 from scheduler.tenants.known import LearnedTenant
-from scheduler.tenants.sharing import TenantShare, curve_of, entitlements
+from scheduler.tenants.sharing import TenantShare, curve_of, entitlements, missed_s
 
 _MOST_TENANTS = 50
 
@@ -62,20 +62,29 @@ class Tenants:
         self._changing = asyncio.Lock()
 
     async def open(self) -> list[MagpieError]:
-        """Take up what an earlier run learned; returns the errors of documents that cannot be read: begun anew. Raises
+        """Take up what an earlier run learned; returns the errors of what cannot be read and is begun anew. Raises
         InvalidValue for a member that the site's file names and that is not there."""
         errors: list[MagpieError] = []
         for name, restore in ((TENANTS_DOCUMENT, self.shares.restore), (HISTORY_DOCUMENT, self.shares.history.restore)):
+            document: object
             try:
-                restore(await asyncio.to_thread(self._store.settings.get_settings, name))
-            except (MagpieError, TypeError) as error:
-                errors.append(error if isinstance(error, MagpieError) else InvalidValue(name, str(error), "a document"))
+                document = await asyncio.to_thread(self._store.settings.get_settings, name)
+            except (MagpieError, ValueError) as error:
+                document = str(error)  # no document: damaged
+            damage = restore(document)
+            if damage and name == HISTORY_DOCUMENT:
                 self._note("tenants.forgotten", data={"tenant": "", "why": "damaged"})
+            errors += damage
         self.shares.serve(self._served.runtime)
         self._served.rooms = self.shares.rooms
         if await asyncio.to_thread(self._store.settings.get_settings, TENANTS_SETTINGS) is None:
             self._check_file()
         return errors
+
+    @property
+    def there(self) -> frozenset[str]:
+        """The ids that a tenant can have now: alarms of others, of an earlier run, are over."""
+        return frozenset(t.id for t in self.shares.every()) if self._settings else frozenset()
 
     def _check_file(self) -> None:
         """Members that the site's file names are there. Raises InvalidValue."""
@@ -258,7 +267,6 @@ class Tenants:
             _one(members),
         )  # fmt: skip
         last = known.last if share.state != "unknown" else None
-        missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
         served = members.of(tenant) if tenant.serves else ()
         serving = self._served.runtime
         offers = {} if serving is None else serving.models.offers
@@ -268,8 +276,7 @@ class Tenants:
             id=tenant.id, name=tenant.name, settings=_settings_of(tenant), implicit=tenant.id not in self._settings,
             models=named.models if named else tuple(n for n in served if n not in applications),
             applications=named.applications if named else tuple(n for n in served if n in applications),
-            # Those that are off are its too: whether a user may see it goes by all of them.
-            cameras=tuple(dict.fromkeys((*(() if tenant.serves else members.of(tenant)), *tenant.cameras))),
+            cameras=members.cameras_of(tenant),
             share=ShareOfTenant(
                 held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
                 entitlement=round(right, 4), floor=round(share.floor, 4), raised_to_floor=round(share.raised, 4),
@@ -278,7 +285,7 @@ class Tenants:
             state=share.state, performance=None if last is None else last.performance,
             goal=tenant.objective.goal,
             utility=None if last is None else tenant.objective.utility_of(last.performance),
-            load=None if last is None or not tenant.serves else last.load, missed_s=missed,
+            load=None if last is None or not tenant.serves else last.load, missed_s=missed_s(known),
             source=share.source,
             demand=TenantDemand(**vars(share.demand)),
             reason=read(TenantReasonAnswer, share.reason.to_json()), learned=self._learned(known),

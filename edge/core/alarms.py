@@ -271,13 +271,25 @@ class ServedNow(Fact):
 @dataclass(frozen=True)
 class TenantGoalNow(Fact):
     """A tenant's last performance and its goal [0, 1]. `missed_s`: it has missed the goal for so long, with the share
-    that is its by right, and longer than the box's settings allow; 0: not so."""
+    that is its by right, and longer than the box's settings allow; 0: not so. `cameras` are the tenant's: its alarm is
+    for those who may see all of them."""
 
     tenant: str
     name: str
     performance: float
     goal: float
     missed_s: float
+    cameras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TenantQuiet(Fact):
+    """Nothing was measured of a tenant for `quiet_s`, long enough that its last miss says nothing of now: its alarm
+    ends."""
+
+    tenant: str
+    name: str
+    quiet_s: float
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ class Members:
         owner = self.served if tenant.serves else self.cameras
         return tuple(sorted(n for n, t in owner.items() if t == tenant.id))
 
+    def cameras_of(self, tenant: Tenant) -> tuple[str, ...]:
+        """Its cameras, also those that its settings name and that are off: a user sees it who may see all of them."""
+        return tuple(dict.fromkeys((*(() if tenant.serves else self.of(tenant)), *tenant.cameras)))
+
 
 def every_tenant(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
     """`tenants`, and the two that have the members of none."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edge.core.tenants import SharingRules, Tenant
-from edge.runtime.tenant_day import ROW_S, HistoryRow, TimeMean
+from edge.runtime.tenant_day import ROW_S, HistoryRow
+from edge.runtime.tenant_times import TimeMean
 from scheduler.tenants.known import LearnedTenant, SharingReport
 from scheduler.tenants.sharing import (
     MeasuredUse,

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
-from edge.core.clock import Clock
+from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantQuiet, TenantsNow
+from edge.core.errors import InvalidValue
 from edge.core.events import CameraBudgetsMoved, Event
 from edge.core.facts import RuntimeFact
 from edge.core.front_messages import TrafficReport
@@ -26,23 +26,30 @@ from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.recent_rates import RecentRates
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenant_learning import LearningWriter, restored
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
 from edge.runtime.tenant_needs import TenantNeeds, fingerprint, met_twice
+from edge.runtime.tenant_times import TenantTimes
 from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.tenant_fit import shares_of
 from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
 from scheduler.tenants.known import LearnedTenant
-from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
+from scheduler.tenants.sharing import (
+    SharingDecision,
+    SharingQuestion,
+    TenantNow,
+    TenantShare,
+    decide,
+    right_missed_s,
+)
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
 log = logging.getLogger(__name__)
 
-#: Learned curves and loads are written at most so often, in seconds.
-_KEEP_S = 30.0
 #: Below this share there is nothing to divide.
 _LEAST_POOL = 0.02
 #: A smaller change of what there is to share waits for the end of the interval.
@@ -67,7 +74,7 @@ class TenantShares:
         parts: LeafParts,
         dispatch: Callable[[Event], None],
         note: JournalNote,
-        fact: Callable[[TenantGoalNow | TenantsNow], None],
+        fact: Callable[[TenantGoalNow | TenantQuiet | TenantsNow], None],
         keep: Callable[[dict[str, Any]], None],
         history: TenantDay,
     ) -> None:
@@ -85,16 +92,19 @@ class TenantShares:
         self._windows = TenantWindows()
         self._use = TenantUse()
         self._kept = LearningWriter(keep, self.document, parts.clock)
-        self._last_s = parts.clock.monotonic()
+        self._times = TenantTimes(parts.clock.monotonic())
         self._needs = TenantNeeds(parts.controller, parts.clock)
         self._deciding = asyncio.Lock()
 
     # -- life
 
-    def restore(self, document: Mapping[str, Any] | None) -> None:
-        """Take up what an earlier run learned. Raises InvalidValue if the document is damaged."""
-        for name, value in (document or {}).get("tenants", {}).items():
-            self.known[str(name)] = LearnedTenant.from_json(value, f"tenants.{name}")
+    def restore(self, document: Any) -> list[InvalidValue]:
+        """Take up what an earlier run learned. Damaged parts are forgotten, journalled, shown with their tenants, and
+        returned; the rest is kept."""
+        self.known, errors = restored(document, self.every(), self._parts.clock.utc())
+        for name in errors:
+            self._note("tenants.forgotten", data={"tenant": name, "why": "damaged"})
+        return list(dict.fromkeys(errors.values()))
 
     def serve(self, serving: ServingRuntime | None) -> None:
         """Serving tenants are those of this runtime."""
@@ -120,7 +130,7 @@ class TenantShares:
         gone = [name for name in self.known if name not in there]
         for name in gone[: max(0, len(self.known) - _MOST_KNOWN)]:
             del self.known[name]
-        self._last_s = self._parts.clock.monotonic() - rules.interval_s
+        self._times.begin(self._parts.clock.monotonic() - rules.interval_s)
 
     # -- who there is
 
@@ -233,7 +243,7 @@ class TenantShares:
             now, members = self._parts.clock.monotonic(), self.members()
             self._kept.look()
             if not members.shared:
-                self._not_shared()
+                self._not_shared(now)
                 return
             if self._serving is not None and not self._serving.front.up:
                 self._counts.front_down()
@@ -242,30 +252,43 @@ class TenantShares:
             others = {t.id for t in members.tenants} != set(self.shares)
             pool = self.pool
             if pool < _LEAST_POOL:
+                # There is nothing to divide: shares stay as they were.
+                self._pause(now)
+                self._lacks(sum(s.floor for s in self.shares.values()) - pool)
                 return
             moved = abs(sum(s.held for s in self.shares.values()) - pool) > _POOL_STEP
-            if now - self._last_s < self.rules_in_force.interval_s and not others and not moved:
+            over = self._times.passed(now) >= self.rules_in_force.interval_s
+            if not over and not others and not moved:
                 return
-            question = await self._question(members, pool, now - self._last_s)
-            self._last_s = now
+            question = await self._question(members, pool, now)
+            if over:
+                self._times.begin(now)
             decision = await asyncio.to_thread(decide, dict(self.known), question)
-            self._take(decision, question, members)
+            self._take(decision, question, members, now)
 
-    def _not_shared(self) -> None:
+    def _not_shared(self, at_s: float) -> None:
         """One tenant, or none: as without tenants."""
+        self._pause(at_s)
         if not self.shares:
             return
-        self.shares, self.lacking = {}, 0.0
+        self.shares, self.lacking, self.decided_utc_s = {}, 0.0, None
         self._fact(TenantsNow(frozenset()))
-        self._counts, self._use, self._needs.recent = TenantCounts(), TenantUse(), RecentRates()
-        self._dispatch(CameraBudgetsMoved(self._parts.clock.monotonic(), ()))
+        self._use = TenantUse()
+        self._dispatch(CameraBudgetsMoved(at_s, ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
 
-    async def _question(self, members: Members, pool: float, elapsed_s: float) -> SharingQuestion:
+    def _pause(self, at_s: float) -> None:
+        """Time in which nothing is shared belongs to no interval and to no row, and nothing is learned of it."""
+        if self._times.pause(at_s):
+            self.history.end(self._parts.clock.utc())
+        self._counts, self._needs.recent = TenantCounts(), RecentRates()
+
+    async def _question(self, members: Members, pool: float, at_s: float) -> SharingQuestion:
         utc_s, windows = self._parts.clock.utc(), self._windows.due or self._use.due
         self._use.due = False
-        over = elapsed_s >= self.rules_in_force.interval_s
+        elapsed_s, rules = self._times.passed(at_s), self.rules_in_force
+        over = elapsed_s >= rules.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
         if over:
             self._needs.recent.end(counted.silent_s is not None)
@@ -273,37 +296,40 @@ class TenantShares:
         reports = {**counted.reports, **self._windows.take()}
         entries = []
         for tenant in members.tenants:
-            follow = met_twice(tenant, self.known.get(tenant.id), reports.get(tenant.id))
+            report, silence = reports.get(tenant.id), counted.silence(tenant.id) if tenant.serves else None
+            if report is not None and report.usable and silence is None:
+                self._times.measured(tenant.id, at_s)
+            # As long as a miss takes to raise an alarm, and two intervals of its own.
+            own_s = rules.interval_s if tenant.serves else self._parts.window.settings.window_s
+            quiet_s = self._times.quiet_s(tenant.id, at_s, max(60.0 * rules.missed_minutes, 2.0 * own_s))
+            follow = met_twice(tenant, self.known.get(tenant.id), report)
             floor, need = await self._needs.of(tenant, members, self._serving, follow)
             usable = self._needs.usable(tenant, members, self._serving)
             entries.append(
                 TenantNow(
-                    tenant, floor, need, reports.get(tenant.id), counted.dropped.get(tenant.id, 0),
-                    fingerprint(tenant, members, self._parts, self._serving),
-                    counted.silence(tenant.id) if tenant.serves else None,
+                    tenant, floor, need, report, counted.dropped.get(tenant.id, 0),
+                    fingerprint(tenant, members, self._parts, self._serving), silence,
                     self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None, usable,
+                    quiet_s,
                 )
             )  # fmt: skip
-        return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows, between=not over)
+        return SharingQuestion(utc_s, pool, tuple(entries), rules, windows, between=not over)
 
     # -- acting
 
-    def _take(self, decision: SharingDecision, question: SharingQuestion, members: Members) -> None:
+    def _take(self, decision: SharingDecision, question: SharingQuestion, members: Members, at_s: float) -> None:
         """Put a decision in force, and journal it."""
         before = self.shares
         # A first report is worth more than the next ones.
         fresh = any(k.last is not None and self._unmeasured(t) for t, k in decision.known.items())
         self.known = {**self.known, **decision.known}
         self.shares = dict(decision.shares)
-        if decision.lacking > _LEAST_MOVE >= self.lacking:
-            words = "the floors of tenants are more than there is to share: each has its part of them"
-            self._parts.complaints.add("tenants", words)
-        self.lacking = decision.lacking
-        seconds = self.rules.interval_s if self.decided_utc_s is None else question.utc_s - self.decided_utc_s
+        self._lacks(decision.lacking)
         self.decided_utc_s = question.utc_s
         self._apply(members)
-        if set(before) != set(self.shares):
-            self._fact(TenantsNow(frozenset(self.shares)))
+        self._kept.changed(at_once=fresh or bool(decision.forgotten))
+        # Each time: alarms of an earlier run may have been taken up since.
+        self._fact(TenantsNow(frozenset(self.shares)))
         for name, why in decision.forgotten.items():
             self._note("tenants.forgotten", data={"tenant": name, "why": why})
         moved = {t: s for t, s in self.shares.items() if t not in before or abs(s.held - before[t].held) > _LEAST_MOVE}
@@ -317,27 +343,40 @@ class TenantShares:
                     "reasons": {t: s.reason.to_json() for t, s in moved.items()},
                 },
             )
+        self._times.held(before, at_s)
         for entry in question.tenants:
-            tenant, share = entry.tenant, self.shares[entry.tenant.id]
-            # Cameras count once per window, serving tenants each interval.
-            if tenant.serves or entry.report is not None:
-                length = seconds if tenant.serves or entry.report is None else entry.report.seconds
-                length = max(0.0, min(length, 86_400.0))
-                self.history.add(entry, question.utc_s, length, share.held, share.floor)
-            self._report_goal(entry)
+            self._record(entry, question)
+            self._report_goal(entry, members)
         self.history.keep()
-        self._kept.changed(at_once=fresh or bool(decision.forgotten))
 
-    def _report_goal(self, entry: TenantNow) -> None:
+    def _record(self, entry: TenantNow, question: SharingQuestion) -> None:
+        """Cameras count once per window, serving tenants each interval, with the shares that were held in it."""
+        serves = entry.tenant.serves
+        if question.between if serves else entry.report is None:
+            return
+        had = self._times.take(entry.tenant.id)
+        if had is not None:
+            seconds = had.seconds if entry.report is None or serves else entry.report.seconds
+            self.history.add(entry, question.utc_s, max(0.0, min(seconds, 86_400.0)), had)
+
+    def _lacks(self, lacking: float) -> None:
+        if lacking > _LEAST_MOVE >= self.lacking:
+            words = "the floors of tenants are more than there is to share: each has its part of them"
+            self._parts.complaints.add("tenants", words)
+        self.lacking = max(0.0, lacking)
+
+    def _report_goal(self, entry: TenantNow, members: Members) -> None:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
+        if entry.quiet_s > 0:
+            self._fact(TenantQuiet(entry.tenant.id, entry.tenant.words, entry.quiet_s))
         if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
-        since = self.known[entry.tenant.id].right_missed_utc_s
-        missed = 0.0 if since is None else max(0.0, self._parts.clock.utc() - since)
+        missed = right_missed_s(self.known[entry.tenant.id])
         long = missed >= 60.0 * self.rules.missed_minutes
         tenant = entry.tenant
-        missed_s = missed if long else 0.0
-        self._fact(TenantGoalNow(tenant.id, tenant.words, entry.report.performance, tenant.objective.goal, missed_s))
+        performance, missed_s = entry.report.performance, missed if long else 0.0
+        cameras = members.cameras_of(tenant)
+        self._fact(TenantGoalNow(tenant.id, tenant.words, performance, tenant.objective.goal, missed_s, cameras))
 
     def _apply(self, members: Members) -> None:
         budgets = tuple(
@@ -360,31 +399,3 @@ class TenantShares:
     def keep_now(self) -> None:
         """Write what was learned and is not written yet; also as the appliance ends."""
         self._kept.now()
-
-
-class LearningWriter:
-    """Writes `document()` by `keep` at most every _KEEP_S seconds while it changes."""
-
-    def __init__(
-        self, keep: Callable[[dict[str, Any]], None], document: Callable[[], dict[str, Any]], clock: Clock
-    ) -> None:
-        self._keep, self._document, self._clock = keep, document, clock
-        self._last_s, self._unkept = -1e18, False
-
-    def changed(self, at_once: bool = False) -> None:
-        """There is something new."""
-        self._unkept = True
-        if at_once:
-            self.now()
-        self.look()
-
-    def look(self) -> None:
-        """Write, if there is something new and it is time."""
-        if self._clock.monotonic() - self._last_s >= _KEEP_S:
-            self.now()
-
-    def now(self) -> None:
-        """Write what is new."""
-        if self._unkept:
-            self._unkept, self._last_s = False, self._clock.monotonic()
-            self._keep(self._document())

@@ -22,6 +22,7 @@ from edge.core.shares import ideal_caps
 from edge.core.tenants import Tenant
 from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
+from edge.runtime.tenant_times import HeldShare
 from edge.runtime.tenants import TenantShares
 from edge.settings import ServingPlanning
 from edge.simulation.box_trace import BoxTrace
@@ -245,11 +246,14 @@ class SharingRecord:
     def __init__(self) -> None:
         self.rows: dict[str, list[_Interval]] = {}
 
-    def add(self, entry: TenantNow, utc_s: float, seconds: float, held: float, floor: float) -> None:
+    def add(self, entry: TenantNow, utc_s: float, seconds: float, had: HeldShare) -> None:
         """One interval of a tenant."""
         report = entry.report
         given, performance = (None, None) if report is None else (report.given, report.performance)
-        self.rows.setdefault(entry.tenant.id, []).append(_Interval(seconds, held, given, performance))
+        self.rows.setdefault(entry.tenant.id, []).append(_Interval(seconds, had.held, given, performance))
+
+    def end(self, utc_s: float) -> None:
+        """As TenantDay.end; every interval is a row."""
 
     def keep(self) -> None:
         """As TenantDay.keep; nothing is written."""

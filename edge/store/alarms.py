@@ -178,9 +178,10 @@ class AlarmsPart(Part):
         rule: str | None = None,
         active: bool | None = None,
         cameras: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
     ) -> tuple[Alarm, ...]:
-        """Newest first, without those that cannot be read. `cameras` (not None): only alarms of these, none that
-        belongs to no camera."""
+        """Newest first, without those that cannot be read. `cameras` and `tenants` (not None): only alarms of these;
+        of those that belong to no camera only the ones of `tenants`."""
         query = sa.select(t.alarms).order_by(_a.id.desc())
         if camera is not None:
             query = query.where(_a.camera == camera)
@@ -188,8 +189,10 @@ class AlarmsPart(Part):
             query = query.where(_a.rule == rule)
         if active is not None:
             query = query.where(_a.ended_utc_s.is_(None) if active else _a.ended_utc_s.is_not(None))
-        if cameras is not None:
-            query = query.where(_a.camera.in_(sorted(cameras)))
+        if cameras is not None or tenants is not None:
+            of_tenant = (_a.kind == "tenant") & _a.camera.is_(None) & _a.subject.in_(sorted(tenants or ()))
+            of_camera = _a.camera.is_not(None) if cameras is None else _a.camera.in_(sorted(cameras))
+            query = query.where(of_camera | of_tenant)
         with self.database.read() as c:
             fetch = _fetch(c, query, _a.id)
             found = self.database.unreadable.page("alarm", page(limit), before, fetch, read_alarm, _number)

@@ -161,6 +161,17 @@ def reclaimed(limits: Sequence[BudgetLimits], others: Sequence[BudgetLimits], ru
     return [b * part for b in beyond]
 
 
+def floors_first(
+    limits: Sequence[BudgetLimits], others: Sequence[BudgetLimits], kept: Sequence[float], total: float
+) -> list[float]:
+    """The shares of `others`, who are not decided on now and would keep `kept`, as floors leave them: those below their
+    floors have them at once, and what the floors of `limits` lack comes from those above theirs; of floors that are
+    more than `total` each has its part."""
+    floors = [sum(limit.floor for limit in limits), *(o.floor for o in others)]
+    part = min(1.0, total / max(sum(floors), _EPS))
+    return raised_to([total - sum(kept), *kept], [f * part for f in floors], total)[1:]
+
+
 def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float, rules: SharingRules) -> list[float]:
     """The least of each: its floor; its safe share; where it is protected, (1 - explore) of its entitlement; all as far
     as floors leave it."""

@@ -1,8 +1,8 @@
 """One decision of how tenants share the box: learn from what was measured, ask the policy, keep the limits.
 
-Two clocks: among serving tenants a decision is made every interval, while cameras hold; once per window, when the
-accuracy of the last one is known, all tenants are decided together. Everything learned is in `LearnedTenant`, which is
-JSON values only. Curves are learned from the share that was given.
+Two clocks: among serving tenants a decision is made every interval, while cameras hold (but for floors, which count at
+once); once per window, when the accuracy of the last one is known, all tenants are decided together. Everything learned
+is in `LearnedTenant`, which is JSON values only. Curves are learned from the share that was given.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from edge.core.errors import InvalidValue
 from edge.core.tenants import (
     ForgottenCode,
     SharingRules,
@@ -21,7 +22,7 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets, cut, reclaimed, rescaled
+from scheduler.tenants.budgets import BudgetLimits, budgets, cut, floors_first, reclaimed, rescaled
 from scheduler.tenants.grid import by_weight, no_complaints
 from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
@@ -83,7 +84,7 @@ class TenantNow:
     profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values that were
     not usable. With a `silence` the report leaves out all that clients could not send, so nothing is learned of it.
     `use` is what its workers did with its share (None: not known), `usable` the shares that its plan can use, ascending
-    (empty: any)."""
+    (empty: any). `quiet_s`: nothing was measured for so long, and that is long enough to end its alarm (0: not so)."""
 
     tenant: Tenant
     floor: float = 0.0
@@ -94,6 +95,7 @@ class TenantNow:
     silence: Silence | None = None
     use: MeasuredUse | None = None
     usable: tuple[float, ...] = ()
+    quiet_s: float = 0.0
 
     @property
     def proxy(self) -> float | None:
@@ -178,6 +180,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         if why is not None:
             forgotten[name] = why
         scale = rights[name] or question.total / len(question.tenants)
+        before = _begun_anew(before, entry, question.rules)
         now[name] = _learned(before, entry, scale, rights[name] * (1.0 - question.rules.explore))
     fresh = [t for t in question.tenants if now[t.tenant.id].held is None]
     everybody = bool(fresh) or question.windows or not any(t.tenant.serves for t in question.tenants)
@@ -190,7 +193,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     limits = [_limits(entry, now[entry.tenant.id], rights, held, safe, question) for entry in scope]
     rest = [_limits(t, now[t.tenant.id], rights, held, safe, question) for t in question.tenants if t not in scope]
     gives = reclaimed(limits, rest, question.rules)
-    kept = {limit.id: limit.held - given for limit, given in zip(rest, gives, strict=True)}
+    left = [limit.held - given for limit, given in zip(rest, gives, strict=True)]
+    kept = dict(zip((limit.id for limit in rest), floors_first(limits, rest, left, question.total), strict=True))
     total = question.total - sum(kept.values())
     wanted = _wanted(question, scope, now, held, safe, total)
     answer = budgets(limits, wanted, total, question.rules)
@@ -206,7 +210,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             share,
             rights[name],
             max(entry.floor, entry.tenant.floor),
-            answer.raised.get(name, 0.0),
+            # Of those that are not decided on now nothing but a floor raises a share.
+            answer.raised.get(name, max(0.0, moved) if name in kept else 0.0),
             moved,
             state_of(entry),
             source := _source(entry, now[name], question.between),
@@ -219,6 +224,25 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         shares[name] = replace(shares[name], reason=reason)
     lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
     return SharingDecision(now, shares, forgotten, lacking)
+
+
+def check_known(tenant: Tenant, known: LearnedTenant, path: str) -> None:
+    """Raises InvalidValue where no decision can be made with what is kept of a tenant: damage may leave numbers that
+    can be read. Blocks for some milliseconds."""
+    usable = all(r.usable for r in known.recent) and 0.0 <= (known.held or 0.0) <= 1.0 + 1e-6
+    usable = usable and (known.scale is None or known.scale > 0.0)
+    last_s = max((known.moved_utc_s or 0.0, *(r.utc_s for r in known.recent)))
+    seen = SharingReport(last_s + 20.0, 10.0, 1.0, 0.5, 0.5, 1)
+    plain = replace(tenant, floor=0.0, entitlement=1.0)
+    pair = (TenantNow(plain, report=seen), TenantNow(replace(plain, id="")))
+    question = SharingQuestion(seen.utc_s, 1.0, pair, SharingRules(), windows=True)
+    try:
+        shares = decide({tenant.id: known}, question).shares.values() if usable else ()
+        numbers: list[float] = [n for share in shares for n in (share.held, share.demand.best or 0.0)]
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise InvalidValue(path, str(error), "what a decision can be made with") from error
+    if not numbers or not all(math.isfinite(n) for n in numbers):
+        raise InvalidValue(path, "numbers that are out of range", "what a decision can be made with")
 
 
 def _held(
@@ -266,13 +290,38 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: flo
     missed = report.performance < entry.tenant.objective.goal - 1e-9
     at_right = known.held is not None and known.held >= by_right - 1e-6
     began = report.utc_s - report.seconds
+    # Marks of missed time go on by the time in which nothing was measured, so that it does not count.
+    idle = 0.0 if last is None else began - last.utc_s
+
+    def since(mark: float | None) -> float:
+        return began if mark is None else mark + idle
+
     return replace(
         known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:],
-        missed_utc_s=(began if known.missed_utc_s is None else known.missed_utc_s) if missed else None,
-        right_missed_utc_s=(
-            (began if known.right_missed_utc_s is None else known.right_missed_utc_s) if missed and at_right else None
-        ),
+        missed_utc_s=since(known.missed_utc_s) if missed else None,
+        right_missed_utc_s=since(known.right_missed_utc_s) if missed and at_right else None,
     )  # fmt: skip
+
+
+def _begun_anew(known: LearnedTenant, entry: TenantNow, rules: SharingRules) -> LearnedTenant:
+    """Where quiet ends its alarm, the time that counts for the next alarm begins anew: else the first miss after the
+    quiet would raise it again."""
+    over = entry.quiet_s > 0 and right_missed_s(known) >= 60.0 * rules.missed_minutes
+    return replace(known, right_missed_utc_s=None) if over else known
+
+
+def missed_s(known: LearnedTenant) -> float:
+    """The time for which it was measured and missed its goal, each time, until its last report."""
+    return _until_last(known, known.missed_utc_s)
+
+
+def right_missed_s(known: LearnedTenant) -> float:
+    """As `missed_s`, with the share that is its by right."""
+    return _until_last(known, known.right_missed_utc_s)
+
+
+def _until_last(known: LearnedTenant, mark: float | None) -> float:
+    return 0.0 if mark is None or known.last is None else max(0.0, known.last.utc_s - mark)
 
 
 def _problem_tenant(entry: TenantNow, known: LearnedTenant | None) -> ProblemTenant:

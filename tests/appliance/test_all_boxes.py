@@ -57,7 +57,7 @@ class RecordsInMemory:
 
     def alarms(
         self, limit: int, before: int | None, camera: str | None, rule: str | None, active: bool | None,
-        cameras: Collection[str] | None,
+        cameras: Collection[str] | None, tenants: Collection[str] | None = None,
     ) -> list[AlarmAnswer]:  # fmt: skip
         found = [a for a in self._alarms if before is None or a.id < before]
         return [a for a in found if cameras is None or a.camera in cameras][:limit]

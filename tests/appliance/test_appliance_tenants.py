@@ -8,12 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from tenants_kit import ServingBox, TenantsBox
 
 from edge.appliance.settings_in_force import site_in_force
 from edge.appliance.tenants import Tenants
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
-from edge.core.tenants import TENANTS_DOCUMENT
+from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
 from edge.settings import SiteSettings, parse
 from edge.store.store import Store
 
@@ -54,6 +55,7 @@ async def test_every_tenant_is_reported_with_its_members_and_the_default_one(mad
     found = made.service.all()
     assert found.active
     assert [t.id for t in found.tenants] == ["gate", "stats", "default"]
+    assert made.service.there == {"gate", "stats", "default", "default-cameras"}
     gate, _, default = found.tenants
     assert (gate.name, gate.models, gate.implicit, gate.goal) == ("Entrance", ("a",), False, 0.95)
     assert (default.models, default.implicit) == (("c",), True)
@@ -106,6 +108,7 @@ async def test_changes_are_kept_over_a_restart_and_the_database_decides_then(mad
     await made.service.add({"id": "night", "models": ["c"], "objective": {"utility": "sqrt"}}, "ann")
     await made.service.change("gate", {"entitlement": 3, "objective": {"goal": 0.9}}, "ann")
     await made.service.remove("stats", "ann")
+    assert "stats" not in made.service.there
     await made.service.change_sharing({"policy": "njc", "largest_step": 0.2}, "ann")
     assert {"tenant.added", "tenant.changed", "tenant.removed", "tenants.settings"} <= set(made.notes)
     assert [t.id for t in made.service.all().tenants] == ["gate", "night", "default"]
@@ -168,12 +171,38 @@ async def test_a_member_of_the_file_that_is_not_there_stops_the_start(tmp_path: 
     store.close()
 
 
-async def test_a_damaged_state_is_reported_and_begun_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        (TENANTS_DOCUMENT, {"tenants": {"gate": {"memory": 3}}}),
+        (TENANTS_DOCUMENT, {"tenants": []}),
+        (TENANTS_DOCUMENT, {"tenants": {"gate": 7}}),
+        (HISTORY_DOCUMENT, {"rows": {}}),
+        (HISTORY_DOCUMENT, {"rows": [7, {"tenant": "gate"}]}),
+    ],
+)
+async def test_a_damaged_state_is_reported_and_begun_anew(tmp_path: Path, name: str, document: dict[str, Any]) -> None:
     store = Store(None, tmp_path)
-    store.settings.put_settings(TENANTS_DOCUMENT, {"tenants": {"gate": {"memory": 3}}}, "tenants", audited=False)
+    store.settings.put_settings(name, document, "tenants", audited=False)
     made = await made_of(tmp_path, parse(SiteSettings, SITE), store)
-    assert "tenants.forgotten" in made.notes
-    assert made.service.one("gate").curve.learned.reports == 0
+    assert "tenants.forgotten" in [*made.notes, *(kind for kind, _ in made.box.notes)]
+    learned = made.service.one("gate").tenant.learned
+    assert (learned.reports, learned.forgotten) == (0, "damaged" if name == TENANTS_DOCUMENT else None)
+    assert made.service.history().rows == ()
+    await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+    assert made.service.one("gate").tenant.learned.reports == 1
+    store.close()
+
+
+@pytest.mark.parametrize("name", [TENANTS_DOCUMENT, HISTORY_DOCUMENT])
+async def test_a_record_that_is_no_document_does_not_stop_the_start(tmp_path: Path, name: str) -> None:
+    store = Store(None, tmp_path)
+    store.settings.put_settings(name, {"tenants": {}}, "tenants", audited=False)
+    with store.database.write() as c:
+        c.execute(sa.text("update settings set value = '{' where name = :name"), {"name": name})
+    made = await made_of(tmp_path, parse(SiteSettings, SITE), store)
+    await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+    assert made.service.one("gate").tenant.learned.reports == 1
     store.close()
 
 

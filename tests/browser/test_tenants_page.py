@@ -26,6 +26,20 @@ playwright = pytest.importorskip("playwright.async_api")
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loop_scope="session")]
 
 
+#: Whether the line of the entitlement has its colour somewhere in the chart.
+_DRAWN = """host => {
+  const canvas = host.querySelector("canvas");
+  const colour = getComputedStyle(document.documentElement).getPropertyValue("--golden").trim();
+  const wanted = [1, 3, 5].map(n => parseInt(colour.slice(n, n + 2), 16));
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let seen = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] > 200 && wanted.every((v, n) => Math.abs(data[i + n] - v) < 12)) seen += 1;
+  }
+  return seen > 20;
+}"""
+
+
 @asynccontextmanager
 async def tenants_page(browser: Any, box: DictAppliance, width: int, scheme: str) -> AsyncIterator[Visit]:
     """The page of tenants over `box`."""
@@ -70,7 +84,26 @@ async def _shares_and_curve(visit: Visit, axe: str) -> None:
     await page.get_by_text("46\u00a0%, between 41\u00a0% and 53\u00a0%").wait_for()
     assert await visit.too_wide() == []
     assert await visit.violations(axe) == []
+    await _day(visit)
     assert visit.complaints == []
+
+
+async def _day(visit: Visit) -> None:
+    """The chart of the last day has the share against the entitlement, as it was then."""
+    page = visit.page
+    chart = page.get_by_role("img", name="Share over the last day.")
+    spoken = (await chart.get_attribute("aria-label")).replace("\u00a0", " ")
+    assert spoken.endswith("Held 42 %, In use 41 %, Entitlement 36 %, Floor 8 %"), spoken
+    assert await chart.evaluate(_DRAWN), "the entitlement is a line in the chart"
+    figure = page.locator("figure.chart-figure", has=chart)
+    await figure.get_by_role("button", name="Show as table").press("Enter")
+    table = page.get_by_role("table", name="Share over the last day")
+    columns = await table.get_by_role("columnheader").all_inner_texts()
+    place = columns.index("Entitlement") - 1
+    cells = await table.locator("tbody tr").evaluate_all(
+        f"rows => rows.map(r => r.querySelectorAll('td')[{place}].innerText)"
+    )
+    assert [c.replace("\u00a0", " ") for c in (cells[0], cells[-1])] == ["36 %", "18 %"], "newest first"
 
 
 async def test_admission_is_asked_for_a_tenant_and_says_who_would_lose(browser: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,15 +13,19 @@ import numpy as np
 import pytest
 import tritonclient.http.aio as http
 import yaml
+from running_kit import running, until
 from serving_kit import Served, echo, served, table
 from tritonclient.utils import InferenceServerException
 
 from benchmarks.waiting import PATIENCE_S
+from edge.appliance.appliance import Appliance
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenants import TenantShares
+from edge.settings import ServingSettings, SiteSettings, TenantSettings
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
+from scheduler.gpulets.tenant_fit import shares_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 #: The box's clock runs so many times faster for the decisions: an interval is two seconds of requests.
@@ -114,7 +119,7 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
         shares = TenantShares(
             tenants, SharingRules(largest_step=0.15, hysteresis=0.0), parts, lambda event: None,  # type: ignore[arg-type]
             lambda kind, data: notes.append((kind, data)),  # type: ignore[arg-type,misc]
-            lambda fact: None, lambda document: None, TenantDay(lambda document: None),
+            lambda fact: None, lambda document: None, TenantDay(lambda document: None, FastClock()),
         )  # fmt: skip
         shares.serve(made.runtime)
         await shares.look()
@@ -144,3 +149,67 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
         assert shares.given(shares.members())["entrance"] > given + 0.05, "the executors have it"
         assert pids <= {e.pid for e in made.executors()}, "by live resizes: no process was started anew"
     partitioner.close()
+
+
+def budgets_hold(box: Appliance) -> bool:
+    """Budgets sum to what there is, floors hold, and what is planned for each tenant is within its budget."""
+    shares, state, serving = box.services.tenants.shares, box.runtime.controller.state, box.services.served.runtime
+    held, pool = {t: s.held for t, s in shares.shares.items()}, shares.pool
+    if set(held) != {"entrance", "streets", "default-cameras"} or state.plan is None or serving is None:
+        return False
+    kept = min(1.0, pool / max(1e-9, sum(s.floor for s in shares.shares.values())))
+    floors = all(s.held >= kept * s.floor - 1e-3 for s in shares.shares.values())
+    served = shares_of(serving.planner.view.plan, shares.members().served)
+    mine = {b.tenant: b for b in state.budgets}
+    if set(served) != {"entrance"} or set(mine) != {"streets", "default-cameras"}:
+        return False
+    cameras = sum(b.share for b in mine.values())
+    planned = {
+        (tenant, segment.start_s): sum(
+            segment.streams[c].inference_share + segment.streams[c].retraining_share
+            for c in budget.cameras
+            if c in segment.streams
+        )
+        for tenant, budget in mine.items()
+        for segment in state.plan.segments
+    }
+    within = all(used <= state.num_gpus * mine[t].share / cameras + 1e-3 for (t, _), used in planned.items())
+    return (
+        abs(sum(held.values()) - pool) < 1e-3
+        and floors
+        and within
+        and served["entrance"] <= held["entrance"] + 1e-3
+        and state.num_gpus <= pool - served["entrance"] + 1e-3
+        and all(abs(mine[t].share - held[t]) < 1e-3 for t in mine)
+    )
+
+
+async def test_served_models_and_cameras_share_a_whole_box_and_floors_count_at_once(
+    site: Callable[..., SiteSettings], tmp_path: Path
+) -> None:
+    models = tmp_path / "models"
+    echo(models, "plates")
+    made = site(window_s=60.0)
+    first = made.cameras[0].id
+    serving = {
+        "folder": str(models), "http": {"port": 0}, "grpc": {"port": 0}, "measure": False,
+        "tables": [str(table(tmp_path, "plates"))],
+    }  # fmt: skip
+    tenants = (
+        {"id": "entrance", "models": ["plates"], "floor": 0.15},
+        {"id": "streets", "objective": {"metric": "accuracy", "goal": 0.8}, "cameras": [first], "floor": 0.2},
+    )
+    settings = {
+        "serving": ServingSettings.model_validate(serving),
+        "tenants": tuple(TenantSettings.model_validate(t) for t in tenants),
+    }
+    async with running(made.model_copy(update=settings)) as box:
+        await until(lambda: budgets_hold(box), "budgets are held, and planned within")
+        shares = box.services.tenants.shares
+        held = {t: s.held for t, s in shares.shares.items()}
+        await box.services.tenants.change("entrance", {"floor": round(held["entrance"] + 0.1, 2)}, "test")
+        await until(
+            lambda: shares.shares["entrance"].held > held["entrance"] + 0.05 and budgets_hold(box),
+            "a floor that rises counts at once, and plans follow",
+        )  # fmt: skip
+        assert sum(s.held for t, s in shares.shares.items() if t != "entrance") < sum(held.values()) - held["entrance"]

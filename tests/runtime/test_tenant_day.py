@@ -8,9 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from edge.core.errors import InvalidValue
+from edge.core.clock import ManualClock
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.runtime.tenant_day import HistoryRow, TenantDay
+from edge.runtime.tenant_times import HeldShare
 from edge.runtime.tenant_what_if import replayed
 from edge.settings.tenants import SharingPolicyName
 from scheduler.tenants.known import LearnedTenant, SharingReport
@@ -21,12 +22,33 @@ STATS = Tenant("stats", TenantObjective("within_slo", 0.95))
 STREETS = Tenant("streets", TenantObjective("accuracy", 0.8))
 
 
-class Day(TenantDay):
-    """A day that keeps what it would write."""
+class SetClock(ManualClock):
+    """A clock that is set."""
 
-    def __init__(self) -> None:
+    def set(self, utc_s: float) -> None:
+        self._utc_offset_s = utc_s - self.monotonic()
+
+
+class Day(TenantDay):
+    """A day that keeps what it would write. `passed` adds an interval with the shares `had`."""
+
+    def __init__(self, utc_s: float = 1000.0, *, document: Any = None) -> None:
         self.written: list[dict[str, Any]] = []
-        super().__init__(self.written.append)
+        self.clock = SetClock()
+        self.clock.set(utc_s)
+        super().__init__(self.written.append, self.clock)
+        self.errors = self.restore(document)
+
+    def passed(self, entry: TenantNow, seconds: float, held: float = 0.35, floor: float = 0.1) -> None:
+        self.clock.advance(seconds)
+        self.add(entry, self.clock.utc(), seconds, HeldShare(seconds, held, 0.45, floor))
+
+    def minutes(self, count: int) -> list[HistoryRow]:
+        """`count` rows of five minutes of one tenant, written; returns what is shown."""
+        for _ in range(count):
+            self.passed(TenantNow(GATE, report=report(self.clock.utc(), 0.9)), 300.0)
+        self.keep()
+        return list(self.rows)
 
 
 def report(utc_s: float, performance: float, given: float = 0.3) -> SharingReport:
@@ -38,44 +60,106 @@ def test_rows_are_means_of_five_minutes_with_needs_and_uses() -> None:
     for n in range(30):
         use = MeasuredUse(0.1 + 0.002 * n, 0.25)
         entry = TenantNow(GATE, need=0.2 if n % 2 else None, report=report(10.0 * n, 1.0 if n % 2 else 0.8), use=use)
-        day.add(entry, 1000.0 + 10.0 * (n + 1), 10.0, 0.35, 0.1)
-        day.add(TenantNow(STATS, use=use), 1000.0 + 10.0 * (n + 1), 10.0, 0.55, 0.0)
+        day.passed(entry, 10.0)
+        day.add(TenantNow(STATS, use=use), day.clock.utc(), 10.0, HeldShare(10.0, 0.55, 0.3 + 0.01 * n, 0.0))
     gate, stats = day.rows
     assert (gate.seconds, gate.held, gate.given, gate.load) == (300.0, pytest.approx(0.35), 0.3, 5.0)
     assert (gate.performance, gate.need, gate.used) == (pytest.approx(0.9), 0.2, pytest.approx(0.129))
     assert (stats.performance, stats.need, stats.used, stats.given) == (None, None, gate.used, 0.25)
+    assert (gate.entitlement, stats.entitlement) == (0.45, pytest.approx(0.445)), "as of then"
 
 
 def test_rows_of_many_tenants_are_written_once_and_read_again_without_newer_fields() -> None:
     day = Day()
     for n in range(30):
+        day.clock.advance(10.0)
         for k in range(20):
-            day.add(TenantNow(replace(GATE, id=f"t{k}"), report=report(10.0 * n, 0.9)), 10.0 * (n + 1), 10.0, 0.05, 0.0)
+            entry = TenantNow(replace(GATE, id=f"t{k}"), report=report(10.0 * n, 0.9))
+            day.add(entry, day.clock.utc(), 10.0, HeldShare(10.0, 0.05, 0.05, 0.0))
         day.keep()
     (document,) = day.written
     assert len(document["rows"]) == 20
     read = json.loads(json.dumps(document))
     for row in read["rows"][:10]:
-        del row["need"], row["used"]
-    again = Day()
-    again.restore(read)
-    assert list(again.rows) == list(day.rows)
-    for damage in ({"held": None}, {"seconds": 1.0, "colour": "red"}):
-        broken = {k: v for k, v in (read["rows"][0] | damage).items() if v is not None or k == "performance"}
-        with pytest.raises(InvalidValue, match="rows"):
-            Day().restore({"rows": [broken]})
+        del row["need"], row["used"], row["entitlement"]
+    again = Day(1300.0, document=read)
+    assert again.errors == []
+    assert [replace(row, entitlement=0.05) for row in again.rows] == list(day.rows)
+    assert again.rows[0].entitlement is None
 
 
-def test_a_row_is_closed_after_the_clock_went_back_and_times_rise() -> None:
-    day = Day()
-    utc_s = 10_000.0
-    for n in range(100):
-        utc_s += 10.0 if n != 50 else -3600.0
-        day.add(TenantNow(GATE, report=report(utc_s, 0.9)), utc_s, 10.0, 0.5, 0.0)
-    times = [row.utc_s for row in day.rows]
-    assert len(times) == 2
+WHOLE = {
+    "tenant": "gate", "utc_s": 900.0, "seconds": 300.0, "held": 0.3, "given": 0.3, "performance": 0.9, "goal": 0.95,
+    "utility": 0.95, "load": 5.0, "requests": 10, "floor": 0.1, "need": None, "used": None, "entitlement": 0.4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"held": "much"}, {"held": None}, {"held": 7.0}, {"seconds": -1.0}, {"utc_s": "now"}, {"utc_s": float("nan")},
+        {"performance": float("inf")}, {"requests": "ten"}, {"tenant": 3}, {"tenant": ""}, {"floor": []},
+        {"colour": "red"}, {"entitlement": True},
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_left_out_and_the_others_are_kept_and_written(damage: dict[str, Any]) -> None:
+    day = Day(document={"rows": [WHOLE, WHOLE | damage, "no row", WHOLE]})
+    assert len(day.rows) == 2
+    assert "rows[1]" in str(day.errors[0])
+    assert len(day.minutes(1)) == 3
+    assert len(json.loads(json.dumps(day.written[-1]))["rows"]) == 3
+
+
+@pytest.mark.parametrize("document", [[], "text", {"rows": {}}, {"rows": None}, 3])
+def test_a_document_that_is_no_day_is_begun_anew(document: Any) -> None:
+    day = Day(document=document)
+    assert len(day.errors) == 1
+    assert len(day.minutes(1)) == 1
+    assert Day(document=None).errors == Day(document={}).errors == []
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0, -1e9, 1e9])
+def test_rows_of_a_run_are_dated_anew_where_the_clock_was_set(step_s: float) -> None:
+    day = Day(2e9)
+    assert len(day.minutes(10)) == 10
+    day.clock.set(day.clock.utc() + step_s)
+    rows = day.minutes(2)
+    assert len(rows) == 12
+    assert [row.utc_s for row in rows] == pytest.approx(
+        [2e9 + step_s + 300.0 * (n + 1) for n in range(12)], rel=0, abs=0.1
+    )
+
+
+def test_a_box_that_begins_in_1970_has_its_day_again_once_it_is_corrected() -> None:
+    before = Day(2e9)
+    document = {"rows": [dict(vars(row)) for row in before.minutes(20)]}
+    off_s = 600.0
+    day = Day(0.0, document=document)
+    assert len(day.rows) == 0, "all of them are still to come"
+    assert len(day.minutes(3)) == 3
+    again = Day(0.0, document=day.written[-1])
+    assert len(again.minutes(2)) == 2
+    again.clock.set(2e9 + 20 * 300.0 + off_s + 5 * 300.0)
+    rows = again.minutes(1)
+    assert len(rows) == 20 + 3, "what the first run recorded in 1970 is in no known time"
+    times = [row.utc_s for row in rows]
     assert times == sorted(times)
-    assert times[-1] < 10_000.0, "those that are still to come are left out"
+    assert len(again.written[-1]["rows"]) == 20 + 3 + 3
+
+
+def test_rows_that_the_clock_does_not_show_are_kept_for_a_day_of_a_run_and_no_more_than_a_day_of_them() -> None:
+    document = {"rows": [WHOLE | {"utc_s": 2e9 + 300.0 * n} for n in range(400)]}
+    day = Day(document=document)
+    day.minutes(1)
+    assert len(day.written[-1]["rows"]) == 288, "a day of each tenant"
+    day.minutes(287)
+    assert len(day.written[-1]["rows"]) == 288
+    assert {row["utc_s"] < 1e9 for row in day.written[-1]["rows"]} == {True}
+    other = Day(document={"rows": [WHOLE | {"tenant": "gone", "utc_s": 2e9}]})
+    other.minutes(200)
+    assert any(row["tenant"] == "gone" for row in other.written[-1]["rows"])
+    other.minutes(100)
+    assert not any(row["tenant"] == "gone" for row in other.written[-1]["rows"]), "a day old by both"
 
 
 def rows_of(tenant: Tenant, count: int, seconds: float = 300.0, **row: Any) -> list[HistoryRow]:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tenants_kit import PERCENTS, ServingBox, TenantsBox, tenant, version, wide_table
+from tenants_kit import PERCENTS, ServingBox, TenantsBox, camera, tenant, two_tenants, version, wide_table
 
 from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
@@ -30,14 +30,8 @@ from scheduler.tenants.sharing import Silence
 RATES = {"a": 40, "b": 40}
 
 
-async def box_of(folder: Path, **more: float) -> TenantsBox:
-    serving = ServingBox(folder, "a", "b")
-    await serving.start()
-    return TenantsBox(serving, tenant("gate", "a"), tenant("stats", "b", **more), rules=SharingRules(largest_step=0.1))
-
-
 async def test_a_share_moves_to_the_tenant_that_misses_its_goal_and_no_floor_is_crossed(tmp_path: Path) -> None:
-    box = await box_of(tmp_path, floor=0.2)
+    box = await two_tenants(tmp_path, floor=0.2)
 
     def fares(name: str, given: float) -> float:
         return min(1.0, given / (0.6 if name == "gate" else 0.1))
@@ -74,7 +68,7 @@ async def test_one_model_in_one_partition_can_use_measured_shares_only(tmp_path:
 
 
 async def test_the_share_given_is_learned_from_not_the_one_decided(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     await box.shares.look()
     given = box.given()
     await box.interval(lambda name, share: 1.0, RATES)
@@ -84,7 +78,7 @@ async def test_the_share_given_is_learned_from_not_the_one_decided(tmp_path: Pat
 
 
 async def test_without_traffic_a_tenant_holds_and_learns_nothing(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     for _ in range(3):
         await box.interval(lambda name, share: 0.9, RATES)
     held, learned = box.held(), box.shares.known["gate"].memory.curve.reports
@@ -97,11 +91,11 @@ async def test_without_traffic_a_tenant_holds_and_learns_nothing(tmp_path: Path)
 
 
 async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another_version(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     for _ in range(4):
         await box.interval(lambda name, share: 0.8, RATES)
     document = json.loads(json.dumps(box.shares.document()))
-    again = await box_of(tmp_path)
+    again = await two_tenants(tmp_path)
     again.shares.restore(document)
     assert again.shares.known == box.shares.known
     offers = dict(again.serving.models.offers)
@@ -125,7 +119,7 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
 
 
 async def test_another_objective_of_a_member_forgets_what_was_learned_of_its_tenant(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     await box.shares.look()
     await box.interval(lambda name, share: 0.8, RATES)
     box.serving.planning = ServingPlanning.model_validate({"models": {"a": {"slo_ms": 40.0}}})
@@ -159,7 +153,7 @@ async def test_another_teacher_or_other_classes_forget_what_was_learned_of_camer
 
 
 async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_share(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     box.shares.change(box.shares.tenants, SharingRules(missed_minutes=1.0, policy="fair"))
     for _ in range(9):
         await box.interval(lambda name, share: 0.5 if name == "gate" else 1.0, RATES)
@@ -170,7 +164,7 @@ async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_shar
 
 
 async def test_time_with_less_than_the_share_by_right_does_not_count_for_the_alarm(tmp_path: Path) -> None:
-    box = await box_of(tmp_path, floor=0.7)
+    box = await two_tenants(tmp_path, floor=0.7)
     box.shares.change(box.shares.tenants, SharingRules(missed_minutes=1.0, policy="fair"))
 
     async def missed(intervals: int) -> list[float]:
@@ -191,7 +185,7 @@ async def test_time_with_less_than_the_share_by_right_does_not_count_for_the_ala
 
 
 async def test_what_was_learned_is_written_as_the_appliance_ends_and_only_if_it_is_new(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     await box.interval(lambda name, share: 0.8, RATES)
     await box.interval(lambda name, share: 0.7, RATES)
     box.shares.keep_now()
@@ -232,7 +226,7 @@ async def test_one_configured_tenant_that_has_everything_changes_nothing(tmp_pat
 
 
 async def test_the_plan_says_that_budgets_moved_and_goes_back_when_tenants_go(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     plain = box.serving.view.plan
     await box.shares.look()
     assert box.serving.events[-1].cause == ServingReason("budgets")
@@ -278,7 +272,7 @@ def test_a_front_that_goes_fails_its_open_requests_and_makes_the_interval_silent
 
 
 async def test_while_the_front_is_away_a_tenant_holds_and_learns_nothing_of_the_rest(tmp_path: Path) -> None:
-    box = await box_of(tmp_path)
+    box = await two_tenants(tmp_path)
     for _ in range(3):
         await box.interval(lambda name, share: 0.9, RATES)
     held, learned = box.held(), box.shares.known["gate"].memory.curve.reports
@@ -298,10 +292,53 @@ def test_a_damaged_state_is_refused_with_its_field() -> None:
         LearnedTenant.from_json({"memory": {"curve": 3}})
 
 
-def camera() -> Any:
-    student = SimpleNamespace(model_dump=lambda mode: {"model": "small"})
-    about = {"id": "any", "task": "detection", "classes": ("car",), "class_map": {}}
-    return SimpleNamespace(settings=SimpleNamespace(enabled=True, student=student, **about))
+def damaged(good: dict[str, Any], *path: str, value: Any) -> Any:
+    """`good` with another value at a path."""
+    if not path:
+        return value
+    return good | {path[0]: damaged(good[path[0]], *path[1:], value=value)}
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((), 3), ((), []), ((), None), (("memory",), None), (("held",), -1.0), (("held",), "much"), (("scale",), 0.0),
+        (("recent",), [[1.0, 2.0]]), (("recent",), [[NAN] * 6]), (("recent",), [[0.0, 10.0, 1.0, 7.0, 0.3, 1]]),
+        (("recent",), [[0.0, 10.0, 1.0, 0.5, 0.3, float("inf")]]), (("moved_utc_s",), NAN),
+        (("memory", "curve", "weights"), [1.0]), (("memory", "curve", "sums"), [NAN]),
+        (("memory", "curve", "bins"), [99_999]), (("memory", "load", "last"), NAN), (("memory", "origin"), -1.0),
+    ],
+)  # fmt: skip
+async def test_what_is_damaged_of_one_tenant_is_forgotten_and_the_rest_is_kept(
+    tmp_path: Path, path: tuple[str, ...], value: Any
+) -> None:
+    box = await two_tenants(tmp_path)
+    for _ in range(4):
+        await box.interval(lambda name, share: 0.8, RATES)
+    document = json.loads(json.dumps(box.shares.document()))
+    again = await two_tenants(tmp_path)
+    (error,) = again.shares.restore(damaged(document, "tenants", "gate", *path, value=value))
+    assert "tenants.gate" in str(error)
+    gate, stats = again.shares.known["gate"], again.shares.known["stats"]
+    assert (gate.forgotten, gate.forgotten_utc_s, gate.recent) == ("damaged", again.clock.utc(), ())
+    assert stats == box.shares.known["stats"]
+    assert again.notes == [("tenants.forgotten", {"tenant": "gate", "why": "damaged"})]
+    await again.shares.look()
+    await again.interval(lambda name, share: 0.8, RATES)
+    again.shares.keep_now()
+    assert len(again.kept[-1]["tenants"]["gate"]["recent"]) == 1, "it is learned and written again"
+
+
+@pytest.mark.parametrize("document", [[], 3, "text", {"tenants": []}, {"tenants": 3}, {"tenants": None}])
+async def test_a_state_that_is_none_is_forgotten_whole(tmp_path: Path, document: Any) -> None:
+    box = await two_tenants(tmp_path)
+    assert len(box.shares.restore(document)) == 1
+    assert {box.shares.known[name].forgotten for name in ("gate", "stats")} == {"damaged"}
+    await box.shares.look()
+    assert sum(box.held().values()) == pytest.approx(0.9)
 
 
 async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Path) -> None:

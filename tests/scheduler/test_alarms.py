@@ -136,6 +136,16 @@ def test_a_tenant_that_misses_its_goal_with_its_full_share() -> None:
     assert w.at(901, a.TenantsNow(frozenset())) == [("end", 2, "gate is no tenant any more")]
 
 
+def test_the_alarm_of_a_tenant_of_which_nothing_is_measured_any_more_ends_with_the_reason() -> None:
+    w = Rules(a.Rule("goals", "tenant"), a.Rule("served", "slo"))
+    for tenant in ("gate", "yard"):
+        assert [x[0] for x in w.at(300, a.TenantGoalNow(tenant, tenant.title(), 0.8, 0.95, 300.0))] == ["new"]
+    words = "Gate: nothing was measured for 5 min, so how it fares is not known"
+    assert w.at(600, a.TenantQuiet("gate", "Gate", 300.0)) == [("end", 1, words)]
+    assert w.at(610, a.TenantQuiet("gate", "Gate", 310.0)) == []
+    assert [x[:2] for x in w.at(620, a.TenantGoalNow("yard", "Yard", 0.96, 0.95, 0.0))] == [("end", 2)]
+
+
 def test_a_roll_back_ends_with_the_next_promotion_or_when_it_was_seen() -> None:
     w = Rules(a.Rule("back", "roll_back"))
     assert w.at(0, a.RolledBack("gate", "m1", WORSE)) == [("new", 1, f"back to m1: {WORSE.words}")]
@@ -238,6 +248,7 @@ FACTS = st.one_of(
     st.builds(
         a.TenantGoalNow, st.sampled_from("tu"), st.just("T"), st.floats(0, 1), st.just(0.9), st.sampled_from((0.0, 9.0))
     ),
+    st.builds(a.TenantQuiet, st.sampled_from("tu"), st.just("T"), st.just(300.0)),
     st.builds(a.TenantsNow, st.frozensets(st.sampled_from("tu"))),
     st.builds(a.ServedNow, st.dictionaries(st.sampled_from("pq"), st.floats(0, 1))),
     st.builds(a.Acknowledged, st.integers(1, 6), st.just("ann")),
@@ -253,6 +264,7 @@ RULES = (
     a.Rule("d", "disk", quiet_hours=QUIET),
     a.Rule("r", "roll_back", quiet_hours=QUIET),
     a.Rule("s", "slo", quiet_hours=QUIET),
+    a.Rule("t", "tenant", quiet_hours=QUIET),
     a.Rule("m", "crowd", zones=("drive",), above=0, after_s=5, quiet_hours=QUIET),
     a.Rule("n", "movement", zones=("road",), quiet_hours=QUIET),
     a.Rule("u", "unusual", quiet_hours=QUIET),

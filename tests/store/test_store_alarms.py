@@ -42,6 +42,10 @@ def test_an_alarm_lives_and_keeps_its_acknowledgement(store: Store) -> None:
     assert [a.id for a in store.alarms.newest(cameras=["yard"])] == [2], "not the one that belongs to no camera"
     assert [a.id for a in store.alarms.newest(camera="gate", rule="r")] == [4, 1]
     assert store.alarms.newest(cameras=[]) == ()
+    store.alarms.put_alarms([replace(alarm(n, None), kind="tenant", subject=t) for n, t in ((5, "gate"), (6, "yard"))])
+    assert [a.id for a in store.alarms.newest(tenants=["gate"])] == [5, 4, 2, 1]
+    assert [a.id for a in store.alarms.newest(cameras=["yard"], tenants=["gate"])] == [5, 2]
+    assert [a.id for a in store.alarms.newest(cameras=[], tenants=[])] == []
     with pytest.raises(NotFound, match="alarm 9"):
         store.alarms.acknowledge_alarm(9, "ann")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from finder_double import DictFinder
 
-from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer, TenantDetails
 from edge.appliance.answers.read import read
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import DEFAULT_RULES, RuleSettings, merge, parse
@@ -21,6 +21,8 @@ class DictAlarms:
         self._cameras, self.jpeg = cameras, jpeg
         self.kept: dict[str, RuleSettings] = {r.id: r for r in DEFAULT_RULES}
         self.acknowledged: dict[int, str] = {}
+        #: Tenants with an alarm, and their cameras.
+        self.tenants: dict[str, tuple[str, ...]] = {}
         self.finder = DictFinder(self, cameras)
 
     def _made(self) -> list[AlarmAnswer]:
@@ -40,6 +42,10 @@ class DictAlarms:
             for ended in (None, 1790000020.0):
                 number = len(out) + 1
                 out.append(ALARM | {"id": number, "camera": camera, "ended_utc_s": ended, "object": number})
+        for tenant, cameras in self.tenants.items():
+            details = {"tenant": tenant, "cameras": cameras}
+            about = {"kind": "tenant", "rule": "tenant-goal-missed", "object": None, "picture": False}
+            out.append(ALARM | about | {"id": len(out) + 1, "camera": None, "details": details})
         for alarm in out:
             alarm["acknowledged_by"] = self.acknowledged.get(alarm["id"])
         return [read(AlarmAnswer, a) for a in out[::-1]]
@@ -78,15 +84,23 @@ class DictAlarms:
         rule: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
+        tenants: Collection[str] | None = None,
     ) -> list[AlarmAnswer]:
+        limited = cameras is not None or tenants is not None
         return [
             a for a in self._made()
             if (before is None or a.id < before)
             and (camera is None or a.camera == camera)
             and (rule is None or a.rule == rule)
             and (active is None or (a.ended_utc_s is None) == active)
-            and (cameras is None or a.camera in cameras)
+            and (not limited or self._of(a, cameras, tenants))
         ][:limit]  # fmt: skip
+
+    @staticmethod
+    def _of(alarm: AlarmAnswer, cameras: Collection[str] | None, tenants: Collection[str] | None) -> bool:
+        if alarm.camera is not None:
+            return cameras is None or alarm.camera in cameras
+        return isinstance(alarm.details, TenantDetails) and alarm.details.tenant in (tenants or ())
 
     def alarm(self, number: int) -> AlarmAnswer:
         found = next((a for a in self._made() if a.id == number), None)

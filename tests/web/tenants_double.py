@@ -190,6 +190,8 @@ class DictTenants:
                         "performance": performance, "goal": found.goal, "utility": min(1.0, performance / found.goal),
                         "load": found.load, "requests": 0 if found.load is None else round(300 * found.load),
                         "floor": found.share.floor,
+                        # In the first half of the day there was another tenant.
+                        "entitlement": found.share.entitlement * (0.5 if n < 144 else 1.0),
                     }
                 )  # fmt: skip
         return read(TenantHistory, {"rows": rows})

@@ -107,6 +107,7 @@ HISTORY: Final[Example] = {
             "floor": 0.08,
             "need": 0.33,
             "used": None,
+            "entitlement": 0.36,
         }
     ]
 }

@@ -111,19 +111,19 @@ async def list_alarms(
     rule: Annotated[str | None, Query(pattern=IDENTIFIER_PATTERN, description="only of this rule")] = None,
     active: Active = None,
 ) -> list[AlarmAnswer]:
-    """Alarms, newest first. Page on with `before` = the last id. To a user who may see some cameras only, alarms of
-    these are shown."""
+    """Alarms, newest first. Page on with `before` = the last id. To a user who may see some cameras or tenants only,
+    alarms of these are shown."""
     if camera is not None:
         seen(caller, camera)
-    found = await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, caller.cameras)
-    return limits.rows(caller, found)
+    mine = (caller.cameras, caller.tenants)
+    return limits.alarms(caller, await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, *mine))
 
 
 @router.post("/alarms/{alarm}/acknowledge", responses=example(examples.ALARM))
 async def acknowledge(alarm: Number, service: Alarms, caller: Caller, by: Who) -> AlarmAnswer:
     """Acknowledge an alarm; the first user to do so is kept. An alarm of a rolled back model ends with this."""
     await _seen_alarm(service, caller, alarm)
-    return limits.whole(caller, await service.acknowledge(alarm, by))
+    return limits.alarm(caller, await service.acknowledge(alarm, by))
 
 
 @router.get("/alarms/{alarm}/picture.jpg", response_class=Response, responses=JPEG)
@@ -160,10 +160,8 @@ async def object_picture(number: Number, service: Alarms, caller: Caller) -> Res
 
 
 async def _seen_alarm(service: AlarmsService, caller: Principal, number: int) -> None:
-    """Raises NotFound, as of an alarm that is not there, if the caller may not see its camera."""
-    found = await asyncio.to_thread(service.alarm, number)
-    if not caller.sees_all and (found.camera is None or not caller.may_see(found.camera)):
-        raise NotFound(f"alarm {number} does not exist")
+    """Raises NotFound, as of an alarm that is not there, if it is not the caller's."""
+    limits.alarm(caller, await asyncio.to_thread(service.alarm, number))
 
 
 def _picture(jpeg: bytes) -> Response:

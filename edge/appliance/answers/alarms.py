@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, OfCamera, OfTenant, Shown, answer, kept
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, OfCameras, OfTenant, Shown, answer, kept
 from edge.core.alarms import RuleKind, Severity
 
 
@@ -43,9 +43,10 @@ class ServedDetails:
 
 @kept
 class TenantDetails:
-    """Of a "tenant" alarm: the tenant."""
+    """Of a "tenant" alarm: the tenant, and its cameras."""
 
     tenant: OfTenant[str]
+    cameras: OfCameras[tuple[str, ...]] = ()
 
 
 @kept

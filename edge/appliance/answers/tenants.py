@@ -64,9 +64,9 @@ class ShareOfTenant:
 @answer
 class TenantAnswer:
     """A tenant now. `performance` and `utility` null: nothing was measured lately. `load`: requests per second
-    (cameras: null). `missed_s`: for so long it has missed its goal. `implicit`: a default tenant that no settings name.
-    `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of whose cameras
-    they may see, users of some tenants see these."""
+    (cameras: null). `missed_s`: in so much measured time it has missed its goal. `implicit`: a default tenant that no
+    settings name. `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of
+    whose cameras they may see, users of some tenants see these."""
 
     id: OfTenant[str]
     name: Shown[str]
@@ -162,8 +162,8 @@ class SharingAnswer:
 @kept
 class TenantHistoryRow:
     """Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured.
-    `need`: the share of its plan by its profile, `used`: the share that its workers used while nothing was measured
-    (null: not known)."""
+    `held`: its budget then. `need`: the share of its plan by its profile, `used`: the share that its workers used while
+    nothing was measured, `entitlement`: its share by right then (null: not known)."""
 
     tenant: OfTenant[str]
     utc_s: Shown[float]
@@ -178,6 +178,7 @@ class TenantHistoryRow:
     floor: Shown[float] = 0.0
     need: Shown[float | None] = None
     used: Shown[float | None] = None
+    entitlement: Shown[float | None] = None
 
 
 @answer

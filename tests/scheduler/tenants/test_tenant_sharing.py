@@ -20,6 +20,8 @@ from scheduler.tenants.sharing import (
     TenantNow,
     decide,
     entitlements,
+    missed_s,
+    right_missed_s,
     safe_share,
 )
 
@@ -171,6 +173,33 @@ def test_after_the_clock_went_back_one_interval_is_dropped_and_learning_goes_on(
     assert ask(560.0).shares["gate"].held > held
 
 
+@pytest.mark.parametrize("step_s", [0.0, 36_000.0, -36_000.0])
+def test_only_time_that_was_measured_counts_as_missed(step_s: float) -> None:
+    """Intervals without requests, and time in which nothing was decided, count neither as missed nor as met."""
+    known: dict[str, LearnedTenant] = {}
+
+    def ask(utc_s: float, performance: float | None) -> LearnedTenant:
+        seen = None if performance is None else report(utc_s, performance)
+        known.update(decide(known, asked(utc_s, TenantNow(GATE, report=seen), TenantNow(STATS))).known)
+        return known["gate"]
+
+    ask(0.0, None)
+    for n in range(1, 4):
+        assert missed_s(ask(10.0 * n, 0.5)) == right_missed_s(known["gate"]) == pytest.approx(10.0 * n)
+    for n in range(4, 7):
+        assert missed_s(ask(10.0 * n, None)) == pytest.approx(30.0)
+    utc_s = 5000.0 + step_s
+    if step_s < 0:
+        ask(utc_s - 10.0, 0.5)  # the first after the clock went back may be dropped
+    known["gate"] = LearnedTenant.from_json(json.loads(json.dumps(known["gate"].to_json())))
+    before = missed_s(known["gate"])
+    assert 30.0 - 1e-6 <= before <= 40.0 + 1e-6
+    assert missed_s(ask(utc_s, 0.5)) == pytest.approx(before + 10.0)
+    assert right_missed_s(known["gate"]) == pytest.approx(before + 10.0)
+    assert missed_s(ask(utc_s + 10.0, 1.0)) == 0.0
+    assert missed_s(ask(utc_s + 20.0, 0.5)) == pytest.approx(10.0)
+
+
 @pytest.mark.parametrize("part", ["members", "versions", "table", "device", "objective"])
 def test_another_fingerprint_forgets_the_curve_and_keeps_the_budget(part: str) -> None:
     prints = {"members": "1", "versions": "1", "table": "1", "device": "1", "objective": "1"}
@@ -287,20 +316,40 @@ def test_a_floor_that_is_kept_in_part_is_reported_as_far_as_it_is_kept() -> None
     assert found.shares["stats"].reason.numbers == {"raised": pytest.approx(0.3), "floor": pytest.approx(0.6)}
 
 
-def test_floors_lack_where_all_together_are_more_than_there_is_not_where_cameras_hold_theirs() -> None:
+def test_floors_lack_where_all_together_are_more_than_there_is() -> None:
     known = decide({}, asked(0.0, TenantNow(GATE), TenantNow(STATS), TenantNow(STREETS))).known
 
     def with_floors(gate: float, stats: float, *, windows: bool) -> SharingDecision:
         entries = (TenantNow(GATE, gate), TenantNow(STATS, stats), TenantNow(STREETS))
         return decide(known, asked(10.0, *entries, windows=windows))
 
-    between = with_floors(0.45, 0.3, windows=False)
-    assert between.lacking == 0
-    assert between.shares["gate"].held < 0.45, "cameras hold until their window ends"
-    assert with_floors(0.45, 0.3, windows=True).shares["gate"].held == pytest.approx(0.45)
-    short = with_floors(0.5, 0.4, windows=True)
-    assert short.lacking == pytest.approx(0.5 + 0.4 + 0.1 - 0.9)
-    assert [s.held for s in short.shares.values()] == pytest.approx([0.45, 0.36, 0.09])
+    for windows in (False, True):
+        there = with_floors(0.45, 0.3, windows=windows)
+        assert there.lacking == 0
+        assert there.shares["gate"].held == pytest.approx(0.45)
+        short = with_floors(0.5, 0.4, windows=windows)
+        assert short.lacking == pytest.approx(0.5 + 0.4 + 0.1 - 0.9)
+        assert [s.held for s in short.shares.values()] == pytest.approx([0.45, 0.36, 0.09])
+
+
+def test_where_there_is_much_less_inside_a_window_floors_of_cameras_count_at_once() -> None:
+    yard = Tenant("yard", TenantObjective("accuracy", 0.8), cameras=("east",))
+    entries = (TenantNow(GATE, 0.05), TenantNow(STATS), TenantNow(STREETS), TenantNow(yard))
+    known = {
+        "gate": LearnedTenant(held=0.3), "stats": LearnedTenant(held=0.3), "streets": LearnedTenant(held=0.15),
+        "yard": LearnedTenant(held=0.15),
+    }  # fmt: skip
+    found = decide(known, asked(10.0, *entries, total=0.45))
+    streets, yard_s = found.shares["streets"], found.shares["yard"]
+    assert streets.held == pytest.approx(0.1), "0.075 would be its part"
+    assert (streets.reason.code, streets.raised) == ("floor", pytest.approx(0.025))
+    assert yard_s.held == pytest.approx(0.075 * 0.35 / 0.375), "those above their floors give in proportion"
+    assert sum(s.held for s in found.shares.values()) == pytest.approx(0.45)
+    assert found.lacking == 0
+    short = decide(known, asked(10.0, *entries, total=0.12))
+    assert short.lacking == pytest.approx(0.03)
+    assert [short.shares[t].held for t in ("gate", "streets")] == pytest.approx([0.04, 0.08])
+    assert decide(known, asked(10.0, *entries)).shares["yard"].held == pytest.approx(0.15), "else cameras hold"
 
 
 parts = st.floats(0.0, 1.0)
@@ -323,9 +372,8 @@ def test_whatever_is_measured_budgets_sum_and_keep_floors_and_survive_json(data:
         question = SharingQuestion(10.0 * n, total, tuple(entries), rules, data.draw(st.booleans()))
         found = decide(known, question)
         assert sum(s.held for s in found.shares.values()) == pytest.approx(total, abs=1e-6)
-        if question.windows or n == 0:
-            for entry in entries:
-                assert found.shares[entry.tenant.id].held >= max(entry.floor, entry.tenant.floor) - 1e-6
+        for entry in entries:
+            assert found.shares[entry.tenant.id].held >= max(entry.floor, entry.tenant.floor) - 1e-6
         rights = entitlements(tenants, total)
         for entry in entries:
             if question.windows and found.shares[entry.tenant.id].state == "misses":

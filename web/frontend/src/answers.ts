@@ -2834,9 +2834,9 @@ export type TenantAdmissionAnswer = {
 };
 
 /** A tenant now. `performance` and `utility` null: nothing was measured lately. `load`: requests per second
- * (cameras: null). `missed_s`: for so long it has missed its goal. `implicit`: a default tenant that no settings name.
- * `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of whose cameras
- * they may see, users of some tenants see these. */
+ * (cameras: null). `missed_s`: in so much measured time it has missed its goal. `implicit`: a default tenant that no
+ * settings name. `cameras` also has those of its settings that are off. Users of some cameras see the tenants all of
+ * whose cameras they may see, users of some tenants see these. */
 export type TenantAnswer = {
   id: string;
   name: string;
@@ -2886,9 +2886,10 @@ export type TenantDetail = {
   curve: TenantCurve;
 };
 
-/** Of a "tenant" alarm: the tenant. */
+/** Of a "tenant" alarm: the tenant, and its cameras. */
 export type TenantDetails = {
   tenant: string;
+  cameras: string[];
 };
 
 /** The last day, oldest first. */
@@ -2897,8 +2898,8 @@ export type TenantHistory = {
 };
 
 /** Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured.
- * `need`: the share of its plan by its profile, `used`: the share that its workers used while nothing was measured
- * (null: not known). */
+ * `held`: its budget then. `need`: the share of its plan by its profile, `used`: the share that its workers used while
+ * nothing was measured, `entitlement`: its share by right then (null: not known). */
 export type TenantHistoryRow = {
   tenant: string;
   utc_s: number;
@@ -2913,6 +2914,7 @@ export type TenantHistoryRow = {
   floor: number;
   need: number | null;
   used: number | null;
+  entitlement: number | null;
 };
 
 /** The share that a tenant would lose of what it holds. */

@@ -173,7 +173,7 @@ function Day({ rows, tenant }: { rows: TenantHistoryRow[]; tenant: Tenant }) {
         />
       </div>
       <div>
-        <h3>Share</h3>
+        <h3>Share against the entitlement</h3>
         <Chart
           title="Share over the last day"
           x={x}
@@ -184,6 +184,7 @@ function Day({ rows, tenant }: { rows: TenantHistoryRow[]; tenant: Tenant }) {
           series={[
             { label: "Held", values: rows.map((r) => r.held), colour: "--part-serving", stepped: true },
             { label: "In use", values: rows.map((r) => r.given), colour: "--realised", stepped: true },
+            { label: "Entitlement", values: rows.map((r) => r.entitlement), colour: "--golden", dashed: true, stepped: true },
             { label: "Floor", values: rows.map((r) => r.floor), colour: "--frozen", dashed: true },
           ]}
         />

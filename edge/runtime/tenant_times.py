@@ -1,0 +1,101 @@
+"""The times of sharing: its intervals, the shares that were held in them, and how long nothing was measured of a
+tenant. Monotonic seconds come in; no clock is read.
+
+An interval ends by its own time, however often there is more or less to share meanwhile. Time in which nothing is
+shared belongs to none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.tenants.sharing import TenantShare
+
+
+class TimeMean:
+    """A mean over time; None: over no time."""
+
+    def __init__(self) -> None:
+        self._sum, self._seconds = 0.0, 0.0
+
+    def add(self, value: float, seconds: float) -> None:
+        self._sum += value * seconds
+        self._seconds += seconds
+
+    @property
+    def value(self) -> float | None:
+        return self._sum / self._seconds if self._seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class HeldShare:
+    """A tenant's share over `seconds`: budget and entitlement in the mean, and the greatest floor."""
+
+    seconds: float
+    held: float
+    entitlement: float
+    floor: float
+
+
+@dataclass
+class _HeldSum:
+    seconds: float = 0.0
+    floor: float = 0.0
+    held: TimeMean = field(default_factory=TimeMean)
+    entitlement: TimeMean = field(default_factory=TimeMean)
+
+    def add(self, share: TenantShare, seconds: float) -> None:
+        self.seconds += seconds
+        self.floor = max(self.floor, share.floor)
+        self.held.add(share.held, seconds)
+        self.entitlement.add(share.entitlement, seconds)
+
+
+class TenantTimes:
+    """Since `at_s` there is an interval, and no shares."""
+
+    def __init__(self, at_s: float) -> None:
+        self._began_s = at_s
+        self._since_s: float | None = None
+        self._sums: dict[str, _HeldSum] = {}
+        self._measured_s: dict[str, float] = {}
+
+    def passed(self, at_s: float) -> float:
+        """Seconds of the present interval."""
+        return at_s - self._began_s
+
+    def begin(self, at_s: float) -> None:
+        """The next interval begins."""
+        self._began_s = at_s
+
+    def pause(self, at_s: float) -> bool:
+        """Nothing is shared now; an interval begins when it is shared again. Returns whether it was until now."""
+        shared = self._since_s is not None
+        self._began_s, self._since_s = at_s, None
+        self._sums, self._measured_s = {}, {}
+        return shared
+
+    def held(self, shares: Mapping[str, TenantShare], at_s: float) -> None:
+        """These shares were in force until now; others are from now on."""
+        seconds = 0.0 if self._since_s is None else max(0.0, at_s - self._since_s)
+        self._since_s = at_s
+        self._sums = {tenant: self._sums.get(tenant, _HeldSum()) for tenant in shares}
+        for tenant, share in shares.items():
+            self._sums[tenant].add(share, seconds)
+
+    def take(self, tenant: str) -> HeldShare | None:
+        """Its share since this was last asked; None: it had none, or for no time."""
+        found = self._sums.pop(tenant, _HeldSum())
+        held, entitlement = found.held.value, found.entitlement.value
+        if held is None or entitlement is None:
+            return None
+        return HeldShare(found.seconds, held, entitlement, found.floor)
+
+    def measured(self, tenant: str, at_s: float) -> None:
+        """Something was measured of it."""
+        self._measured_s[tenant] = at_s
+
+    def quiet_s(self, tenant: str, at_s: float, least_s: float) -> float:
+        """Seconds since something was measured of it, or it was first asked about; 0 where less than `least_s`."""
+        quiet_s = at_s - self._measured_s.setdefault(tenant, at_s)
+        return quiet_s if quiet_s >= least_s else 0.0
