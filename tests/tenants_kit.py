@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.clock import ManualClock
 from edge.core.front_messages import ModelTraffic, ServedVersion, TrafficReport
 from edge.core.oip import TensorSpec
@@ -45,6 +46,13 @@ def wide_table(*models: str, ms: float = 2.0) -> DeviceTable:
 
 def tenant(name: str, model: str, goal: float = 0.95, **more: Any) -> Tenant:
     return Tenant(name, TenantObjective("within_slo", goal), models=(model,), **more)
+
+
+def reader(*models: str) -> Application:
+    """An application that asks these models."""
+    x = TensorSpec("x", "FP32", (-1, 4))
+    stages = tuple(Stage(m, m, {"x": Feed(ValueSource(None, "x"))}) for m in models)
+    return Application("reader", 300.0, (x,), (ApplicationOutput(x, ValueSource(models[-1], "x")),), stages)
 
 
 class ServingBox:

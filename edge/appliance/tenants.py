@@ -36,7 +36,7 @@ from edge.core.tenants import (
     TenantReason,
     check_tenants,
 )
-from edge.runtime.tenant_members import Members
+from edge.runtime.tenant_members import Members, applications_of, check_asked
 from edge.runtime.tenant_what_if import replayed
 from edge.runtime.tenants import TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
@@ -229,6 +229,7 @@ class Tenants:
     ) -> None:
         tenants = [t.tenant() for t in settings.values()]
         check_tenants(tenants)
+        check_asked(tenants, [t.tenant() for t in self._settings.values()], applications_of(self._served.runtime))
         if new is not None:
             self._check_members(new, before)
         document = {"tenants": [t.model_dump(mode="json") for t in settings.values()]}

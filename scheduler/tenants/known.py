@@ -49,8 +49,9 @@ class SharingReport:
 @dataclass(frozen=True)
 class LearnedTenant:
     """All that is known of one tenant. `scale` is the share that the curve's places refer to; `fingerprint` names what
-    it was learned of, by part; `held` is its budget (None: none yet); `missed_utc_s`: since then it misses its goal,
-    `right_missed_utc_s`: since then with the share that is its by right."""
+    it was learned of, by part; `held` is its budget (None: none yet). The time to the newest report from
+    `missed_utc_s` is that in which it missed its goal without a break, from `right_missed_utc_s` that in which it did
+    so with the share that is its by right: both marks move on by the time in which nothing was measured."""
 
     memory: TenantMemory = field(default_factory=TenantMemory)
     scale: float | None = None

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from tenants_kit import ServingBox, TenantsBox
+from tenants_kit import ServingBox, TenantsBox, reader
 
 from edge.appliance.settings_in_force import site_in_force
 from edge.appliance.tenants import Tenants
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
 from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
+from edge.runtime.serving_demand import Offer
 from edge.settings import SiteSettings, parse
 from edge.store.store import Store
 
@@ -146,6 +147,13 @@ async def test_what_cannot_be_is_an_error_that_names_the_field(
     with pytest.raises(error, match=words):
         await made.service.add(settings, "ann")
     assert [t.id for t in made.service.all().tenants] == ["gate", "stats", "default"]
+
+
+async def test_a_member_that_another_tenant_s_application_asks_is_refused(made: Made) -> None:
+    made.box.serving.models.offers["reader"] = Offer("reader", "offered", application=reader("a", "b"))
+    with pytest.raises(InvalidValue, match=r"tenants\[0\]\.models\[0\].*tenant stats.*application reader"):
+        await made.service.change("stats", {"applications": ["reader"]}, "ann")
+    assert made.service.all().tenants[1].applications == ()
 
 
 @pytest.mark.parametrize(

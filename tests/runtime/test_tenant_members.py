@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenants_kit import ServingBox, tenant
+from tenants_kit import ServingBox, reader, tenant
 
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage, ValueSource
 from edge.core.errors import InvalidValue
-from edge.core.oip import TensorSpec
 from edge.runtime.serving_demand import Offer
 from edge.runtime.tenant_members import applications_of, check_asked, disputed_members
-
-
-def reader(*models: str) -> Application:
-    x = TensorSpec("x", "FP32", (-1, 4))
-    stages = tuple(Stage(m, m, {"x": Feed(ValueSource(None, "x"))}) for m in models)
-    return Application("reader", 300.0, (x,), (ApplicationOutput(x, ValueSource(models[-1], "x")),), stages)
-
 
 GATE, STATS = tenant("gate", "a"), tenant("stats", "b")
 ASKING = replace(STATS, applications=("reader",))
