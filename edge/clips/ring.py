@@ -137,12 +137,16 @@ class PacketRing:
         """The stretches in the ring now, the oldest first."""
         with self._lock:
             keys: dict[int, list[float]] = {}
-            ends: dict[int, float] = {}
+            last: dict[int, _Group] = {}
             for group in self._groups:
-                known = self._stretches[group.stretch]
-                keys.setdefault(group.stretch, []).append(known.utc_s(group.packets[0]))
-                ends[group.stretch] = max(known.utc_s(p) for p in (group.packets[0], group.packets[-1]))
-            return tuple(VideoStretch(n, tuple(times), ends[n], self._stretches[n].ended) for n, times in keys.items())
+                keys.setdefault(group.stretch, []).append(self._stretches[group.stretch].utc_s(group.packets[0]))
+                last[group.stretch] = group
+            held = []
+            for number, times in keys.items():
+                known = self._stretches[number]
+                end_s = max(times[-1], known.utc_s(last[number].packets[-1]))
+                held.append(VideoStretch(number, tuple(times), end_s, known.ended))
+            return tuple(held)
 
     def footage(self, cut: Cut) -> Footage | None:
         """The packets of a cut that `stretches` led to; None: they are not there any more."""
@@ -153,8 +157,8 @@ class PacketRing:
                 return None
             packets = [p for g in groups for p in g.packets]
             # Up to the last that is wanted in decoding order: pictures between may need one that is shown later.
-            last = max((n for n, p in enumerate(packets) if known.utc_s(p) <= cut.to_utc_s), default=0)
-            del packets[last + 1 :]
+            while len(packets) > 1 and known.utc_s(packets[-1]) > cut.to_utc_s:
+                packets.pop()
             times = {p.pts: known.shown[p.pts] for p in packets if p.pts in known.shown}
             return Footage(known.codec, known.headers, tuple(packets), times)
 

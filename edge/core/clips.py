@@ -39,7 +39,7 @@ TICKS: Final = 90_000
 SHORTEST_S: Final = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CodedPacket:
     """A packet as the camera sent it, in byte-stream form (start codes). `pts` in TICKS; `arrived_s` is monotonic."""
 

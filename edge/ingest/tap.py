@@ -31,12 +31,14 @@ class TappedStream:
         tap.begins(number, codec, headers)
         self._last: CodedPacket | None = None
         self._moved_by = 0
+        self._scale = _scale(stream)
 
     def again(self, stream: av.VideoStream, begins_at: int) -> None:
         """The same file from its beginning: its times go on at `begins_at` ticks."""
         if self._filter is not None:
             self._filter = BitStreamFilterContext(_TO_BYTE_STREAM[stream.codec_context.name], stream)
         self._moved_by = begins_at
+        self._scale = _scale(stream)
 
     def packet(self, packet: av.Packet[av.VideoStream], arrived_s: float, arrived_utc_s: float) -> None:
         """The next packet, before or after it is decoded."""
@@ -51,27 +53,39 @@ class TappedStream:
 
     def shown(self, frame: av.VideoFrame, utc_s: float) -> None:
         """A picture of the stream was taken at `utc_s`."""
-        if frame.pts is not None and frame.time_base is not None:
-            self._tap.shown(self._number, round(frame.pts * frame.time_base * TICKS) + self._moved_by, utc_s)
+        if (at := self._ticks(frame.pts)) is not None:
+            self._tap.shown(self._number, at, utc_s)
 
     def ends(self) -> None:
         """No more comes."""
         self._tap.ends(self._number)
 
     def _put(self, packet: av.Packet[av.VideoStream], arrived_s: float, arrived_utc_s: float) -> None:
-        last = self._last
-        pts = None
-        if packet.pts is not None and packet.time_base is not None:
-            pts = round(packet.pts * packet.time_base * TICKS) + self._moved_by
+        last, pts = self._last, self._ticks(packet.pts)
         if last is not None and (pts is None or pts == last.pts):
             pts = last.pts + max(1, round((arrived_s - last.arrived_s) * TICKS))  # no time, or always the same
         coded = CodedPacket(pts or 0, bool(packet.is_keyframe), bytes(packet), arrived_s, arrived_utc_s)
         self._last = coded
         self._tap.packet(self._number, coded)
 
+    def _ticks(self, pts: int | None) -> int | None:
+        """A time of the stream in TICKS. In whole numbers: fractions took most of the time that a packet took here."""
+        if pts is None or self._scale is None:
+            return None
+        times, parts = self._scale
+        return (pts * times + parts // 2) // parts + self._moved_by
+
+
+def _scale(stream: av.VideoStream) -> tuple[int, int] | None:
+    """TICKS in a unit of the stream's times, as numerator and denominator; None: it has no such unit."""
+    if stream.time_base is None:
+        return None
+    scale = stream.time_base * TICKS
+    return scale.numerator, scale.denominator
+
 
 def _copy(packet: av.Packet[av.VideoStream]) -> av.Packet[av.VideoStream]:
     """A filter takes the contents out of the packet that it is given."""
     copy: av.Packet[Any] = av.Packet(bytes(packet))
-    copy.pts, copy.dts, copy.time_base, copy.is_keyframe = packet.pts, packet.dts, packet.time_base, packet.is_keyframe
+    copy.pts, copy.dts, copy.is_keyframe = packet.pts, packet.dts, packet.is_keyframe
     return copy

@@ -118,8 +118,8 @@ class ClipMaker:
 
     def _boxes(self, asked: ClipAsked, footage: Footage) -> dict[str, Any]:
         """The side-car: the boxes of each answer, with its time in the clip."""
-        names = self._camera.classes
-        pictures = {utc_s: (pts - footage.first_pts) / TICKS for pts, utc_s in footage.shown.items()}
+        names, first_pts = self._camera.classes, footage.first_pts
+        pictures = {utc_s: (pts - first_pts) / TICKS for pts, utc_s in footage.shown.items()}
         answers = []
         for one in self._answers:
             at_s = pictures.get(one.utc_s)
