@@ -63,38 +63,31 @@ class Measuring:
         """Measure models, one call after the other, and use and keep the table. A model that cannot be measured is
         offered all the same, with the reason."""
         async with self._busy:
+            most = self._shares.free_percent
+            offers = [self._models.offers[v.model] for v in versions if v.model in self._models.offers]
+            if most < _LEAST_PERCENT:
+                for offer in offers:
+                    offer.reason = ModelReason("little_share", numbers={"share": most / 100})
+                    offer.state = "offered"
+                return
+            for offer in offers:
+                offer.state = "measuring"
+            self._shares.measure(most / 100)
+            profiler = self._profiler(self._options(most), self._report)
             try:
-                await self._shares.make_room()
-                await self._measured(versions)
+                await self._tables.add(await profiler.profile(versions, self._tables.table))
+                for offer in offers:
+                    if (why := profiler.failed.get(offer.name)) is not None:
+                        offer.reason = ModelReason("not_measurable", why)
+                        self._complain("model_not_measured", f"{offer.name}: {why}")
+            except MagpieError as error:
+                for offer in offers:
+                    offer.reason = ModelReason("not_measurable", str(error))
+                self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
             finally:
-                self._shares.budgets.fill(True)
-
-    async def _measured(self, versions: Sequence[ServedVersion]) -> None:
-        most = self._shares.free_percent
-        offers = [self._models.offers[v.model] for v in versions if v.model in self._models.offers]
-        if most < _LEAST_PERCENT:
-            for offer in offers:
-                offer.reason = ModelReason("little_share", numbers={"share": most / 100})
-                offer.state = "offered"
-            return
-        for offer in offers:
-            offer.state = "measuring"
-        self._shares.measure(most / 100)
-        profiler = self._profiler(self._options(most), self._report)
-        try:
-            await self._tables.add(await profiler.profile(versions, self._tables.table))
-            for offer in offers:
-                if (why := profiler.failed.get(offer.name)) is not None:
-                    offer.reason = ModelReason("not_measurable", why)
-                    self._complain("model_not_measured", f"{offer.name}: {why}")
-        except MagpieError as error:
-            for offer in offers:
-                offer.reason = ModelReason("not_measurable", str(error))
-            self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
-        finally:
-            self._shares.measure(0.0)
-            for offer in offers:
-                offer.state = "offered"
+                self._shares.measure(0.0)
+                for offer in offers:
+                    offer.state = "offered"
         self._models.latencies_changed()
 
     def again(self, models: Sequence[str]) -> None:

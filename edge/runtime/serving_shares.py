@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable
-from contextlib import suppress
 
 from edge.core.clock import Clock
 from edge.runtime.serving_budgets import ServingBudgets
@@ -17,8 +15,6 @@ from scheduler.gpulets.fitting import Capacity
 _CAPACITY_STEP = 0.005
 #: Shares are rounded to 4 digits.
 _EXACT_STEP = 5e-5
-#: Executors give shares back within so many seconds, or have none to give.
-_ROOM_S = 10.0
 
 
 class ServingShares:
@@ -39,20 +35,6 @@ class ServingShares:
         self.capacity = Capacity(0.0, 0.0)
         #: Held by executors, by the profiler, and by the front beyond its own share.
         self.executors = self.measuring = self.front_more = 0.0
-        self._held = asyncio.Event()
-
-    async def make_room(self) -> None:
-        """Tenants' partitions give back what their plans do not need, until `budgets.fill(True)`. Returns when they
-        have, or when nothing came back for a while."""
-        if not self.budgets.budgets:
-            return
-        before = self.executors
-        self.budgets.fill(False)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ROOM_S):
-                while self.executors > before - _EXACT_STEP:
-                    self._held.clear()
-                    await self._held.wait()
 
     @property
     def free_percent(self) -> int:
@@ -63,7 +45,6 @@ class ServingShares:
         """Executors hold `share` together from now on."""
         self.executors = share
         self._reserve_now()
-        self._held.set()
 
     def measure(self, share: float) -> None:
         """The profiler holds `share` from now on (0: it has ended); plans make do with the rest."""

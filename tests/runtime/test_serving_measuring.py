@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +26,7 @@ from edge.runtime.serving_profiler import ProfileOptions
 from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_tables import DeviceTables
 from edge.settings import ServingPlanning, ServingSettings
-from edge.simulation.virtual_time import run_virtual
 from scheduler.gpulets import reorganiser_events as r
-from scheduler.gpulets.tenant_fit import FitTenants, ServingBudget
 
 PROFILE = profile_from_points((InferencePoint(InferenceConfig(5.0, 1.0), 0.2, 1.0),))
 WINDOW = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.6, PROFILE, ()),))
@@ -92,44 +89,6 @@ async def test_what_is_free_is_held_while_models_are_measured(tmp_path: Path) ->
     assert box.tables.knows("a")
     assert [type(e) for e in box.written.events[-2:]] == [r.ServingCapacityChanged, r.TableChanged]
     assert box.written.notes == [("serving.measuring", {"message": "a: 1 ms"})]
-
-
-async def with_a_tenant(box: Box, given_back: float) -> list[bool]:
-    """A tenant's partitions hold 0.55 of 0.6, and give so much back when they are asked to; whether they are filled."""
-    filled: list[bool] = []
-
-    def send(event: r.Event) -> None:
-        if isinstance(event, r.ServingRulesChanged):
-            assert isinstance(event.fit_all, FitTenants)
-            filled.append(event.fit_all.filled)
-            if not event.fit_all.filled and given_back:
-                asyncio.get_running_loop().call_later(1.0, box.shares.hold, 0.55 - given_back)
-
-    box.shares = ServingShares(ManualClock(), send, box.reserved.append)
-    box.shares.allow(0.6, 0.6, ServingPlanning())
-    box.measuring = Measuring(
-        ServingSettings(), box.models, box.tables, box.shares, lambda: box.cameras, box._made, box.written.note,
-        box.written.complain, box.written.spawn,
-    )  # fmt: skip
-    box.shares.hold(0.55)
-    box.shares.budgets.put((ServingBudget("plates", 0.55, frozenset({"a"})),), 0.6)
-    await box.measuring.measure(box.versions)
-    return filled
-
-
-def test_a_tenant_s_partitions_give_back_what_their_plan_does_not_need_while_models_are_measured(
-    tmp_path: Path,
-) -> None:
-    box = Box(tmp_path)
-    assert run_virtual(with_a_tenant(box, 0.25)) == [True, False, True]
-    assert [o.most_share for o in box.options] == [30]
-    assert box.shares.measuring == 0.0
-
-
-def test_where_a_tenant_has_nothing_to_give_back_models_are_measured_in_what_is_free(tmp_path: Path) -> None:
-    box = Box(tmp_path)
-    assert run_virtual(with_a_tenant(box, 0.0)) == [True, False, True]
-    assert [o.most_share for o in box.options] == [5]
 
 
 async def test_in_too_little_of_the_device_nothing_is_measured(tmp_path: Path) -> None:
