@@ -10,6 +10,7 @@ from edge.runtime.serving_budgets import ServingBudgets
 from edge.settings import ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.tenant_fit import ServingBudget
 
 #: A smaller change of the share left to serving is ignored.
 _CAPACITY_STEP = 0.005
@@ -29,7 +30,7 @@ class ServingShares:
         reserve: Callable[[float], None],
         planning: Callable[[], ServingPlanning] = ServingPlanning,
     ) -> None:
-        self._clock, self._send, self._reserve = clock, send, reserve
+        self._clock, self._send, self._reserve, self._planning = clock, send, reserve, planning
         self.budgets = ServingBudgets(planning, clock, send)
         #: The share that cameras leave to serving.
         self.capacity = Capacity(0.0, 0.0)
@@ -71,6 +72,14 @@ class ServingShares:
             return
         self.capacity = Capacity(round(most, 4), round(beside, 4), priority)
         self._capacity_changed()
+
+    def divide(self, budgets: tuple[ServingBudget, ...], pool: float | None) -> None:
+        """Plan within these budgets of tenants from now on; `pool` as of `ServingBudgets`."""
+        if pool is not None and pool > self.capacity.most > 0:
+            # Room that grows is told of first, and room that shrinks after it (`CameraWatch`): so budgets are not cut
+            # for want of room only to be planned once more.
+            self.allow(pool, pool, self._planning(), exact=True)
+        self.budgets.put(budgets, pool)
 
     def _reserve_now(self) -> None:
         self._reserve(round(self.executors + self.measuring + self.front_more, 6))
