@@ -27,6 +27,7 @@ from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_tables import DeviceTables
 from edge.settings import ServingPlanning, ServingSettings
 from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.tenant_fit import ServingBudget
 
 PROFILE = profile_from_points((InferencePoint(InferenceConfig(5.0, 1.0), 0.2, 1.0),))
 WINDOW = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.6, PROFILE, ()),))
@@ -98,6 +99,48 @@ async def test_in_too_little_of_the_device_nothing_is_measured(tmp_path: Path) -
     assert box.options == []
     assert box.offers[0].reason == ModelReason("little_share", numbers={"share": 0.04})
     assert box.offers[0].state == "offered"
+
+
+async def test_who_loads_a_model_where_tenants_have_the_device_is_told_in_how_much_it_was_measured_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    box = Box(tmp_path)
+    box.profiler.failed = {"b": "it crashes"}
+    box.shares.hold(0.55)
+    box.shares.budgets.put((ServingBudget("plates", 0.55, frozenset({"a"})),), 0.6)
+    await box.measuring.measure(box.versions)
+    assert [o.most_share for o in box.options] == [5]
+    told = dict(box.written.complaints)["measured_in_little"]
+    assert told.startswith("a: measured in 5 % of the device at most")
+    assert "load it again" in told
+    assert "magpie profile" in told
+    assert not box.measuring.could_have_more("a")
+    box.shares.budgets.put((), None)
+    box.shares.hold(0.25)
+    assert [m for m in ("a", "b") if box.measuring.could_have_more(m)] == ["a"]
+    await box.measuring.measure(box.versions[:1])
+    assert [o.most_share for o in box.options] == [5, 35]
+    assert not box.measuring.could_have_more("a")
+
+
+async def test_where_tenants_leave_too_little_to_measure_the_operator_is_told_what_to_do(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.shares.hold(0.56)
+    box.shares.budgets.put((ServingBudget("plates", 0.56, frozenset({"a"})),), 0.6)
+    await box.measuring.measure(box.versions)
+    ((code, words),) = box.written.complaints
+    assert code == "model_not_measured"
+    assert words.startswith("a, b: only 4 % of the device are free")
+    assert "magpie profile" in words
+
+
+async def test_without_tenants_little_is_no_notice(tmp_path: Path) -> None:
+    for held in (0.55, 0.56):
+        box = Box(tmp_path)
+        box.shares.hold(held)
+        await box.measuring.measure(box.versions)
+        assert box.written.complaints == []
+        assert not box.measuring.could_have_more("a")
 
 
 async def test_a_model_that_cannot_be_measured_is_offered_with_the_reason(tmp_path: Path) -> None:
