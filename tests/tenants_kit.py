@@ -15,9 +15,9 @@ from edge.core.serving import DeviceTable
 from edge.core.shares import ShareCaps, Usage
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.core.workers import Activity
-from edge.runtime.serving_budgets import ServingBudgets
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_models import OfferedModels
+from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_status import View, look
 from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.tenant_day import TenantDay
@@ -26,7 +26,7 @@ from edge.settings import ServingPlanning
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.follow import plan_function, reorganiser_settings
 from scheduler.gpulets.reorganiser import Reorganiser
-from scheduler.gpulets.reorganiser_events import Event, ServingCapacityChanged
+from scheduler.gpulets.reorganiser_events import Event
 from scheduler.joint.split_policies import split_policy
 
 CAPS = ShareCaps("coop", "cpu", "cap", "live", 0.01, 0.01, 2.0, True, False, "worker")
@@ -69,8 +69,7 @@ class ServingBox:
         self.view, self.events = View(), list[Any]()
         self.planner = self
         self.models = OfferedModels(self.tables, lambda: self.planning, self.clock, self.send)
-        budgets = ServingBudgets(lambda: self.planning, self.clock, self.send)
-        self.shares = SimpleNamespace(measuring=0.0, front_more=0.0, budgets=budgets)
+        self.shares = ServingShares(self.clock, self.send, lambda share: None, lambda: self.planning)
         self.warm_share = 0.0
         self.front = SimpleNamespace(up=True)
         for name in models:
@@ -84,7 +83,7 @@ class ServingBox:
     async def start(self) -> None:
         await self.tables.add(wide_table(*self.models.offers))
         self.models.changed()
-        self.send(ServingCapacityChanged(100.0, Capacity(0.95, 0.95)))
+        self.shares.allow(0.95, 0.95, self.planning)
 
 
 async def two_tenants(folder: Path, **more: float) -> TenantsBox:

@@ -28,7 +28,6 @@ class ServingBudgets:
         self.budgets: tuple[ServingBudget, ...] = ()
         #: The share that serving may take, room to warm partitions included; None: tenants share nothing.
         self.pool: float | None = None
-        self._filled = True
         #: Gets each report of the front.
         self.on_report: Reported = lambda now, report: None
 
@@ -36,7 +35,7 @@ class ServingBudgets:
         """The way to plan with the split policy of this name, within the budgets. Raises InvalidValue for an unknown
         name."""
         inner = split_policy(split)
-        return FitTenants(inner, self.budgets, self._filled) if self.budgets else inner
+        return FitTenants(inner, self.budgets) if self.budgets else inner
 
     def put(self, budgets: tuple[ServingBudget, ...], pool: float | None) -> None:
         """Plan within these from now on."""
@@ -44,16 +43,6 @@ class ServingBudgets:
         if budgets == self.budgets:
             return
         self.budgets = budgets
-        self._plan_anew()
-
-    def fill(self, filled: bool) -> None:
-        """Give the rest of each budget to its partitions, or leave it free, as while a model is measured there."""
-        if filled != self._filled:
-            self._filled = filled
-            if self.budgets:
-                self._plan_anew()
-
-    def _plan_anew(self) -> None:
         planning = self._planning()
         self._send(
             r.ServingRulesChanged(

@@ -148,7 +148,7 @@ class ModelLoader:
         """Measure the version if need be, offer it, and wait until it serves. Raises MagpieError."""
         model = offer.name
         self._checked.add((version.key, version.digest))
-        if not self._tables.knows(model) and self._measure:
+        if self._measure and (not self._tables.knows(model) or self._measuring.could_have_more(model)):
             await self._measuring.measure([version])
         self._still_wanted(offer)
         before, offer.version, offer.state, offer.reason = offer.version, version, "offered", None

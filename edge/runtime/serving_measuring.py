@@ -21,6 +21,13 @@ from edge.settings import ServingSettings
 
 #: In less of the device, in percent, nothing is measured.
 _LEAST_PERCENT = 5
+#: Where tenants' budgets leave less of the device, in percent, the operator is told in how much models were measured.
+_LITTLE_PERCENT = 20
+#: For notices about models that tenants' budgets left little for.
+_WAY_OUT = (
+    "tenants' budgets take the rest. Remove the tenants, load it again and add them again; or, before a model is first "
+    "loaded, measure it (magpie profile) and name the table in serving.tables"
+)
 #: With less time than this for measuring, models are not measured beside each other.
 _PAIRS_S = 120.0
 #: Shares in percent at which models are measured; fewer where less is free.
@@ -58,44 +65,55 @@ class Measuring:
         self._cameras, self._profiler = cameras, profiler
         self._note, self._complain, self._spawn = note, complain, spawn
         self._busy = asyncio.Lock()
+        self._in_little: set[str] = set()
+
+    def could_have_more(self, model: str) -> bool:
+        """It was measured in what little the tenants' budgets had left, and more is free now."""
+        return model in self._in_little and self._shares.free_percent >= _LITTLE_PERCENT
 
     async def measure(self, versions: Sequence[ServedVersion]) -> None:
         """Measure models, one call after the other, and use and keep the table. A model that cannot be measured is
         offered all the same, with the reason."""
         async with self._busy:
+            most = self._shares.free_percent
+            offers = [self._models.offers[v.model] for v in versions if v.model in self._models.offers]
+            if most < _LEAST_PERCENT:
+                reason = ModelReason("little_share", numbers={"share": most / 100})
+                for offer in offers:
+                    offer.reason = reason
+                    offer.state = "offered"
+                if self._shares.budgets.budgets:
+                    names = ", ".join(v.model for v in versions)
+                    self._complain("model_not_measured", f"{names}: {reason.words()}; {_WAY_OUT}")
+                return
+            for offer in offers:
+                offer.state = "measuring"
+            beside_budgets = bool(self._shares.budgets.budgets)
+            self._shares.measure(most / 100)
+            profiler = self._profiler(self._options(most), self._report)
             try:
-                await self._shares.make_room()
-                await self._measured(versions)
+                await self._tables.add(await profiler.profile(versions, self._tables.table))
+                self._in_how_much(most, [v.model for v in versions if v.model not in profiler.failed], beside_budgets)
+                for offer in offers:
+                    if (why := profiler.failed.get(offer.name)) is not None:
+                        offer.reason = ModelReason("not_measurable", why)
+                        self._complain("model_not_measured", f"{offer.name}: {why}")
+            except MagpieError as error:
+                for offer in offers:
+                    offer.reason = ModelReason("not_measurable", str(error))
+                self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
             finally:
-                self._shares.budgets.fill(True)
-
-    async def _measured(self, versions: Sequence[ServedVersion]) -> None:
-        most = self._shares.free_percent
-        offers = [self._models.offers[v.model] for v in versions if v.model in self._models.offers]
-        if most < _LEAST_PERCENT:
-            for offer in offers:
-                offer.reason = ModelReason("little_share", numbers={"share": most / 100})
-                offer.state = "offered"
-            return
-        for offer in offers:
-            offer.state = "measuring"
-        self._shares.measure(most / 100)
-        profiler = self._profiler(self._options(most), self._report)
-        try:
-            await self._tables.add(await profiler.profile(versions, self._tables.table))
-            for offer in offers:
-                if (why := profiler.failed.get(offer.name)) is not None:
-                    offer.reason = ModelReason("not_measurable", why)
-                    self._complain("model_not_measured", f"{offer.name}: {why}")
-        except MagpieError as error:
-            for offer in offers:
-                offer.reason = ModelReason("not_measurable", str(error))
-            self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
-        finally:
-            self._shares.measure(0.0)
-            for offer in offers:
-                offer.state = "offered"
+                self._shares.measure(0.0)
+                for offer in offers:
+                    offer.state = "offered"
         self._models.latencies_changed()
+
+    def _in_how_much(self, most: int, models: Sequence[str], beside_budgets: bool) -> None:
+        self._in_little.difference_update(models)
+        if models and beside_budgets and most < _LITTLE_PERCENT:
+            self._in_little.update(models)
+            words = f"measured in {most} % of the device at most, so partitions are no larger; {_WAY_OUT}"
+            self._complain("measured_in_little", f"{', '.join(models)}: {words}")
 
     def again(self, models: Sequence[str]) -> None:
         """Measure models whose latencies are off, in the background, if as much is free as was measured in and there

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable
-from contextlib import suppress
 
 from edge.core.clock import Clock
 from edge.runtime.serving_budgets import ServingBudgets
 from edge.settings import ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.tenant_fit import ServingBudget
 
 #: A smaller change of the share left to serving is ignored.
 _CAPACITY_STEP = 0.005
 #: Shares are rounded to 4 digits.
 _EXACT_STEP = 5e-5
-#: Executors give shares back within so many seconds, or have none to give.
-_ROOM_S = 10.0
 
 
 class ServingShares:
@@ -33,26 +30,12 @@ class ServingShares:
         reserve: Callable[[float], None],
         planning: Callable[[], ServingPlanning] = ServingPlanning,
     ) -> None:
-        self._clock, self._send, self._reserve = clock, send, reserve
+        self._clock, self._send, self._reserve, self._planning = clock, send, reserve, planning
         self.budgets = ServingBudgets(planning, clock, send)
         #: The share that cameras leave to serving.
         self.capacity = Capacity(0.0, 0.0)
         #: Held by executors, by the profiler, and by the front beyond its own share.
         self.executors = self.measuring = self.front_more = 0.0
-        self._held = asyncio.Event()
-
-    async def make_room(self) -> None:
-        """Tenants' partitions give back what their plans do not need, until `budgets.fill(True)`. Returns when they
-        have, or when nothing came back for a while."""
-        if not self.budgets.budgets:
-            return
-        before = self.executors
-        self.budgets.fill(False)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ROOM_S):
-                while self.executors > before - _EXACT_STEP:
-                    self._held.clear()
-                    await self._held.wait()
 
     @property
     def free_percent(self) -> int:
@@ -63,7 +46,6 @@ class ServingShares:
         """Executors hold `share` together from now on."""
         self.executors = share
         self._reserve_now()
-        self._held.set()
 
     def measure(self, share: float) -> None:
         """The profiler holds `share` from now on (0: it has ended); plans make do with the rest."""
@@ -90,6 +72,14 @@ class ServingShares:
             return
         self.capacity = Capacity(round(most, 4), round(beside, 4), priority)
         self._capacity_changed()
+
+    def divide(self, budgets: tuple[ServingBudget, ...], pool: float | None) -> None:
+        """Plan within these budgets of tenants from now on; `pool` as of `ServingBudgets`."""
+        if pool is not None and pool > self.capacity.most > 0:
+            # Room that grows is told of first, and room that shrinks after it (`CameraWatch`): so budgets are not cut
+            # for want of room only to be planned once more.
+            self.allow(pool, pool, self._planning(), exact=True)
+        self.budgets.put(budgets, pool)
 
     def _reserve_now(self) -> None:
         self._reserve(round(self.executors + self.measuring + self.front_more, 6))

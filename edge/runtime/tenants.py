@@ -276,7 +276,7 @@ class TenantShares:
         self._use = TenantUse()
         self._dispatch(CameraBudgetsMoved(at_s, ()))
         if self._serving is not None:
-            self._serving.shares.budgets.put((), None)
+            self._serving.shares.divide((), None)
 
     def _pause(self, at_s: float) -> None:
         """Time in which nothing is shared belongs to no interval and to no row, and nothing is learned of it."""
@@ -390,7 +390,7 @@ class TenantShares:
         total = sum(b.share for b in mine)
         cameras = any(not t.serves for t in members.tenants)
         pool = min(1.0, round(total + serving.warm_share + serving.shares.measuring, 4)) if cameras else None
-        serving.shares.budgets.put(mine, pool)
+        serving.shares.divide(mine, pool)
 
     def document(self) -> dict[str, Any]:
         """All that was learned, to be kept."""

@@ -46,12 +46,10 @@ class ServingBudget:
 
 @dataclass(frozen=True)
 class FitTenants:
-    """A FitFunction. `inner` plans the models of each tenant; without budgets it plans all, as without tenants. Not
-    `filled`: the rest of each budget stays free."""
+    """A FitFunction. `inner` plans the models of each tenant; without budgets it plans all, as without tenants."""
 
     inner: FitFunction
     budgets: tuple[ServingBudget, ...]
-    filled: bool = True
 
     def __call__(
         self,
@@ -74,7 +72,7 @@ class FitTenants:
             if mine or its:
                 share = round(min(1.0, budget.share), 6)
                 asked.append(_TenantDemand(mine, [m for m in own if owner[m.name] == budget.tenant], its, share))
-        planner = _Planner(self.inner, table, capacity.cameras_priority, plan, max_gpulets, self.filled)
+        planner = _Planner(self.inner, table, capacity.cameras_priority, plan, max_gpulets)
         cut = sum(a.share for a in asked) > capacity.most + _ROUNDED
         if cut:
             asked = planner.cut(asked, capacity.most)
@@ -104,7 +102,6 @@ class _Planner:
     cameras_priority: int
     plan: PlanFunction
     max_gpulets: int | None
-    filled: bool
 
     def part(
         self, asked: _TenantDemand, others: Sequence[FittedPipelines], slower: Mapping[str, float]
@@ -114,8 +111,7 @@ class _Planner:
         if left is not None:
             left = max(1, left - sum(len(p.fitted.plan.gpulets) for p in others))
         table = slowed(self.table, slower) if self.table is not None and slower else self.table
-        smallest = self._smallest(asked, table, left)
-        return _filled(smallest, self.table, asked.share) if self.filled else smallest
+        return _filled(self._smallest(asked, table, left), self.table, asked.share)
 
     def _smallest(self, asked: _TenantDemand, table: DeviceTable | None, left: int | None) -> FittedPipelines:
         """The plan within the share, without the rest of it."""

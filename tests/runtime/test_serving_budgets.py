@@ -17,7 +17,13 @@ from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.serving_shares import ServingShares
 from edge.settings import ServingPlanning
 from scheduler.gpulets.fitting import Capacity
-from scheduler.gpulets.reorganiser_events import ServingCapacityChanged
+from scheduler.gpulets.reorganiser_events import (
+    Event,
+    Instruction,
+    RecordServingPlan,
+    ServingCapacityChanged,
+    ServingRulesChanged,
+)
 from scheduler.gpulets.tenant_fit import FitTenants, ServingBudget
 
 PLATES = frozenset({"a", "b"})
@@ -66,6 +72,46 @@ async def test_a_budget_that_there_is_no_room_for_yet_is_felt_when_there_is(tmp_
     assert share_of(box) == pytest.approx(0.6)
     planned = len(box.reorganiser.handle(ServingCapacityChanged(104.0, Capacity(0.8, 0.8))))
     assert planned == 0, "nothing was cut: more room changes nothing"
+
+
+async def test_a_budget_that_moves_takes_one_plan_with_the_room_that_it_is_to_have(tmp_path: Path) -> None:
+    box = await serving_box(tmp_path)
+    room = 0.05  # kept free to warm partitions in
+    watch = CameraWatch(
+        lambda: CamerasNow(0.9), box.shares, lambda: box.planning, lambda: 0.0, lambda: box.shares.budgets.pool
+    )
+    plans: list[float] = []
+    handle = box.reorganiser.handle
+
+    def handled(event: Event) -> list[Instruction]:
+        out = handle(event)
+        plans.extend(round(order.plan.total_share, 4) for order in out if isinstance(order, RecordServingPlan))
+        return out
+
+    async def moved(share: float) -> list[float]:
+        plans.clear()
+        box.shares.divide((ServingBudget("plates", share, PLATES),), round(share + room, 4))
+        assert not box.reorganiser.state.cut
+        await watch.look()
+        return plans
+
+    await moved(0.4)
+    box.reorganiser.handle = handled  # type: ignore[method-assign]
+    assert await moved(0.6) == [0.6]
+    assert box.reorganiser.state.capacity.most == 0.65
+    assert await moved(0.5) == [0.5]
+    assert box.reorganiser.state.capacity.most == 0.55
+
+
+async def test_a_budget_above_what_the_operator_allows_is_cut_and_planned_once(tmp_path: Path) -> None:
+    box = await serving_box(tmp_path)
+    box.planning = box.planning.model_copy(update={"max_share": 0.5})
+    box.shares.allow(0.5, 0.5, box.planning)
+    box.events.clear()
+    for share in (0.6, 0.7):
+        box.shares.divide((ServingBudget("plates", share, PLATES),), round(share + 0.05, 4))
+    assert [type(event) for event in box.events] == [ServingRulesChanged] * 2
+    assert share_of(box) == pytest.approx(0.45)
 
 
 async def test_the_share_that_budgets_leave_to_serving_is_told_of_exactly() -> None:

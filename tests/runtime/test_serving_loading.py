@@ -50,6 +50,10 @@ class Measured:
     def __init__(self, tables: DeviceTables) -> None:
         self._tables = tables
         self.asked: list[list[str]] = []
+        self.more: set[str] = set()
+
+    def could_have_more(self, model: str) -> bool:
+        return model in self.more
 
     async def measure(self, versions: list[ServedVersion]) -> None:
         self.asked.append([v.key for v in versions])
@@ -107,6 +111,18 @@ async def test_at_the_start_models_are_checked_measured_together_and_offered(tmp
     assert box.written.complaints == [("model_failed", "right is not served: right/1: no tensors")]
     orders = [[d.version.model for d in e.models] for e in box.written.events if isinstance(e, r.ModelsChanged)]
     assert orders == [["left", "more"]] * 2, "once before they are measured, and once after"
+
+
+async def test_a_load_measures_a_model_again_that_was_measured_in_little_once_more_is_free(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    await box.tables.add(table("left", "right"))
+    box.measured.more = {"left"}
+    for model in ("left", "right"):
+        task = await box.loading(model)
+        box.loader.served(r.VersionServed(box.in_force(model)))
+        box.planner.decide()
+        await task
+    assert box.measured.asked == [["left/1"]]
 
 
 async def test_a_load_ends_when_its_version_serves(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +26,8 @@ from edge.runtime.serving_profiler import ProfileOptions
 from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_tables import DeviceTables
 from edge.settings import ServingPlanning, ServingSettings
-from edge.simulation.virtual_time import run_virtual
 from scheduler.gpulets import reorganiser_events as r
-from scheduler.gpulets.tenant_fit import FitTenants, ServingBudget
+from scheduler.gpulets.tenant_fit import ServingBudget
 
 PROFILE = profile_from_points((InferencePoint(InferenceConfig(5.0, 1.0), 0.2, 1.0),))
 WINDOW = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.6, PROFILE, ()),))
@@ -94,44 +92,6 @@ async def test_what_is_free_is_held_while_models_are_measured(tmp_path: Path) ->
     assert box.written.notes == [("serving.measuring", {"message": "a: 1 ms"})]
 
 
-async def with_a_tenant(box: Box, given_back: float) -> list[bool]:
-    """A tenant's partitions hold 0.55 of 0.6, and give so much back when they are asked to; whether they are filled."""
-    filled: list[bool] = []
-
-    def send(event: r.Event) -> None:
-        if isinstance(event, r.ServingRulesChanged):
-            assert isinstance(event.fit_all, FitTenants)
-            filled.append(event.fit_all.filled)
-            if not event.fit_all.filled and given_back:
-                asyncio.get_running_loop().call_later(1.0, box.shares.hold, 0.55 - given_back)
-
-    box.shares = ServingShares(ManualClock(), send, box.reserved.append)
-    box.shares.allow(0.6, 0.6, ServingPlanning())
-    box.measuring = Measuring(
-        ServingSettings(), box.models, box.tables, box.shares, lambda: box.cameras, box._made, box.written.note,
-        box.written.complain, box.written.spawn,
-    )  # fmt: skip
-    box.shares.hold(0.55)
-    box.shares.budgets.put((ServingBudget("plates", 0.55, frozenset({"a"})),), 0.6)
-    await box.measuring.measure(box.versions)
-    return filled
-
-
-def test_a_tenant_s_partitions_give_back_what_their_plan_does_not_need_while_models_are_measured(
-    tmp_path: Path,
-) -> None:
-    box = Box(tmp_path)
-    assert run_virtual(with_a_tenant(box, 0.25)) == [True, False, True]
-    assert [o.most_share for o in box.options] == [30]
-    assert box.shares.measuring == 0.0
-
-
-def test_where_a_tenant_has_nothing_to_give_back_models_are_measured_in_what_is_free(tmp_path: Path) -> None:
-    box = Box(tmp_path)
-    assert run_virtual(with_a_tenant(box, 0.0)) == [True, False, True]
-    assert [o.most_share for o in box.options] == [5]
-
-
 async def test_in_too_little_of_the_device_nothing_is_measured(tmp_path: Path) -> None:
     box = Box(tmp_path)
     box.shares.hold(0.56)
@@ -139,6 +99,48 @@ async def test_in_too_little_of_the_device_nothing_is_measured(tmp_path: Path) -
     assert box.options == []
     assert box.offers[0].reason == ModelReason("little_share", numbers={"share": 0.04})
     assert box.offers[0].state == "offered"
+
+
+async def test_who_loads_a_model_where_tenants_have_the_device_is_told_in_how_much_it_was_measured_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    box = Box(tmp_path)
+    box.profiler.failed = {"b": "it crashes"}
+    box.shares.hold(0.55)
+    box.shares.budgets.put((ServingBudget("plates", 0.55, frozenset({"a"})),), 0.6)
+    await box.measuring.measure(box.versions)
+    assert [o.most_share for o in box.options] == [5]
+    told = dict(box.written.complaints)["measured_in_little"]
+    assert told.startswith("a: measured in 5 % of the device at most")
+    assert "load it again" in told
+    assert "magpie profile" in told
+    assert not box.measuring.could_have_more("a")
+    box.shares.budgets.put((), None)
+    box.shares.hold(0.25)
+    assert [m for m in ("a", "b") if box.measuring.could_have_more(m)] == ["a"]
+    await box.measuring.measure(box.versions[:1])
+    assert [o.most_share for o in box.options] == [5, 35]
+    assert not box.measuring.could_have_more("a")
+
+
+async def test_where_tenants_leave_too_little_to_measure_the_operator_is_told_what_to_do(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.shares.hold(0.56)
+    box.shares.budgets.put((ServingBudget("plates", 0.56, frozenset({"a"})),), 0.6)
+    await box.measuring.measure(box.versions)
+    ((code, words),) = box.written.complaints
+    assert code == "model_not_measured"
+    assert words.startswith("a, b: only 4 % of the device are free")
+    assert "magpie profile" in words
+
+
+async def test_without_tenants_little_is_no_notice(tmp_path: Path) -> None:
+    for held in (0.55, 0.56):
+        box = Box(tmp_path)
+        box.shares.hold(held)
+        await box.measuring.measure(box.versions)
+        assert box.written.complaints == []
+        assert not box.measuring.could_have_more("a")
 
 
 async def test_a_model_that_cannot_be_measured_is_offered_with_the_reason(tmp_path: Path) -> None:
