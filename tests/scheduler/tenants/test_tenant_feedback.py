@@ -174,6 +174,11 @@ def test_a_memory_comes_back_and_a_damaged_one_names_its_field() -> None:
     assert memory_from(value, TenantMemory) == memory
     with pytest.raises(InvalidValue, match=r"memory\.curve\.pairs"):
         memory_from({**value, "curve": {**value["curve"], "pairs": "many"}}, TenantMemory)
+    for odd in (float("inf"), float("nan"), 10**400, True, None):
+        with pytest.raises(InvalidValue, match=r"memory\.curve\.pairs.*a finite number"):
+            memory_from({**value, "curve": {**value["curve"], "pairs": odd}}, TenantMemory)
+    with pytest.raises(InvalidValue, match=r"memory\.curve\.reports.*a whole number"):
+        memory_from({**value, "curve": {**value["curve"], "reports": 1.5}}, TenantMemory)
     with pytest.raises(InvalidValue, match="memory"):
         memory_from({"curve": value["curve"]}, TenantMemory)
 
