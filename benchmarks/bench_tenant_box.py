@@ -9,7 +9,8 @@ device seconds of cameras' inference and retraining, as on a smaller box (record
 `--parts`: the load, as in bench_tenant_run. Latencies are four times those of small-models-epyc-2-cores.json
 (configs/tables): so slow were they beside their own load. The first window does not count.
 `--oracle`: with them what the oracle for the least utility expects, which knows what each tenant does alone with each
-share, in this world; its shares are constant in each half, and neighbours do not slow each other there.
+share, in this world; its shares are constant in each half, and neighbours do not slow each other there. Like the boxes
+it gives serving tenants no more together than the operator's `max_share` leaves beside the share that is kept warm.
 Results: benchmarks/results/tenant_box.json.
 """
 
@@ -54,6 +55,7 @@ from edge.simulation.virtual_time import run_virtual
 from scheduler.gpulets.follow import reorganiser_settings
 from scheduler.gpulets.tenant_fit import ServingBudget
 from scheduler.tenants.oracles import oracle_steps
+from scheduler.tenants.shapes import Floats
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "tenant_box.json"
@@ -136,7 +138,10 @@ def cameras_utility(found: SimulationResult, counted: range) -> float:
 
 @cache
 def served_alone(tenant: str, part: float, percent: int, seed: int) -> tuple[float, float]:
-    """True utility of a serving tenant in both halves, with this share all the time and no neighbours."""
+    """True utility of a serving tenant in both halves, with this share all the time and no neighbours. Raises
+    ValueError for a share that the operator's `max_share` would cut."""
+    if percent > most_served():
+        raise ValueError(f"{percent} %: at most {most_served()} % serve")
     true, windows, model = true_table(), cameras(1.0), MODELS[tenant]
     trace = box_of("planned", windows, rate_of(part, true), as_recorded(true)).serving
     assert trace is not None
@@ -172,23 +177,45 @@ def cameras_alone(work: float, percent: int, seed: int) -> tuple[float, float]:
     return cameras_utility(found.windows, first), cameras_utility(found.windows, second)
 
 
+def most_served() -> int:
+    """Percents of the device that serving tenants can have together."""
+    return math.floor(100 * (min(CAPACITY, planning_of().max_share) - warm_share()) + 1e-6)
+
+
+def warm_share() -> float:
+    """The share that is kept free to warm partitions."""
+    return reorganiser_settings(planning_of()).warm_share
+
+
+def held_by_oracle(rows: Floats, most: int) -> tuple[int, ...]:
+    """The steps of serving tenants (all rows of utilities but the last) and of cameras (the last) with the greatest
+    least utility, where serving tenants have `most` steps together at most. Utilities below a floor are negative."""
+    tried, floors = [], int((rows[:-1] < 0).sum())
+    for steps in range(floors, min(most, rows.shape[1] - 1) + 1):
+        served = oracle_steps("ew", rows[:-1, : steps + 1])
+        held = (*served, rows.shape[1] - 1 - sum(served))
+        reached = [float(row[k]) for row, k in zip(rows, held, strict=True)]
+        tried.append((min(reached), sum(reached), held))
+    return max(tried)[2]
+
+
 def oracle(part: float, work: float, seed: int) -> dict[str, Any]:
     """What the oracle for the least utility expects in both halves, in steps of a percent of the device."""
     percents = [p for p in SHARES if p <= 100 * CAPACITY]
-    warm = reorganiser_settings(planning_of()).warm_share
-    levels = np.arange(math.floor(100 * (CAPACITY - warm) + 1e-6) + 1)
-    served = {t: [served_alone(t, part, p, seed) for p in percents] for t in MODELS}
+    servable = [p for p in percents if p <= most_served()]
+    levels = np.arange(math.floor(100 * (CAPACITY - warm_share()) + 1e-6) + 1)
+    served = {t: [served_alone(t, part, p, seed) for p in servable] for t in MODELS}
     seen = [cameras_alone(work, p, seed) for p in percents]
     halves, shares = [], []
     for half in (0, 1):
         # A partition has a measured share: between two of them it does no better than with the lower one.
-        below = np.searchsorted(percents, levels, side="right")
+        below = np.searchsorted(servable, levels, side="right")
         tables = [np.array([0.0, *(u[half] for u in served[t])])[below] for t in MODELS]
         tables.append(np.interp(levels, percents, [u[half] for u in seen]))
         rows = np.maximum.accumulate(np.array(tables), axis=1)
         for row, floor in zip(rows, FLOORS.values(), strict=True):
             row[: round(100 * floor)] = -1.0
-        held = oracle_steps("ew", rows)
+        held = held_by_oracle(rows, most_served())
         halves.append({t: round(float(r[k]), 4) for t, r, k in zip(FLOORS, rows, held, strict=True)})
         shares.append({t: k / 100 for t, k in zip(FLOORS, held, strict=True)})
     return row_of("oracle", part, work, seed, halves) | {"shares": shares}

@@ -10,8 +10,9 @@ exists: `ew` is compared with `minerva` there (`--own-policies`). Constants are 
 problems of these numbers are played, on which no constant was chosen.
 
 The table has medians over seeds beside the reference; the bars that are missed are listed, and the baselines that are
-better than their reference. Plays that the results have already are not played again with --keep; --jobs N plays N at
-the same time. At the end it says how long it took.
+better than their reference, and comparisons that could not be made as a measure is missing. Plays that the results have
+already are not played again with --keep, unless they lack the measure that their policy is compared by; --jobs N plays
+N at the same time. At the end it says how long it took.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _part(args: argparse.Namespace, part: Part, result: dict[str, Any]) -> list[
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 
     seeds = args.seeds.split(",")
-    left = [p for p in part.plays(seeds) if p[4] not in rows.get(p[0], {}).get(p[3], {})]
+    left = [p for p in part.plays(seeds) if not _played(rows.get(p[0], {}).get(p[3], {}).get(p[4]), p[3], p[2])]
     with ThreadPoolExecutor(args.jobs) as pool:
         running = {pool.submit(_play, args.arena, file, p, int(s)): (n, k, p, s) for n, file, k, p, s in left}
         try:
@@ -165,7 +166,21 @@ def _part(args: argparse.Namespace, part: Part, result: dict[str, Any]) -> list[
     _print(medians, part.stored)
     for line in _above(medians, part.stored):
         print(f"above: {line}")
+    for line in _uncompared(medians, part.stored):
+        print(f"not compared: {line}")
     return missed
+
+
+def _compared(policy: str, kind: str) -> str | None:
+    """The measure that a baseline is compared by with its reference, on problems of `kind`."""
+    own = OWN.get(policy)
+    return own if (own == "e2e") == (kind == "pipeline") else None
+
+
+def _played(play: Mapping[str, Any] | None, policy: str, kind: str) -> bool:
+    """Whether the results have the play with all that it is compared by."""
+    own = _compared(policy, kind)
+    return play is not None and (own is None or own in play)
 
 
 def _ordered(of: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -287,6 +302,16 @@ def _above(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) 
             own, reference = OWN.get(policy), stored.get(name, {}).get(STORED.get(policy, policy), {})
             if own in row and own in reference and row[own] > reference[own] + BASELINE_GAP:
                 yield f"{policy} on {name}: {own} {row[own]}, reference {reference[own]}"
+
+
+def _uncompared(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) -> Iterator[str]:
+    """Baselines with a reference whose measure is missing in their plays or in the reference."""
+    for name, policies in medians.items():
+        for policy, row in policies.items():
+            own, reference = _compared(policy, row["kind"]), stored.get(name, {}).get(STORED.get(policy, policy), {})
+            lacking = [of for of, has in (("its plays", row), ("its reference", reference)) if own not in has]
+            if own is not None and reference and lacking:
+                yield f"{policy} on {name}: no {own} in {' and '.join(lacking)}"
 
 
 def _print(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) -> None:

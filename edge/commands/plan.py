@@ -69,7 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tenants.add_argument("--seed", type=int, default=0, help="of the policies that try at random (%(default)s)")
     tenants.add_argument(
         "--state", metavar="FILE", type=Path,
-        help="of a conversation: what was learned is kept there, and the next one goes on from it",
+        help="of a conversation: what was learned is kept there, and the next one goes on from it; a file that is"
+        " something else is refused",
     )  # fmt: skip
     tenants.add_argument("--out", metavar="FILE", help="write the decision there instead of standard output")
     fleet = kinds.add_parser("fleet", help="cameras on the boxes of a fleet: fleet-placement/1 in, -plan/1 out")

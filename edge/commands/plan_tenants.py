@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -17,15 +18,18 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from edge.core import checks
-from edge.core.errors import InvalidValue, MagpieError
-from edge.core.fields import mapping
-from edge.files import store_whole
+from edge.core.errors import InvalidValue, MagpieError, StoreError
+from edge.files import os_errors, store_whole
 from scheduler.tenants.feedback import ClockPutBack, feedback_from
 from scheduler.tenants.learned import allocated
-from scheduler.tenants.policies import SharingPolicy, check_kind
-from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
+from scheduler.tenants.policies import ResumablePolicy, SharingPolicy, check_kind
+from scheduler.tenants.values import SharingProblem, SharingState, SharingStep
 
 STATE_FORMAT: Final = "tenant-conversation/1"
+#: So many states are set aside beside a file at most.
+MOST_ASIDE: Final = 99
+#: Errors that a policy may raise for a state that passes the checks and is damaged all the same.
+_FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError)
 
 
 def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
@@ -47,39 +51,52 @@ def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SharingStateFile:
-    """A file with the state of a conversation, from which the next one goes on."""
+    """A file with the state of a conversation, from which the next one goes on.
+
+    Its content is never destroyed: a file that is no state is refused, a state that cannot be gone on from is set
+    aside."""
 
     path: Path
 
-    def read(self, problem: SharingProblem, policy: SharingPolicy) -> SharingState | None:
-        """The state of an earlier conversation about `problem` by `policy`; None: there is none. A file that is
-        damaged, or of another problem or policy, counts as none, and standard error says why."""
-        if not self.path.exists():
-            return None
-        try:
-            state = self._state(problem, policy)
-            # A step without reports reads all of the memory.
-            policy.step(problem, state, SharingFeedback(state.round, state.elapsed_s, {}))
-        except (MagpieError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            # A damaged memory may fail in any of these ways.
-            said = str(error) if isinstance(error, (MagpieError, OSError)) else f"damaged ({error!r})"
-            sys.stderr.write(f"magpie plan: {self.path}: {said}; begun anew\n")
-            return None
-        return state
+    def read(self, problem: SharingProblem, policy: ResumablePolicy) -> SharingState | None:
+        """The state of an earlier conversation about `problem` by `policy`; None: there is none. One that is damaged,
+        or of another problem or policy, is set aside and counts as none; standard error says why.
 
-    def _state(self, problem: SharingProblem, policy: SharingPolicy) -> SharingState:
-        value = mapping(json.loads(self.path.read_bytes(), parse_constant=_no_number), "(file)")
-        checks.one_of("format", value.get("format"), (STATE_FORMAT,))
-        if value.get("digest") != _digest(problem):
-            raise InvalidValue("problem", value.get("problem"), f"the state of the problem {problem.name} as it is now")
-        state = SharingState.from_json(value.get("state"))
-        checks.one_of("state.policy", state.policy, (policy.name,))
-        if len(state.held) != len(problem.tenants) or min(state.held) < 0 or sum(state.held) > problem.steps:
-            allowed = f"steps of {len(problem.tenants)} tenants, at most {problem.steps} in all"
-            raise InvalidValue("state.held", state.held, allowed)
-        if state.round < 0 or state.seed < 0:
-            raise InvalidValue("state.round", state.round, "a round and a seed from 0")
-        return state
+        Raises InvalidValue for a file that is no state, StoreError for one that cannot be read or set aside."""
+        with os_errors(self.path):
+            try:
+                content = self.path.read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, Mapping) or value.get("format") != STATE_FORMAT:
+            raise InvalidValue("--state", str(self.path), f"a new file, or a state of this command ({STATE_FORMAT})")
+        try:
+            return _state(value, problem, policy)
+        except InvalidValue as error:
+            self.set_aside(str(error))
+            return None
+
+    def set_aside(self, why: str) -> None:
+        """Rename it, over no other file, and say so on standard error. Raises StoreError."""
+        for n in range(1, MOST_ASIDE + 1):
+            aside = self.path.with_name(f"{self.path.name}.bak" + (f".{n}" if n > 1 else ""))
+            with os_errors(aside):
+                try:
+                    os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    continue
+                try:
+                    os.replace(self.path, aside)
+                except OSError:
+                    aside.unlink()
+                    raise
+            sys.stderr.write(f"magpie plan: {self.path}: {why}; set aside as {aside.name}, begun anew\n")
+            return
+        raise StoreError(f"{self.path}: {why}; {MOST_ASIDE} states are set aside there already", "remove some")
 
     def write(self, problem: SharingProblem, state: SharingState) -> None:
         """Write it whole. Where that fails, standard error says so: the conversation goes on."""
@@ -90,19 +107,30 @@ class SharingStateFile:
             sys.stderr.write(f"magpie plan: {error}; the state is not kept\n")
 
 
+def _state(value: Mapping[str, Any], problem: SharingProblem, policy: ResumablePolicy) -> SharingState:
+    """The state in a file. Raises InvalidValue where it is of something else, or no such conversation leads to it."""
+    if value.get("digest") != _digest(problem):
+        raise InvalidValue("problem", value.get("problem"), f"the state of the problem {problem.name} as it is now")
+    state = SharingState.from_json(value.get("state"))
+    checks.one_of("state.policy", state.policy, (policy.name,))
+    if len(state.held) != len(problem.tenants) or min(state.held) < 0 or sum(state.held) > problem.steps:
+        allowed = f"steps of {len(problem.tenants)} tenants, at most {problem.steps} in all"
+        raise InvalidValue("state.held", state.held, allowed)
+    if state.round < 0 or state.seed < 0:
+        raise InvalidValue("state.round", state.round, "a round and a seed from 0")
+    policy.check(problem, state.memory)
+    return state
+
+
 def _digest(problem: SharingProblem) -> str:
     return hashlib.sha256(json.dumps(asdict(problem), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _no_number(name: str) -> Any:
-    raise InvalidValue("state", name, "finite numbers")
-
-
 def converse(
-    policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int, kept: SharingStateFile | None = None
+    policy: ResumablePolicy, lines: Iterable[str], out: TextIO, seed: int, kept: SharingStateFile | None = None
 ) -> int:
     """Answer lines until `end` or the end of input; the file `kept` gets the state after each answer. Returns 0;
-    raises InvalidValue for a bad problem."""
+    raises InvalidValue for a bad problem or a file `kept` that is no state, StoreError for one that cannot be read."""
     conversation: SharingConversation | None = None
     for line in lines:
         value = _read(line)
@@ -122,13 +150,15 @@ def converse(
 
 
 class SharingConversation:
-    """One problem and its feedback. Raises InvalidValue for a bad problem."""
+    """One problem and its feedback. Raises as `converse` does."""
 
-    def __init__(self, policy: SharingPolicy, value: Any, seed: int, kept: SharingStateFile | None) -> None:
-        self._policy, self._kept = policy, kept
+    def __init__(self, policy: ResumablePolicy, value: Any, seed: int, kept: SharingStateFile | None) -> None:
+        self._policy, self._seed, self._kept = policy, seed, kept
         self._problem = SharingProblem.from_json(value)
         check_kind(policy.name, self._problem)
         known = None if kept is None else kept.read(self._problem, policy)
+        #: Whether a file says what is known: then a step may fail because of it.
+        self._was_read = known is not None
         #: Rounds of earlier conversations: policies count on, lines count from 0.
         self._before = 0 if known is None else known.round
         if known is None:
@@ -150,7 +180,27 @@ class SharingConversation:
             return
         for tenant, count in feedback.dropped.items():
             sys.stderr.write(f"magpie plan: {tenant or problem.name}: {count} reports not used\n")
-        self._answer = self._policy.step(problem, state, feedback)
+        try:
+            self._answer = self._policy.step(problem, state, feedback)
+        except _FAILURES as error:
+            if not self._was_read:
+                raise
+            self._begin_anew(f"the state in it is damaged ({error!r})")
+            # Rounds of the policy count from here; those of the lines go on.
+            feedback = replace(feedback, round=feedback.round - state.round)
+            self._answer = self._policy.step(problem, self._answer.state, feedback)
+
+    def _begin_anew(self, why: str) -> None:
+        """Without the state that was read, which is set aside, from the line that is answered next."""
+        try:
+            if self._kept is not None:
+                self._kept.set_aside(why)
+        except StoreError as error:
+            sys.stderr.write(f"magpie plan: {why}; {error}; begun anew, the state is not kept\n")
+            self._kept = None
+        state, fresh = self._answer.state, self._policy.begin(self._problem, self._seed)
+        self._was_read, self._before = False, self._before - state.round
+        self._answer = replace(fresh, state=replace(fresh.state, elapsed_s=state.elapsed_s))
 
     def line(self) -> dict[str, Any]:
         """The answer."""

@@ -16,6 +16,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from edge.core import checks
+from scheduler.tenants.remembered import check_count, check_each
 from scheduler.tenants.shapes import GRID, LOWEST, POINTS, STEP, Ending, Floats, shapes, tops
 
 #: A report counts half after 27 rounds: load-dependent effects that the grid does not see move slowly.
@@ -26,6 +28,8 @@ RESIDUAL, LENGTH = 0.03, 0.6
 NOISE, PRIOR_PAIRS, LEAST_NOISE = 0.03, 4.0, 0.003
 #: A change: so many rounds in a row outside so many standard deviations, on the same side.
 OUTSIDE, ROUNDS_OUTSIDE = 2.5, 3
+#: Sums of performance are at most this, and their squares are finite.
+MOST_SUM = 1e50
 #: Old reports keep this part of their weight after a change.
 KEPT = 0.01
 #: Where reports are cut at 1, noise above this biases their mean enough to be undone.
@@ -52,6 +56,20 @@ class CurveMemory:
     def noise(self) -> float:
         """Standard deviation of one report."""
         return max(LEAST_NOISE, math.sqrt(self.squares / self.pairs))
+
+    def check(self, path: str) -> None:
+        """Raises InvalidValue, with the field's path, for what no reports can lead to."""
+        check_count(f"{path}.weights", self.weights, len(self.bins), "of the bins")
+        check_count(f"{path}.sums", self.sums, len(self.bins), "of the bins")
+        check_each(f"{path}.bins", self.bins, 0, POINTS - 1)
+        checks.unique(f"{path}.bins", self.bins)
+        check_each(f"{path}.weights", self.weights, 0.0, 1e12, low_open=True)
+        check_each(f"{path}.sums", self.sums, 0.0, MOST_SUM)
+        checks.in_range(f"{path}.pairs", self.pairs, 0.0, 1e12, low_open=True)
+        checks.in_range(f"{path}.squares", self.squares, 0.0, MOST_SUM**2)
+        checks.in_range(f"{path}.outside", self.outside, -ROUNDS_OUTSIDE, ROUNDS_OUTSIDE)
+        checks.in_range(f"{path}.changes", self.changes, 0, 1e12)
+        checks.in_range(f"{path}.reports", self.reports, 0, 1e12)
 
 
 @dataclass(frozen=True)

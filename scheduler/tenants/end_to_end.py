@@ -11,15 +11,18 @@ member takes a service for overloaded is expensive: services are then no longer 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from edge.core import checks
 from scheduler.tenants.grid import to_steps
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.load import LoadForecast, nodes
 from scheduler.tenants.queues import MEMBERS, first_members, refitted, service_latency
-from scheduler.tenants.remembered import memory_from, memory_json
+from scheduler.tenants.remembered import check_count, check_each, memory_from, memory_json
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import ShareReason, SharingFeedback, SharingProblem, SharingState, SharingStep
 from scheduler.tenants.welfare import best_sum
@@ -36,6 +39,8 @@ LOAD_BOUNDS = (0.0, 1.0)
 WORTH = 1e-7
 #: A share is read as at least this part of the resource.
 LEAST_SHARE = 1e-6
+#: Parameters of members are logarithms, within this of 0.
+MOST_PARAMETER = 100.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,24 @@ class EndToEndPolicy:
         """Equal shares."""
         held = to_steps(problem.entitlements, problem.granularity, problem.steps)
         return _answer(problem, SharingState(self.name, 0, 0.0, held, seed, memory_json(EndToEndMemory())))
+
+    def check(self, problem: SharingProblem, memory: Mapping[str, Any]) -> None:
+        """Raises InvalidValue, with the field's path, for a memory that no conversation about `problem` leads to."""
+        known, services = memory_from(memory, EndToEndMemory), len(problem.tenants)
+        check_count("memory.rows", known.rows, len(known.latencies), "of the latencies")
+        for n, row in enumerate(known.rows):
+            check_count(f"memory.rows[{n}]", row, services, "service")
+            check_each(f"memory.rows[{n}]", row, 0.0, 1e50, low_open=True)
+        check_each("memory.latencies", known.latencies, 0.0, 1e50, low_open=True)
+        if known.members:
+            check_count("memory.members", known.members, MEMBERS, "chain")
+        for n, member in enumerate(known.members):
+            check_count(f"memory.members[{n}]", member, 2 * services + 2, "parameter")
+            check_each(f"memory.members[{n}]", member, -MOST_PARAMETER, MOST_PARAMETER)
+        known.load.check("memory.load")
+        if known.origin is not None:
+            checks.in_range("memory.origin", known.origin, 0.0, 1e12, low_open=True)
+        checks.in_range("memory.seen", known.seen, len(known.latencies), 1e12)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Draw the members anew under what was seen and divide."""

@@ -4,14 +4,16 @@ measured. A baseline (EvoAlg): it needs no model, and pays for each try."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from scheduler.tenants.grid import first_steps, to_steps, with_floors
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
-from scheduler.tenants.remembered import memory_from, memory_json
+from scheduler.tenants.remembered import check_count, check_each, memory_from, memory_json
 from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
 
 #: Allocations kept as parents, and those drawn at random, around the entitlements, before the first mutation.
@@ -40,6 +42,14 @@ class EvolutionPolicy:
         held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         state = SharingState(self.name, 0, 0.0, held, seed, memory_json(EvolutionMemory()))
         return SharingStep(state, allocated(problem, held), reasons(problem, [None] * len(problem.tenants)))
+
+    def check(self, problem: SharingProblem, memory: Mapping[str, Any]) -> None:
+        """Raises InvalidValue, with the field's path, for a memory that no conversation about `problem` leads to."""
+        known = memory_from(memory, EvolutionMemory)
+        check_count("memory.scores", known.scores, len(known.tried), "of those tried")
+        for n, tried in enumerate(known.tried):
+            check_count(f"memory.tried[{n}]", tried, len(problem.tenants), "tenant")
+            check_each(f"memory.tried[{n}]", tried, 0, problem.steps)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Score what was held, then try a mutation of a good parent."""

@@ -35,8 +35,8 @@ def feedback_from(problem: SharingProblem, state: SharingState, value: Any, befo
     Raises InvalidValue for anything that is no feedback, for a round that was answered already or before (doubled or
     late), and ClockPutBack for a time before that of the last feedback. A round that was left out is accepted: the rest
     is learned. Reports whose load, performance or allocation is missing, not finite or negative are dropped and
-    counted; so are those with more units than there are or with a part (within_slo, accuracy) above 1, a tenant without
-    traffic and reports of unknown tenants."""
+    counted; so are those with more units than there are (in a pipeline: of all services together) or with a part
+    (within_slo, accuracy) above 1, a tenant without traffic and reports of unknown tenants."""
     value = mapping(value, "feedback")
     if value.get("type", "feedback") != "feedback":
         raise InvalidValue("type", value.get("type"), "feedback or end")
@@ -74,10 +74,11 @@ def _pipeline(problem: SharingProblem, round_: int, elapsed: float, given: Any) 
         units = {service: _finite(n) for service, n in held.items()}
         report = _report({**entry, "allocation": 0.0}, problem)
         there = problem.units * (1.0 + _ROUNDED)
-        fits = all(n is not None and n <= there for n in units.values())
+        known = {service: n for service, n in units.items() if n is not None}
+        fits = len(known) == len(units) and sum(known.values()) <= there
         if report is not None and report.performance > 0 and fits:
             good.append(report)
-            services.append({service: n for service, n in units.items() if n is not None})
+            services.append(known)
     dropped = {"": len(entries) - len(good)} if len(good) < len(entries) else {}
     return SharingFeedback(round_, elapsed, {"": tuple(good)}, tuple(services), dropped)
 

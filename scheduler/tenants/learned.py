@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.fields import mapping
 from scheduler.tenants.curve import CurveMemory, LearnedCurve, learned, with_round
 from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.load import LoadForecast, nodes
@@ -246,6 +249,19 @@ class LearnedPolicy(ABC):
         state = SharingState(self.name, 0, 0.0, held, seed, {"tenants": memory})
         count = len(problem.tenants)
         return answer(Standing(problem, (None,) * count, held, (True,) * count), state)
+
+    def check(self, problem: SharingProblem, memory: Mapping[str, Any]) -> None:
+        """Raises InvalidValue, with the field's path, for a memory that no conversation about `problem` leads to."""
+        known = mapping(memory.get("tenants"), "memory.tenants")
+        if set(known) != set(problem.ids):
+            raise InvalidValue("memory.tenants", sorted(known), "each of the tenants " + ", ".join(problem.ids))
+        for tenant in problem.ids:
+            path = f"memory.tenants.{tenant}"
+            one = memory_from(known[tenant], TenantMemory, path)
+            one.curve.check(f"{path}.curve")
+            one.load.check(f"{path}.load")
+            if one.origin is not None:
+                checks.in_range(f"{path}.origin", one.origin, 0.0, 1e12, low_open=True)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Learn from one interval and share anew."""

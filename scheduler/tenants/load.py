@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edge.core import checks
+
 #: Old loads count half after about 70 reports; the width begins as if a few changes of 5 % had been seen.
 FORGET = 0.99
 FIRST_CHANGE = 0.05
+#: Logarithms of loads are within this of 0: loads are read from 1e-9 to 1e12.
+MOST_LOG = 60.0
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,15 @@ class LoadForecast:
     variance: float = 0.0
     covariance: float = 0.0
     change: float = FIRST_CHANGE**2
+
+    def check(self, path: str) -> None:
+        """Raises InvalidValue, with the field's path, for what no loads can lead to."""
+        checks.in_range(f"{path}.last", 0.0 if self.last is None else self.last, -MOST_LOG, MOST_LOG)
+        checks.in_range(f"{path}.mean", self.mean, -MOST_LOG, MOST_LOG)
+        checks.in_range(f"{path}.count", self.count, 0.0, 1e12)
+        checks.in_range(f"{path}.variance", self.variance, 0.0, 4 * MOST_LOG**2)
+        checks.in_range(f"{path}.covariance", self.covariance, -4 * MOST_LOG**2, 4 * MOST_LOG**2)
+        checks.in_range(f"{path}.change", self.change, 0.0, 4 * MOST_LOG**2, low_open=True)
 
     def seen(self, load: float) -> LoadForecast:
         """With one more load (above 0)."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from edge.core.fields import sequence
 from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.learned import allocated
+from scheduler.tenants.remembered import check_count, check_each
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
@@ -45,6 +48,12 @@ class MeasuredPolicy(ABC):
         targets = problem.entitlements
         held = first_steps(targets, problem.granularity, problem.steps, problem.floors)
         return self._answer(problem, 0, 0.0, held, seed, targets, [None] * len(problem.tenants))
+
+    def check(self, problem: SharingProblem, memory: Mapping[str, Any]) -> None:
+        """Raises InvalidValue, with the field's path, for a memory that no conversation about `problem` leads to."""
+        targets = sequence(memory.get("targets"), "memory.targets")
+        check_count("memory.targets", targets, len(problem.tenants), "tenant")
+        check_each("memory.targets", targets, 0.0, 1e12)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """From the mean performance of each tenant in the last interval; silent tenants keep their target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from edge.core.errors import InvalidValue
 from scheduler.tenants.end_to_end import EndToEndPolicy
@@ -29,9 +29,16 @@ class SharingPolicy(Protocol):
         """The next allocation, after the reports of an interval."""
 
 
+class ResumablePolicy(SharingPolicy, Protocol):
+    """A policy whose state may have been kept in a file, and damaged there."""
+
+    def check(self, problem: SharingProblem, memory: Mapping[str, Any]) -> None:
+        """Raises InvalidValue, with the field's path, for a memory that no conversation about `problem` leads to."""
+
+
 DEFAULT_SHARING_POLICY = "ew"
 
-SHARING_POLICIES: Mapping[str, Callable[[], SharingPolicy]] = MappingProxyType(
+SHARING_POLICIES: Mapping[str, Callable[[], ResumablePolicy]] = MappingProxyType(
     {
         "sw": SocialWelfarePolicy,
         "ew": EgalitarianWelfarePolicy,
@@ -63,7 +70,7 @@ def check_kind(name: str, problem: SharingProblem) -> None:
         raise InvalidValue("policy", name, f"for a problem of kind {problem.kind}: {', '.join(allowed)}")
 
 
-def sharing_policy(name: str) -> SharingPolicy:
+def sharing_policy(name: str) -> ResumablePolicy:
     """The policy called `name`. Raises InvalidValue for an unknown name."""
     if name not in SHARING_POLICIES:
         raise InvalidValue("policy", name, "one of " + ", ".join(SHARING_POLICIES))

@@ -6,7 +6,9 @@ Both share without complaints, after some rounds of random allocations that they
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +16,7 @@ import numpy.typing as npt
 from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
-from scheduler.tenants.remembered import memory_from, memory_json
+from scheduler.tenants.remembered import check_count, check_each, memory_from, memory_json
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import ProblemTenant, SharingFeedback, SharingProblem, SharingState, SharingStep
 
@@ -50,6 +52,19 @@ class ModelledPolicy(ABC):
         memory = ModelMemory((0.0,) * count, empty, empty, empty)
         state = SharingState(self.name, 0, 0.0, held, seed, memory_json(memory))
         return SharingStep(state, allocated(problem, held), reasons(problem, [None] * count))
+
+    def check(self, problem: SharingProblem, memory: Mapping[str, Any]) -> None:
+        """Raises InvalidValue, with the field's path, for a memory that no conversation about `problem` leads to."""
+        known = memory_from(memory, ModelMemory)
+        for name in ("last", "units", "loads", "parts"):
+            check_count(f"memory.{name}", getattr(known, name), len(problem.tenants), "tenant")
+        check_each("memory.last", known.last, 0.0, 1e12)
+        for j, (units, loads, parts) in enumerate(zip(known.units, known.loads, known.parts, strict=True)):
+            check_count(f"memory.loads[{j}]", loads, len(units), "of its units")
+            check_count(f"memory.parts[{j}]", parts, len(units), "of its units")
+            check_each(f"memory.units[{j}]", units, 0.0, 1e13, low_open=True)
+            check_each(f"memory.loads[{j}]", loads, 0.0, 1e12, low_open=True)
+            check_each(f"memory.parts[{j}]", parts, 0.0, 1e100)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """A random allocation at first; then demands from the model."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from edge.core import checks
 from edge.core.errors import InvalidValue
 
 Value = TypeVar("Value")
@@ -28,6 +30,18 @@ def memory_json(value: Any) -> Any:
 def memory_from(value: Any, kind: type[Value], path: str = "memory") -> Value:
     """The value that `memory_json` wrote. Raises InvalidValue with the field's path."""
     return typing.cast(Value, _read(value, kind, path))
+
+
+def check_count(path: str, values: Sized, count: int, of: str) -> None:
+    """`values` has `count` items, one for each `of`. Raises InvalidValue."""
+    if len(values) != count:
+        raise InvalidValue(path, f"{len(values)} values", f"{count}, one for each {of}")
+
+
+def check_each(path: str, values: Sequence[Any], low: float, high: float, *, low_open: bool = False) -> None:
+    """Each item of `values` is from `low` (with `low_open`: above it) to `high`. Raises InvalidValue."""
+    for n, value in enumerate(values):
+        checks.in_range(f"{path}[{n}]", value, low, high, low_open=low_open)
 
 
 @cache
@@ -60,6 +74,13 @@ def _read(value: Any, kind: Any, path: str) -> Any:
 
 
 def _number(value: Any, kind: Any, path: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidValue(path, value, "a number")
-    return kind(value)
+    try:
+        number = kind(value)
+        finite = math.isfinite(number)
+    except (OverflowError, ValueError, TypeError):
+        finite = False
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not finite:
+        raise InvalidValue(path, value, "a finite number")
+    if number != value:
+        raise InvalidValue(path, value, "a whole number")
+    return number

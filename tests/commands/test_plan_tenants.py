@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,10 @@ import pytest
 
 from edge.cli import main
 from edge.commands.plan_tenants import SharingStateFile, converse
-from scheduler.tenants.policies import SHARING_POLICIES, sharing_policy
+from edge.core.errors import StoreError
+from scheduler.tenants.measured import FairPolicy
+from scheduler.tenants.policies import SHARING_POLICIES, ResumablePolicy, sharing_policy
+from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
 
 PROBLEM: dict[str, Any] = {
     "type": "problem",
@@ -43,11 +48,12 @@ def feedback(round_: int, performance: Any = 0.5, **fields: Any) -> dict[str, An
     return {"type": "feedback", "round": round_, "elapsed_s": 10.0 * (round_ + 1), "tenants": tenants, **fields}
 
 
-def answers(lines: list[Any], policy: str = "ew", state: Path | None = None) -> list[dict[str, Any]]:
+def answers(lines: list[Any], policy: str | ResumablePolicy = "ew", state: Path | None = None) -> list[dict[str, Any]]:
     out = io.StringIO()
     text = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     kept = None if state is None else SharingStateFile(state)
-    assert converse(sharing_policy(policy), [line + "\n" for line in text], out, 0, kept) == 0
+    chosen = sharing_policy(policy) if isinstance(policy, str) else policy
+    assert converse(chosen, [line + "\n" for line in text], out, 0, kept) == 0
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -110,9 +116,14 @@ def services_feedback(round_: int) -> dict[str, Any]:
     return {"type": "feedback", "round": round_, "elapsed_s": 10.0 * (round_ + 1), "reports": [report]}
 
 
+def of(policy: str) -> tuple[dict[str, Any], Any]:
+    """A problem for `policy`, and its feedback by round."""
+    return (PIPELINE, services_feedback) if policy == "e2e" else (PROBLEM, feedback)
+
+
 @pytest.mark.parametrize("policy", SHARING_POLICIES)
 def test_a_conversation_goes_on_from_the_state_of_the_one_before(tmp_path: Path, policy: str) -> None:
-    problem, told = (PIPELINE, services_feedback) if policy == "e2e" else (PROBLEM, feedback)
+    problem, told = of(policy)
     whole = answers([problem, *(told(n) for n in range(14))], policy)
     state = tmp_path / "kept" / "state.json"
     first = answers([problem, *(told(n) for n in range(6))], policy, state)
@@ -133,6 +144,12 @@ def test_a_state_is_kept_after_each_answer_and_a_driver_that_goes_on_can_count_o
     assert [line["round"] for line in got] == [0, 3, 4]
 
 
+def is_set_aside(said: str, state: Path) -> bool:
+    """Whether standard error says that the state was set aside."""
+    end = f"; set aside as {state.name}.bak, begun anew\n"
+    return said.startswith(f"magpie plan: {state}: ") and said.endswith(end)
+
+
 def damaged(state: Path, change: Any) -> None:
     value = json.loads(state.read_text())
     change(value)
@@ -140,15 +157,21 @@ def damaged(state: Path, change: Any) -> None:
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (lambda v: v.update(format="other/1"), "format: got 'other/1'"),
     (lambda v: v.update(digest="0"), "problem: got 'box', allowed: the state of the problem box as it is now"),
     (lambda v: v.pop("state"), "state: got None"),
     (lambda v: v["state"].update(policy="sw"), "state.policy: got 'sw'"),
     (lambda v: v["state"].update(held=[1]), "state.held"),
     (lambda v: v["state"].update(held=[900, 900]), "state.held"),
     (lambda v: v["state"].update(round=-3), "state.round: got -3"),
-    (lambda v: v["state"].update(round=float("nan")), "state: got 'NaN'"),
-    (lambda v: v["state"]["memory"].pop("tenants"), "damaged (KeyError"),
+    (lambda v: v["state"].update(round=float("nan")), "round: got nan, allowed: a finite number"),
+    (lambda v: v["state"]["memory"].pop("tenants"), "memory.tenants: got None"),
+    (lambda v: v["state"]["memory"]["tenants"].pop("gate"), "memory.tenants: got ['plates']"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"].update(origin=0), "memory.tenants.gate.origin: got 0.0"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"]["load"].update(mean=900), "memory.tenants.gate.load.mean"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"]["load"].update(change=0), "memory.tenants.gate.load.change"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"]["curve"].update(pairs=0), "memory.tenants.gate.curve.pairs"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"]["curve"]["sums"].pop(), "memory.tenants.gate.curve.sums: got"),
+    (lambda v: v["state"]["memory"]["tenants"]["gate"]["curve"]["bins"].__setitem__(0, 132), "curve.bins[0]: got 132"),
     (lambda v: v["state"]["memory"]["tenants"]["gate"].pop("curve"), "a memory as this version writes it"),
 ])  # fmt: skip
 def test_a_state_that_is_damaged_or_of_something_else_is_told_and_not_used(
@@ -157,13 +180,14 @@ def test_a_state_that_is_damaged_or_of_something_else_is_told_and_not_used(
     state = tmp_path / "state.json"
     answers([PROBLEM, *(feedback(n, 0.2 + 0.1 * n) for n in range(4))], state=state)
     damaged(state, change)
+    kept = state.read_bytes()
     capsys.readouterr()
     assert answers([PROBLEM, feedback(0)], state=state) == answers([PROBLEM, feedback(0)])
     said = capsys.readouterr().err
     assert words in said
-    assert said.startswith(f"magpie plan: {state}: ")
-    assert said.endswith("; begun anew\n")
+    assert is_set_aside(said, state)
     assert json.loads(state.read_text())["state"]["round"] == 1, "and written anew"
+    assert (tmp_path / "state.json.bak").read_bytes() == kept, "the old one is still there"
 
 
 def test_another_problem_does_not_go_on_from_the_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,10 +195,146 @@ def test_another_problem_does_not_go_on_from_the_state(tmp_path: Path, capsys: p
     answers([PROBLEM, feedback(0)], state=state)
     heavier = [{**t, "weight": 2.0 - n} for n, t in enumerate(PROBLEM["tenants"])]
     assert answers([{**PROBLEM, "tenants": heavier}], state=state) == answers([{**PROBLEM, "tenants": heavier}])
-    assert "as it is now; begun anew" in capsys.readouterr().err
-    state.write_text("{")
-    assert answers([PROBLEM], state=state) == answers([PROBLEM])
-    assert "damaged (JSONDecodeError" in capsys.readouterr().err
+    assert "as it is now; set aside as state.json.bak, begun anew" in capsys.readouterr().err
+
+
+def test_states_of_other_policies_are_set_aside_under_names_of_their_own(tmp_path: Path) -> None:
+    state, kept = tmp_path / "state.json", []
+    for policy in ("ew", "sw", "fair"):
+        answers([PROBLEM, feedback(0)], policy, state)
+        kept.append(json.loads(state.read_text())["state"])
+    aside = [json.loads((tmp_path / f"state.json.bak{n}").read_text())["state"] for n in ("", ".2")]
+    assert aside == kept[:2]
+    assert kept[2]["policy"] == "fair"
+    (tmp_path / "first.json").write_bytes((tmp_path / "state.json.bak").read_bytes())
+    assert answers([PROBLEM], "ew", tmp_path / "first.json")[0]["round"] == 0, "it can be gone on from"
+    assert not (tmp_path / "first.json.bak").exists()
+
+
+@pytest.mark.parametrize("content", [
+    json.dumps(PROBLEM), json.dumps({"format": "other/1"}), "{", "", "[]", "notes", "[" * 100_000, "\x00\xff",
+])  # fmt: skip
+def test_a_file_that_is_no_state_is_refused_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    file = tmp_path / "problem.json"
+    file.write_text(content, encoding="latin-1")
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(PROBLEM) + "\n"))
+    assert main(["plan", "tenants", "-", "--state", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert (out, file.read_text(encoding="latin-1")) == ("", content)
+    assert err.startswith(f"magpie plan: --state: got '{file}', allowed: a new file, or a state of this command")
+    assert [p.name for p in tmp_path.iterdir()] == ["problem.json"]
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "Is a directory"), ("a" * 300, "File name too long")])
+def test_a_state_that_cannot_be_read_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(PROBLEM) + "\n"))
+    assert main(["plan", "tenants", "-", "--state", str(tmp_path / name)]) == 1
+    assert capsys.readouterr() == ("", f"magpie plan: {tmp_path / name}: {words}\n")
+
+
+def test_a_state_that_may_not_be_read_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refused)
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(StoreError, match=r"state\.json: Permission denied"):
+        answers([PROBLEM], state=tmp_path / "state.json")
+
+
+def test_no_state_is_written_over_where_it_cannot_be_set_aside(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    answers([PROBLEM], "sw", state)
+    before = state.read_bytes()
+    for n in ("", *(f".{k}" for k in range(2, 100))):
+        (tmp_path / f"state.json.bak{n}").write_text("")
+    with pytest.raises(StoreError, match="99 states are set aside"):
+        answers([PROBLEM], "ew", state)
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize(("policy", "change", "words"), [
+    ("e2e", lambda m: m["members"].pop(), "memory.members: got '11 values', allowed: 12"),
+    ("e2e", lambda m: m["members"][3].pop(), "memory.members[3]: got '5 values', allowed: 6"),
+    ("e2e", lambda m: m["members"][0].__setitem__(0, 1e9), "memory.members[0][0]"),
+    ("e2e", lambda m: m["rows"].pop(), "memory.rows: got '3 values', allowed: 4"),
+    ("e2e", lambda m: m["rows"][1].append(1.0), "memory.rows[1]: got '3 values', allowed: 2"),
+    ("e2e", lambda m: m["rows"][1].__setitem__(0, 0.0), "memory.rows[1][0]"),
+    ("e2e", lambda m: m.update(seen=float("inf")), "memory.seen: got inf, allowed: a finite number"),
+    ("e2e", lambda m: m.update(seen=2.5), "memory.seen: got 2.5, allowed: a whole number"),
+    ("e2e", lambda m: m.update(origin=float("inf")), "memory.origin: got inf, allowed: a finite number"),
+    ("e2e", lambda m: m.update(origin=10**400), "memory.origin: got 1000"),
+    ("evo-ew", lambda m: m["scores"].pop(), "memory.scores: got '3 values', allowed: 4"),
+    ("evo-sw", lambda m: m["tried"][1].pop(), "memory.tried[1]: got '1 values', allowed: 2"),
+    ("evo-sw", lambda m: m["tried"][1].__setitem__(0, -1), "memory.tried[1][0]: got -1"),
+    ("ernest", lambda m: m["last"].pop(), "memory.last: got '1 values', allowed: 2"),
+    ("ernest", lambda m: m["loads"][1].pop(), "memory.loads[1]: got '3 values', allowed: 4"),
+    ("quasar", lambda m: m["units"][0].__setitem__(0, 0), "memory.units[0][0]"),
+    ("quasar", lambda m: m["parts"].append([]), "memory.parts: got '3 values', allowed: 2"),
+    ("fair", lambda m: m["targets"].pop(), "memory.targets: got '1 values', allowed: 2"),
+    ("miad", lambda m: m["targets"].__setitem__(1, float("inf")), "memory.targets[1]: got inf"),
+    ("minerva", lambda m: m.pop("targets"), "memory.targets: got None"),
+])  # fmt: skip
+def test_a_memory_that_no_conversation_leads_to_is_set_aside_before_anything_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: str, change: Any, words: str
+) -> None:
+    problem, told = of(policy)
+    state = tmp_path / "state.json"
+    answers([problem, *(told(n) for n in range(4))], policy, state)
+    damaged(state, lambda v: change(v["state"]["memory"]))
+    capsys.readouterr()
+    lines = [problem, *(told(n) for n in range(12))]
+    assert answers(lines, policy, state) == answers(lines, policy)
+    said = capsys.readouterr().err
+    assert words in said
+    assert is_set_aside(said, state)
+
+
+class FailsOnWhatItRead(FairPolicy):
+    """Fails where its first target is 7, which passes the checks."""
+
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
+        """Raises OverflowError for such a state."""
+        if state.memory["targets"][0] == 7:
+            raise OverflowError("math range error")
+        answer = super().step(problem, state, feedback)
+        return replace(answer, state=replace(answer.state, seed=feedback.round))
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_a_state_that_a_step_fails_on_is_set_aside_and_the_conversation_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, aside: bool
+) -> None:
+    state, policy = tmp_path / "state.json", FailsOnWhatItRead()
+    answers([PROBLEM, *(feedback(n) for n in range(3))], policy, state)
+    damaged(state, lambda v: v["state"]["memory"]["targets"].__setitem__(0, 7))
+
+    def refused(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    if not aside:
+        monkeypatch.setattr(os, "replace", refused)
+    capsys.readouterr()
+    got = answers([PROBLEM, feedback(2), feedback(3)], policy, state)
+    assert [line["round"] for line in got] == [0, 3, 4]
+    said = capsys.readouterr().err
+    assert "OverflowError('math range error')" in said
+    assert ("begun anew, the state is not kept" in said) == (not aside)
+    if aside:
+        assert is_set_aside(said, state)
+        assert json.loads((tmp_path / "state.json.bak").read_text())["state"]["memory"]["targets"][0] == 7
+        assert json.loads(state.read_text())["state"]["seed"] == 3, "rounds of the policy count from where it began"
+
+
+def test_a_step_that_fails_without_a_state_that_was_read_is_no_damage() -> None:
+    policy = FailsOnWhatItRead()
+    seven = {**PROBLEM, "units": 14}
+    with pytest.raises(OverflowError):
+        converse(policy, [json.dumps(line) + "\n" for line in (seven, feedback(0))], io.StringIO(), 0)
 
 
 def test_a_state_that_cannot_be_written_is_told_and_the_conversation_goes_on(

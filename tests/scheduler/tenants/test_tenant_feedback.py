@@ -161,9 +161,11 @@ def test_reports_of_services_need_every_service() -> None:
     bad = [{**good, "allocation": {"find": 5}}, {**good, "performance": 0.0}, {**good, "load": -1}, 3]
     bad.append({**good, "allocation": {"find": 5, "read": float("nan")}})
     bad.append({**good, "allocation": {"find": 5, "read": 10.5}})
+    bad.append({**good, "allocation": {"find": 10, "read": 10}})
+    bad.append({**good, "allocation": {"find": 5, "read": 5.1}})
     feedback = feedback_from(problem, state_at(0, 0.0), message(reports=[good, *bad]))
     assert feedback.services == ({"find": 5.0, "read": 5.0},)
-    assert dict(feedback.dropped) == {"": 6}
+    assert dict(feedback.dropped) == {"": 8}
 
 
 def test_a_memory_comes_back_and_a_damaged_one_names_its_field() -> None:
@@ -172,6 +174,11 @@ def test_a_memory_comes_back_and_a_damaged_one_names_its_field() -> None:
     assert memory_from(value, TenantMemory) == memory
     with pytest.raises(InvalidValue, match=r"memory\.curve\.pairs"):
         memory_from({**value, "curve": {**value["curve"], "pairs": "many"}}, TenantMemory)
+    for odd in (float("inf"), float("nan"), 10**400, True, None):
+        with pytest.raises(InvalidValue, match=r"memory\.curve\.pairs.*a finite number"):
+            memory_from({**value, "curve": {**value["curve"], "pairs": odd}}, TenantMemory)
+    with pytest.raises(InvalidValue, match=r"memory\.curve\.reports.*a whole number"):
+        memory_from({**value, "curve": {**value["curve"], "reports": 1.5}}, TenantMemory)
     with pytest.raises(InvalidValue, match="memory"):
         memory_from({"curve": value["curve"]}, TenantMemory)
 

@@ -69,6 +69,24 @@ def test_a_part_alone_keeps_the_others(played: Any) -> None:
     assert (before["played"], after["played"]) == (1, 1)
 
 
+def test_plays_without_the_measure_that_is_compared_are_played_again(
+    played: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, before = played("--policies", "evo-e2e,e2e,fair", "--seeds", "0,1")
+    for policy in ("evo-e2e", "e2e", "fair"):
+        del before["plays"]["line"][policy]["1"]["e2e"]  # as an earlier version wrote them
+    (tmp_path / "results" / "tenants.json").write_text(json.dumps(before))
+    capsys.readouterr()
+    # Another policy is played: the older plays are in the results, and the comparison is not made in silence.
+    code, _ = played("--policies", "ew", "--seeds", "0", "--keep")
+    assert code == 0
+    assert "not compared: evo-e2e on line: no e2e in its plays\n" in capsys.readouterr().out
+    code, after = played("--policies", "evo-e2e,e2e,fair", "--seeds", "0,1", "--keep")
+    assert (code, after["played"]) == (1, 1), "e2e and fair are compared with nothing by this measure"
+    assert after["missed"] == ["evo-e2e on line: e2e 0.305, reference 0.34"]
+    assert "not compared" not in capsys.readouterr().out
+
+
 def test_evolution_end_to_end_is_compared_with_its_reference(played: Any) -> None:
     code, result = played("--policies", "evo-e2e", "--seeds", "0,1")
     assert result["medians"]["line"]["evo-e2e"]["e2e"] == pytest.approx(0.305)
