@@ -64,7 +64,7 @@ class Tenants:
     async def open(self) -> list[MagpieError]:
         """Take up what an earlier run learned; returns the errors of what is damaged and is begun anew. Raises
         InvalidValue for a member that the site's file names and that is not there, StoreError and Unavailable where the
-        database cannot be read: what it holds may be intact, and is not written over."""
+        database cannot be read: its content may be intact, and is not written over."""
         self.shares.serve(self._served.runtime)
         errors: list[MagpieError] = [*await self.shares.restore(await self._document(TENANTS_DOCUMENT))]
         damage = self.shares.history.restore(await self._document(HISTORY_DOCUMENT))

@@ -139,7 +139,7 @@ class TenantCounts:
         return CountedInterval(out, dropped, silent_s, lost)
 
     def put_back(self) -> None:
-        """What was taken last was not decided on: it counts with the present interval. Safe to repeat."""
+        """Count the interval that was taken last, and not decided on, with the present one. Safe to repeat."""
         back, self._taken = self._taken, None
         if back is None:
             return

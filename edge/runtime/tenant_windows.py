@@ -63,5 +63,5 @@ class TenantWindows:
         return dict(self._taken)
 
     def put_back(self) -> None:
-        """What was taken last was not decided on: it is due again, unless a newer window was measured since."""
+        """The reports that were taken last were not decided on: they are due again, but for tenants with newer ones."""
         self._due = {**self._taken, **self._due}

@@ -271,7 +271,7 @@ class TenantShares:
                     self.times.begin(now)
                 decision = await asyncio.to_thread(decide, dict(self.known), question)
             except Exception:
-                # What was measured counts with the next decision.
+                # These measurements count with the next decision.
                 self._windows.put_back()
                 self._use.due = self._use.due or use_due
                 if over:

@@ -10,8 +10,8 @@ from edge.core.access import Principal
 
 
 def alarm_for(caller: Principal, alarm: AlarmAnswer) -> AlarmAnswer | None:
-    """The alarm as the caller may see it; None: they may not, and it is not theirs to acknowledge. Who sees a camera or
-    a tenant has its alarms; one of the whole box, a served model's included, is for those who see all of it."""
+    """The alarm as the caller may see it; None: they may not, and it is not theirs to acknowledge. A user who sees
+    a camera or a tenant has its alarms; one of the whole box, a served model's too, is for those who see all of it."""
     if caller.sees_all:
         return alarm
     of_one = alarm.camera is not None or isinstance(alarm.details, TenantDetails)
