@@ -17,6 +17,7 @@ from edge.appliance.active_alarms import ActiveAlarms
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.alarm_rules import AlarmRules
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.answers.seen_alarms import alarms_of
 from edge.appliance.answers.stored import one, paged
 from edge.appliance.deliver import Deliver
 from edge.appliance.finder import Finder
@@ -289,7 +290,9 @@ class Alarms:
                 limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras, tenants=tenants
             )
 
-        return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch)
+        # The database does not know the cameras of a tenant.
+        keep = None if cameras is None and tenants is None else alarms_of(cameras, tenants)
+        return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch, keep)
 
     def alarm(self, number: int) -> AlarmAnswer:
         """One alarm (blocking). Raises NotFound, UnreadableRecord."""

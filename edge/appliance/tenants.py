@@ -25,7 +25,7 @@ from edge.appliance.answers.tenants import (
 )
 from edge.appliance.served_models import ServedModels
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError, NotFound
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError, NotFound, UnreadableRecord
 from edge.core.journal_kinds import JournalNote
 from edge.core.tenants import (
     HISTORY_DOCUMENT,
@@ -62,29 +62,31 @@ class Tenants:
         self._changing = asyncio.Lock()
 
     async def open(self) -> list[MagpieError]:
-        """Take up what an earlier run learned; returns the errors of what cannot be read and is begun anew. Raises
-        InvalidValue for a member that the site's file names and that is not there."""
-        errors: list[MagpieError] = []
-        for name, restore in ((TENANTS_DOCUMENT, self.shares.restore), (HISTORY_DOCUMENT, self.shares.history.restore)):
-            document: object
-            try:
-                document = await asyncio.to_thread(self._store.settings.get_settings, name)
-            except (MagpieError, ValueError) as error:
-                document = str(error)  # no document: damaged
-            damage = restore(document)
-            if damage and name == HISTORY_DOCUMENT:
-                self._note("tenants.forgotten", data={"tenant": "", "why": "damaged"})
-            errors += damage
+        """Take up what an earlier run learned; returns the errors of what is damaged and is begun anew. Raises
+        InvalidValue for a member that the site's file names and that is not there, StoreError and Unavailable where the
+        database cannot be read: its content may be intact, and is not written over."""
         self.shares.serve(self._served.runtime)
+        errors: list[MagpieError] = [*await self.shares.restore(await self._document(TENANTS_DOCUMENT))]
+        damage = self.shares.history.restore(await self._document(HISTORY_DOCUMENT))
+        if damage:
+            self._note("tenants.forgotten", data={"tenant": "", "why": "damaged"})
+        errors += damage
         self._served.rooms = self.shares.rooms
         if await asyncio.to_thread(self._store.settings.get_settings, TENANTS_SETTINGS) is None:
             self._check_file()
         return errors
 
+    async def _document(self, name: str) -> object:
+        try:
+            return await asyncio.to_thread(self._store.settings.get_settings, name)
+        except (UnreadableRecord, ValueError) as error:
+            return str(error)  # no document: damaged
+
     @property
     def there(self) -> frozenset[str]:
-        """The ids that a tenant can have now: alarms of others, of an earlier run, are over."""
-        return frozenset(t.id for t in self.shares.every()) if self._settings else frozenset()
+        """The tenants that share the box now: alarms of others, of an earlier run, are over."""
+        members = self.shares.members()
+        return frozenset(t.id for t in members.tenants) if members.shared else frozenset()
 
     def _check_file(self) -> None:
         """Members that the site's file names are there. Raises InvalidValue."""
@@ -167,10 +169,11 @@ class Tenants:
             if (known := shares.known.get(t.id)) is not None and known.last is not None
         ]
         decided = shares.decided_utc_s if members.shared else None
+        left_s = shares.times.left_s(self._clock.monotonic(), self._sharing.interval_s)
         return SharingAnswer(
             settings=self._sharing, dwell_s=shares.rules_in_force.dwell_s, restarts=not shares.live,
             active=members.shared, capacity=shares.pool, decided_utc_s=decided,
-            next_utc_s=None if decided is None else decided + self._sharing.interval_s,
+            next_utc_s=None if decided is None else self._clock.utc() + left_s,
             lacking=round(shares.lacking, 4),
             social_welfare=sum(values) / len(values) if values else None,
             egalitarian_welfare=min(values) if values else None,

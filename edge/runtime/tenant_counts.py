@@ -29,6 +29,22 @@ class _Requests:
     missed: int = 0
     share_s: float = 0.0
 
+    def plus(self, more: _Requests) -> None:
+        self.arrived += more.arrived
+        self.ended += more.ended
+        self.missed += more.missed
+        self.share_s += more.share_s
+
+
+@dataclass(frozen=True)
+class _Taken:
+    tenants: Mapping[str, _Requests]
+    seconds: float
+    dropped: Mapping[str, int]
+    lost: Mapping[str, int]
+    silent: bool
+    gap_s: float
+
 
 @dataclass(frozen=True)
 class CountedInterval:
@@ -58,6 +74,7 @@ class TenantCounts:
         self._open: dict[str, int] = {}
         self._lost: dict[str, int] = {}
         self._silent, self._gap_s = False, 0.0
+        self._taken: _Taken | None = None
 
     def add(self, report: TrafficReport, owner: Mapping[str, str], given: Mapping[str, float]) -> bool:
         """Count one report: `owner` is the tenant of each model and application, `given` the share of each tenant now.
@@ -109,6 +126,7 @@ class TenantCounts:
         """The last `elapsed_s` seconds, which ended at `utc_s`; counting begins anew."""
         seconds, tenants, dropped, lost = self._seconds, self._tenants, self._dropped, self._lost
         silent_s = min(max(self._gap_s, elapsed_s - seconds), elapsed_s) if self._silent else None
+        self._taken = _Taken(tenants, seconds, dropped, lost, self._silent, self._gap_s)
         self._tenants, self._seconds, self._dropped, self._lost = {}, 0.0, {}, {}
         self._silent, self._gap_s = False, 0.0
         out = {}
@@ -119,6 +137,19 @@ class TenantCounts:
                     c.ended,
                 )  # fmt: skip
         return CountedInterval(out, dropped, silent_s, lost)
+
+    def put_back(self) -> None:
+        """Count the interval that was taken last, and not decided on, with the present one. Safe to repeat."""
+        back, self._taken = self._taken, None
+        if back is None:
+            return
+        for tenant, counts in back.tenants.items():
+            self._of(tenant).plus(counts)
+        for mine, more in ((self._dropped, back.dropped), (self._lost, back.lost)):
+            for tenant, n in more.items():
+                mine[tenant] = mine.get(tenant, 0) + n
+        self._seconds += back.seconds
+        self._silent, self._gap_s = self._silent or back.silent, self._gap_s + back.gap_s
 
     def _of(self, tenant: str) -> _Requests:
         return self._tenants.setdefault(tenant, _Requests())

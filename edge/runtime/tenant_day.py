@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
@@ -150,6 +150,11 @@ class TenantDay:
             sums.requests += report.requests
         if sums.seconds >= ROW_S or not tenant.serves:
             self._close(tenant.id, utc_s)
+
+    def only(self, tenants: Collection[str], utc_s: float) -> None:
+        """These share now: rows of others end here."""
+        for tenant in [t for t in self._sums if t not in tenants]:
+            self._close(tenant, utc_s)
 
     def end(self, utc_s: float) -> None:
         """Nothing is shared any more: rows end here, however short they are."""

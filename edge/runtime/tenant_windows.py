@@ -20,6 +20,7 @@ class TenantWindows:
         self._accuracy: dict[int, dict[str, float]] = {}
         self._done = 0
         self._due: dict[str, SharingReport] = {}
+        self._taken: dict[str, SharingReport] = {}
         self._given: dict[str, tuple[float, float]] = {}
 
     @property
@@ -58,5 +59,9 @@ class TenantWindows:
 
     def take(self) -> dict[str, SharingReport]:
         """The reports by tenant; none is due after that."""
-        due, self._due = self._due, {}
-        return due
+        self._taken, self._due = self._due, {}
+        return dict(self._taken)
+
+    def put_back(self) -> None:
+        """The reports that were taken last were not decided on: they are due again, but for tenants with newer ones."""
+        self._due = {**self._taken, **self._due}

@@ -29,7 +29,7 @@ from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_learning import LearningWriter, restored
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
 from edge.runtime.tenant_needs import TenantNeeds, fingerprint, met_twice
-from edge.runtime.tenant_times import TenantTimes
+from edge.runtime.tenant_times import TenantTimes, least_quiet_s
 from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.tenant_fit import shares_of
@@ -41,6 +41,7 @@ from scheduler.tenants.sharing import (
     SharingQuestion,
     TenantNow,
     TenantShare,
+    begun_anew,
     decide,
     right_missed_s,
 )
@@ -92,16 +93,19 @@ class TenantShares:
         self._windows = TenantWindows()
         self._use = TenantUse()
         self._kept = LearningWriter(keep, self.document, parts.clock)
-        self._times = TenantTimes(parts.clock.monotonic())
+        self.times = TenantTimes(parts.clock.monotonic())
         self._needs = TenantNeeds(parts.controller, parts.clock)
         self._deciding = asyncio.Lock()
 
     # -- life
 
-    def restore(self, document: Any) -> list[InvalidValue]:
+    async def restore(self, document: Any) -> list[InvalidValue]:
         """Take up what an earlier run learned. Damaged parts are forgotten, journalled, shown with their tenants, and
         returned; the rest is kept."""
-        self.known, errors = restored(document, self.every(), self._parts.clock.utc())
+        there = {t.id for t in (*self.tenants, *self.members().tenants)}
+        tenants = [t for t in self.every() if t.id in there]
+        # A decision is tried with what is kept of each.
+        self.known, errors = await asyncio.to_thread(restored, document, tenants, self._parts.clock.utc())
         for name in errors:
             self._note("tenants.forgotten", data={"tenant": name, "why": "damaged"})
         return list(dict.fromkeys(errors.values()))
@@ -130,7 +134,7 @@ class TenantShares:
         gone = [name for name in self.known if name not in there]
         for name in gone[: max(0, len(self.known) - _MOST_KNOWN)]:
             del self.known[name]
-        self._times.begin(self._parts.clock.monotonic() - rules.interval_s)
+        self.times.begin(self._parts.clock.monotonic() - rules.interval_s)
 
     # -- who there is
 
@@ -253,23 +257,33 @@ class TenantShares:
             pool = self.pool
             if pool < _LEAST_POOL:
                 # There is nothing to divide: shares stay as they were.
-                self._pause(now)
+                self._pause(now, members)
                 self._lacks(sum(s.floor for s in self.shares.values()) - pool)
                 return
             moved = abs(sum(s.held for s in self.shares.values()) - pool) > _POOL_STEP
-            over = self._times.passed(now) >= self.rules_in_force.interval_s
+            over = self.times.passed(now) >= self.rules_in_force.interval_s
             if not over and not others and not moved:
                 return
-            question = await self._question(members, pool, now)
-            if over:
-                self._times.begin(now)
-            decision = await asyncio.to_thread(decide, dict(self.known), question)
+            use_due = self._use.due
+            try:
+                question = await self._question(members, pool, now)
+                if over:
+                    self.times.begin(now)
+                decision = await asyncio.to_thread(decide, dict(self.known), question)
+            except Exception:
+                # These measurements count with the next decision.
+                self._windows.put_back()
+                self._use.due = self._use.due or use_due
+                if over:
+                    self._counts.put_back()
+                raise
             self._take(decision, question, members, now)
 
     def _not_shared(self, at_s: float) -> None:
         """One tenant, or none: as without tenants."""
         self._pause(at_s)
-        if not self.shares:
+        known = self.times.quiet.only((), at_s)
+        if not self.shares and not known:
             return
         self.shares, self.lacking, self.decided_utc_s = {}, 0.0, None
         self._fact(TenantsNow(frozenset()))
@@ -278,30 +292,47 @@ class TenantShares:
         if self._serving is not None:
             self._serving.shares.divide((), None)
 
-    def _pause(self, at_s: float) -> None:
-        """Time in which nothing is shared belongs to no interval and to no row, and nothing is learned of it."""
-        if self._times.pause(at_s):
-            self.history.end(self._parts.clock.utc())
+    def _pause(self, at_s: float, members: Members | None = None) -> None:
+        """Time in which nothing is shared belongs to no interval and to no row, and nothing is learned of it. With
+        `members` there is nothing to divide for the moment: quiet goes on, and rows do unless it lasts."""
+        rules, tenants = self.rules_in_force, () if members is None else members.tenants
+        if members is not None:
+            self.times.quiet.only([t.id for t in tenants], at_s)
+        for tenant in tenants:
+            if tenant.serves and self._serving is not None and not self._serving.front.up:
+                self.times.quiet.uncounted(tenant.id, self.times.passed(at_s), at_s)
+            least_s = least_quiet_s(tenant, rules, self._parts.window.settings.window_s)
+            quiet_s = self.times.quiet.quiet_s(tenant.id, at_s, least_s)
+            if quiet_s > 0:
+                self._fact(TenantQuiet(tenant.id, tenant.words, quiet_s))
+                if tenant.id in self.known:
+                    self.known[tenant.id] = begun_anew(self.known[tenant.id])
+        paused_s = self.times.pause(at_s, 0.0 if members is None else rules.interval_s)
+        if paused_s is not None:
+            self.history.end(self._parts.clock.utc() - paused_s)
         self._counts, self._needs.recent = TenantCounts(), RecentRates()
 
     async def _question(self, members: Members, pool: float, at_s: float) -> SharingQuestion:
         utc_s, windows = self._parts.clock.utc(), self._windows.due or self._use.due
         self._use.due = False
-        elapsed_s, rules = self._times.passed(at_s), self.rules_in_force
+        elapsed_s, rules = self.times.passed(at_s), self.rules_in_force
         over = elapsed_s >= rules.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
         if over:
             self._needs.recent.end(counted.silent_s is not None)
             self._use.ended(t.id for t in members.tenants if t.serves)
         reports = {**counted.reports, **self._windows.take()}
+        self.times.quiet.only([t.id for t in members.tenants], at_s)
         entries = []
         for tenant in members.tenants:
             report, silence = reports.get(tenant.id), counted.silence(tenant.id) if tenant.serves else None
             if report is not None and report.usable and silence is None:
-                self._times.measured(tenant.id, at_s)
-            # As long as a miss takes to raise an alarm, and two intervals of its own.
-            own_s = rules.interval_s if tenant.serves else self._parts.window.settings.window_s
-            quiet_s = self._times.quiet_s(tenant.id, at_s, max(60.0 * rules.missed_minutes, 2.0 * own_s))
+                self.times.quiet.measured(tenant.id, at_s)
+            if silence is not None:
+                self.times.quiet.uncounted(tenant.id, elapsed_s, at_s)
+            least_s = least_quiet_s(tenant, rules, self._parts.window.settings.window_s)
+            # Between two intervals it is not known whether the front is silent.
+            quiet_s = self.times.quiet.quiet_s(tenant.id, at_s, least_s) if over else 0.0
             follow = met_twice(tenant, self.known.get(tenant.id), report)
             floor, need = await self._needs.of(tenant, members, self._serving, follow)
             usable = self._needs.usable(tenant, members, self._serving)
@@ -343,7 +374,8 @@ class TenantShares:
                     "reasons": {t: s.reason.to_json() for t, s in moved.items()},
                 },
             )
-        self._times.held(before, at_s)
+        self.times.held(before, at_s)
+        self.history.only(self.shares, question.utc_s)
         for entry in question.tenants:
             self._record(entry, question)
             self._report_goal(entry, members)
@@ -354,7 +386,7 @@ class TenantShares:
         serves = entry.tenant.serves
         if question.between if serves else entry.report is None:
             return
-        had = self._times.take(entry.tenant.id)
+        had = self.times.take(entry.tenant.id)
         if had is not None:
             seconds = had.seconds if entry.report is None or serves else entry.report.seconds
             self.history.add(entry, question.utc_s, max(0.0, min(seconds, 86_400.0)), had)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -251,6 +252,9 @@ class SharingRecord:
         report = entry.report
         given, performance = (None, None) if report is None else (report.given, report.performance)
         self.rows.setdefault(entry.tenant.id, []).append(_Interval(seconds, had.held, given, performance))
+
+    def only(self, tenants: Collection[str], utc_s: float) -> None:
+        """As TenantDay.only; every interval is a row."""
 
     def end(self, utc_s: float) -> None:
         """As TenantDay.end; every interval is a row."""

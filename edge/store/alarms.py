@@ -180,8 +180,8 @@ class AlarmsPart(Part):
         cameras: Collection[str] | None = None,
         tenants: Collection[str] | None = None,
     ) -> tuple[Alarm, ...]:
-        """Newest first, without those that cannot be read. `cameras` and `tenants` (not None): only alarms of these;
-        of those that belong to no camera only the ones of `tenants`."""
+        """Newest first, without those that cannot be read. `cameras` and `tenants` (not None): only alarms of these; of
+        those that belong to no camera only the ones of tenants. A tenant's cameras are not looked at."""
         query = sa.select(t.alarms).order_by(_a.id.desc())
         if camera is not None:
             query = query.where(_a.camera == camera)
@@ -190,7 +190,9 @@ class AlarmsPart(Part):
         if active is not None:
             query = query.where(_a.ended_utc_s.is_(None) if active else _a.ended_utc_s.is_not(None))
         if cameras is not None or tenants is not None:
-            of_tenant = (_a.kind == "tenant") & _a.camera.is_(None) & _a.subject.in_(sorted(tenants or ()))
+            of_tenant = (_a.kind == "tenant") & _a.camera.is_(None)
+            if tenants is not None:
+                of_tenant = of_tenant & _a.subject.in_(sorted(tenants))
             of_camera = _a.camera.is_not(None) if cameras is None else _a.camera.in_(sorted(cameras))
             query = query.where(of_camera | of_tenant)
         with self.database.read() as c:

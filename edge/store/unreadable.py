@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 #: Records that are remembered as known, so that each is counted and logged once; beyond, none is logged or counted.
 MAX_KNOWN: Final = 10_000
+#: Of records of which some are not kept, at least so many are fetched at once.
+LEAST_FETCHED: Final = 100
 #: Raised by code that reads a document, where the document is not as it expects.
 _FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 _MAX_WORDS: Final = 300
@@ -89,18 +91,22 @@ class UnreadableRecords:
         fetch: Callable[[int, int | None], Sequence[R]],
         make: Callable[[R], T],
         number: Callable[[R], int],
+        keep: Callable[[T], bool] | None = None,
     ) -> list[T]:
-        """As `readable`, of `fetch(so many, after this number)`: a page that is shorter than `limit` is the last one,
-        however many records were left out of it."""
+        """As `readable`, of `fetch(so many, after this number)`, those that `keep` keeps (None: all): a page that is
+        shorter than `limit` is the last one, however many records were left out of it."""
         out: list[T] = []
+        # Where many are left out, few at a time would be many queries.
+        least = 1 if keep is None else LEAST_FETCHED
         while len(out) < limit:
-            wanted = limit - len(out)
+            wanted = max(limit - len(out), least)
             rows = fetch(wanted, after)
-            out += self.readable(kind, rows, make, number)
+            found = self.readable(kind, rows, make, number)
+            out += found if keep is None else filter(keep, found)
             if len(rows) < wanted:
                 break
             after = number(rows[-1])
-        return out
+        return out[:limit]
 
     def _met(self, error: UnreadableRecord) -> None:
         key = (error.kind, error.name)

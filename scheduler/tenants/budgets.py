@@ -107,7 +107,7 @@ def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> l
     fixed: set[int] = set()
     while True:
         free = [j for j in range(len(shares)) if j not in fixed]
-        rest = total - sum(lows[j] for j in fixed)
+        rest = max(0.0, total - sum(lows[j] for j in fixed))
         mine = sum(shares[j] for j in free)
         if mine <= _EPS:
             # The others have nothing: the rest goes to all by equal parts above their lows.

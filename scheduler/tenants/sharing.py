@@ -180,7 +180,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         if why is not None:
             forgotten[name] = why
         scale = rights[name] or question.total / len(question.tenants)
-        before = _begun_anew(before, entry, question.rules)
+        before = begun_anew(before) if entry.quiet_s > 0 else before
         now[name] = _learned(before, entry, scale, rights[name] * (1.0 - question.rules.explore))
     fresh = [t for t in question.tenants if now[t.tenant.id].held is None]
     everybody = bool(fresh) or question.windows or not any(t.tenant.serves for t in question.tenants)
@@ -195,7 +195,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     gives = reclaimed(limits, rest, question.rules)
     left = [limit.held - given for limit, given in zip(rest, gives, strict=True)]
     kept = dict(zip((limit.id for limit in rest), floors_first(limits, rest, left, question.total), strict=True))
-    total = question.total - sum(kept.values())
+    # Floors of those may take all that there is; rounding must not make it less than nothing.
+    total = max(0.0, question.total - sum(kept.values()))
     wanted = _wanted(question, scope, now, held, safe, total)
     answer = budgets(limits, wanted, total, question.rules)
     shares: dict[str, TenantShare] = {}
@@ -303,11 +304,10 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: flo
     )  # fmt: skip
 
 
-def _begun_anew(known: LearnedTenant, entry: TenantNow, rules: SharingRules) -> LearnedTenant:
-    """Where quiet ends its alarm, the time that counts for the next alarm begins anew: else the first miss after the
-    quiet would raise it again."""
-    over = entry.quiet_s > 0 and right_missed_s(known) >= 60.0 * rules.missed_minutes
-    return replace(known, right_missed_utc_s=None) if over else known
+def begun_anew(known: LearnedTenant) -> LearnedTenant:
+    """After a quiet that is long enough to end its alarm: the time that counts for the next alarm begins anew, whether
+    there was an alarm or not. Else the first misses after the quiet would raise it."""
+    return replace(known, right_missed_utc_s=None)
 
 
 def missed_s(known: LearnedTenant) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edge.appliance.alarms import Alarms
-from edge.core.alarms import AccuracyMeasured, RolledBack
+from edge.core.alarms import AccuracyMeasured, Alarm, RolledBack
 from edge.core.camera import CameraStatus
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
@@ -100,6 +100,30 @@ async def start(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Callable
     yield run
     for box in started:
         await box.end()
+
+
+async def test_a_page_of_alarms_is_short_only_at_its_end_for_a_user_of_some_cameras(start: Callable[..., Any]) -> None:
+    """More alarms of tenants with other cameras than are fetched at once lie between the user's own."""
+    box = await start()
+    own, hidden = {1, 2, 3, 130, 250, 251}, 260
+    rows = [
+        Alarm(
+            n, "goal", "Goal", "tenant", "warning", None, "streets", "new", 1000.0, "missed",
+            details={"tenant": "streets", "cameras": ["gate"] if n in own else ["gate", "yard"]},
+        )
+        for n in range(1, hidden + 1)
+    ]  # fmt: skip
+    box.store.alarms.put_alarms(rows)
+    for tenants in (None, {"streets"}):
+        pages, before = [], None
+        while True:
+            page = box.alarms.alarms(2, before, None, None, None, {"gate"}, tenants)
+            pages.append([a.id for a in page])
+            if len(page) < 2:
+                break
+            before = page[-1].id
+        assert pages == [[251, 250], [130, 3], [2, 1], []]
+    assert box.alarms.alarms(2, None, None, None, None, {"gate"}, {"parking"}) == []
 
 
 async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callable[..., Any]) -> None:

@@ -13,7 +13,7 @@ from tenants_kit import ServingBox, TenantsBox, reader
 
 from edge.appliance.settings_in_force import site_in_force
 from edge.appliance.tenants import Tenants
-from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
 from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
 from edge.runtime.serving_demand import Offer
 from edge.settings import SiteSettings, parse
@@ -56,7 +56,7 @@ async def test_every_tenant_is_reported_with_its_members_and_the_default_one(mad
     found = made.service.all()
     assert found.active
     assert [t.id for t in found.tenants] == ["gate", "stats", "default"]
-    assert made.service.there == {"gate", "stats", "default", "default-cameras"}
+    assert made.service.there == {"gate", "stats", "default"}, "there is no camera"
     gate, _, default = found.tenants
     assert (gate.name, gate.models, gate.implicit, gate.goal) == ("Entrance", ("a",), False, 0.95)
     assert (default.models, default.implicit) == (("c",), True)
@@ -212,6 +212,51 @@ async def test_a_record_that_is_no_document_does_not_stop_the_start(tmp_path: Pa
     await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
     assert made.service.one("gate").tenant.learned.reports == 1
     store.close()
+
+
+@pytest.mark.parametrize("name", [TENANTS_DOCUMENT, HISTORY_DOCUMENT])
+async def test_a_database_that_cannot_be_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    store = Store(None, tmp_path)
+    read = store.settings.get_settings
+
+    def fails(document: str) -> Any:
+        if document == name:
+            raise Unavailable("the database does not answer")
+        return read(document)
+
+    monkeypatch.setattr(store.settings, "get_settings", fails)
+    serving = ServingBox(tmp_path, "a", "b")
+    await serving.start()
+    site = parse(SiteSettings, SITE)
+    box = TenantsBox(serving, *(t.tenant() for t in site.tenants))
+    notes: list[str] = []
+    served: Any = SimpleNamespace(runtime=serving, rooms=tuple)
+    service = Tenants(site, store, box.clock, box.shares, served, lambda kind, **more: notes.append(kind))
+    with pytest.raises(Unavailable):
+        await service.open()
+    assert (notes, box.notes, box.shares.known, box.kept) == ([], [], {}, [])
+    store.close()
+
+
+async def test_where_nothing_is_shared_after_a_start_alarms_of_all_tenants_are_over(tmp_path: Path) -> None:
+    store = Store(None, tmp_path)
+    site = parse(SiteSettings, {**SITE, "tenants": [{"id": "gate", "models": ["a", "b", "c"]}]})
+    made = await made_of(tmp_path, site, store)
+    assert made.service.there == frozenset()
+    store.close()
+
+
+async def test_the_next_decision_is_at_the_end_of_the_interval_also_after_one_between(made: Made) -> None:
+    await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+    assert made.service.sharing().next_utc_s == pytest.approx(made.box.clock.utc() + 10.0, abs=1e-3)
+    made.box.clock.advance(6.0)
+    made.box.parts.shares.shared_capacity = lambda: 0.8
+    await made.box.shares.look()
+    found = made.service.sharing()
+    assert found.decided_utc_s == pytest.approx(made.box.clock.utc(), abs=1e-3)
+    assert found.next_utc_s == pytest.approx(made.box.clock.utc() + 4.0, abs=1e-3)
 
 
 async def test_a_recorded_day_under_another_policy(made: Made) -> None:

@@ -96,7 +96,7 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
         await box.interval(lambda name, share: 0.8, RATES)
     document = json.loads(json.dumps(box.shares.document()))
     again = await two_tenants(tmp_path)
-    again.shares.restore(document)
+    await again.shares.restore(document)
     assert again.shares.known == box.shares.known
     offers = dict(again.serving.models.offers)
     again.serving.models.offers.update({name: Offer(name) for name in offers})
@@ -320,7 +320,7 @@ async def test_what_is_damaged_of_one_tenant_is_forgotten_and_the_rest_is_kept(
         await box.interval(lambda name, share: 0.8, RATES)
     document = json.loads(json.dumps(box.shares.document()))
     again = await two_tenants(tmp_path)
-    (error,) = again.shares.restore(damaged(document, "tenants", "gate", *path, value=value))
+    (error,) = await again.shares.restore(damaged(document, "tenants", "gate", *path, value=value))
     assert "tenants.gate" in str(error)
     gate, stats = again.shares.known["gate"], again.shares.known["stats"]
     assert (gate.forgotten, gate.forgotten_utc_s, gate.recent) == ("damaged", again.clock.utc(), ())
@@ -335,8 +335,9 @@ async def test_what_is_damaged_of_one_tenant_is_forgotten_and_the_rest_is_kept(
 @pytest.mark.parametrize("document", [[], 3, "text", {"tenants": []}, {"tenants": 3}, {"tenants": None}])
 async def test_a_state_that_is_none_is_forgotten_whole(tmp_path: Path, document: Any) -> None:
     box = await two_tenants(tmp_path)
-    assert len(box.shares.restore(document)) == 1
+    assert len(await box.shares.restore(document)) == 1
     assert {box.shares.known[name].forgotten for name in ("gate", "stats")} == {"damaged"}
+    assert [data["tenant"] for _, data in box.notes] == ["gate", "stats"], "no default tenant, which has no member"
     await box.shares.look()
     assert sum(box.held().values()) == pytest.approx(0.9)
 

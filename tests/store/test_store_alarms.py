@@ -45,6 +45,7 @@ def test_an_alarm_lives_and_keeps_its_acknowledgement(store: Store) -> None:
     store.alarms.put_alarms([replace(alarm(n, None), kind="tenant", subject=t) for n, t in ((5, "gate"), (6, "yard"))])
     assert [a.id for a in store.alarms.newest(tenants=["gate"])] == [5, 4, 2, 1]
     assert [a.id for a in store.alarms.newest(cameras=["yard"], tenants=["gate"])] == [5, 2]
+    assert [a.id for a in store.alarms.newest(cameras=["yard"])] == [6, 5, 2]
     assert [a.id for a in store.alarms.newest(cameras=[], tenants=[])] == []
     with pytest.raises(NotFound, match="alarm 9"):
         store.alarms.acknowledge_alarm(9, "ann")

@@ -7,8 +7,9 @@ from typing import Any
 
 from finder_double import DictFinder
 
-from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer, TenantDetails
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.read import read
+from edge.appliance.answers.seen_alarms import alarms_of
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import DEFAULT_RULES, RuleSettings, merge, parse
 from web.examples.alarms import ALARM, OBJECT
@@ -86,21 +87,15 @@ class DictAlarms:
         cameras: Collection[str] | None,
         tenants: Collection[str] | None = None,
     ) -> list[AlarmAnswer]:
-        limited = cameras is not None or tenants is not None
+        mine = alarms_of(cameras, tenants)
         return [
             a for a in self._made()
             if (before is None or a.id < before)
             and (camera is None or a.camera == camera)
             and (rule is None or a.rule == rule)
             and (active is None or (a.ended_utc_s is None) == active)
-            and (not limited or self._of(a, cameras, tenants))
+            and mine(a)
         ][:limit]  # fmt: skip
-
-    @staticmethod
-    def _of(alarm: AlarmAnswer, cameras: Collection[str] | None, tenants: Collection[str] | None) -> bool:
-        if alarm.camera is not None:
-            return cameras is None or alarm.camera in cameras
-        return isinstance(alarm.details, TenantDetails) and alarm.details.tenant in (tenants or ())
 
     def alarm(self, number: int) -> AlarmAnswer:
         found = next((a for a in self._made() if a.id == number), None)

@@ -160,10 +160,11 @@ class DictTenants:
         self.box.events.note("tenant.removed", tenant=tenant, by=by)
 
     def sharing(self) -> SharingAnswer:
-        decided = self.box.state.utc_s - 6.0 if self.kept else None
+        # It was decided between two intervals, too: when it is decided again does not follow from that.
+        decided = self.box.state.utc_s - 2.0 if self.kept else None
         more = {
             "settings": self.sharing_settings, "active": self.all().active, "decided_utc_s": decided,
-            "next_utc_s": None if decided is None else decided + self.sharing_settings.interval_s,
+            "next_utc_s": None if decided is None else self.box.state.utc_s + self.sharing_settings.interval_s - 6.0,
         }  # fmt: skip
         return read(SharingAnswer, SHARING | more)
 

@@ -352,6 +352,15 @@ def test_where_there_is_much_less_inside_a_window_floors_of_cameras_count_at_onc
     assert decide(known, asked(10.0, *entries)).shares["yard"].held == pytest.approx(0.15), "else cameras hold"
 
 
+@pytest.mark.parametrize("windows", [False, True])
+def test_floors_of_cameras_above_all_that_there_is_leave_serving_tenants_nothing_and_not_less(windows: bool) -> None:
+    streets = replace(STREETS, floor=0.7227)
+    known = {"gate": LearnedTenant(held=0.5), "streets": LearnedTenant(held=0.4)}
+    found = decide(known, asked(10.0, TenantNow(GATE), TenantNow(streets), total=0.4963, windows=windows))
+    assert [s.held for s in found.shares.values()] == pytest.approx([0.0, 0.4963])
+    assert all(s.held >= 0 for s in found.shares.values())
+
+
 parts = st.floats(0.0, 1.0)
 
 
@@ -359,7 +368,9 @@ parts = st.floats(0.0, 1.0)
 @given(st.data(), st.sampled_from(("ew", "sw", "njc", "fair", "minerva", "greedy-ew")))
 def test_whatever_is_measured_budgets_sum_and_keep_floors_and_survive_json(data: st.DataObject, policy: str) -> None:
     known: dict[str, LearnedTenant] = {}
-    tenants = (replace(GATE, floor=0.15), STATS, replace(STREETS, proxy_utilisation=0.7))
+    # A serving floor of 0 beside camera floors above the total leaves the serving tenants nothing.
+    gate, streets = data.draw(st.sampled_from((0.0, 0.15))), data.draw(st.sampled_from((0.1, 0.7227)))
+    tenants = (replace(GATE, floor=gate), STATS, replace(STREETS, proxy_utilisation=0.7, floor=streets))
     uses = st.none() | st.builds(MeasuredUse, st.floats(0.0, 2.0) | st.just(float("nan")), parts)
     for n in range(4):
         total = data.draw(st.floats(0.4, 1.0))
@@ -372,8 +383,10 @@ def test_whatever_is_measured_budgets_sum_and_keep_floors_and_survive_json(data:
         question = SharingQuestion(10.0 * n, total, tuple(entries), rules, data.draw(st.booleans()))
         found = decide(known, question)
         assert sum(s.held for s in found.shares.values()) == pytest.approx(total, abs=1e-6)
-        for entry in entries:
-            assert found.shares[entry.tenant.id].held >= max(entry.floor, entry.tenant.floor) - 1e-6
+        lows = {e.tenant.id: max(e.floor, e.tenant.floor) for e in entries}
+        kept = min(1.0, total / max(sum(lows.values()), 1e-9))
+        for name, low in lows.items():
+            assert found.shares[name].held >= max(0.0, low * kept - 1e-6)
         rights = entitlements(tenants, total)
         for entry in entries:
             if question.windows and found.shares[entry.tenant.id].state == "misses":
