@@ -49,4 +49,4 @@ async def bench(partitioner: CpuPartitioner) -> AsyncIterator[Callable[..., Benc
 
     yield make
     for one in made:
-        await one.supervisor.close(1.0)
+        await one.supervisor.close(3.0)
