@@ -177,6 +177,12 @@ def _compared(policy: str, kind: str) -> str | None:
     return own if (own == "e2e") == (kind == "pipeline") else None
 
 
+def _reference(stored: Mapping[str, Any], name: str, policy: str) -> Mapping[Any, Any]:
+    """What is stored of a policy, by its name there, on the problem `name`; empty: nothing."""
+    found: Mapping[Any, Any] = stored.get(name, {}).get(STORED.get(policy, policy), {})
+    return found
+
+
 def _played(play: Mapping[str, Any] | None, policy: str, kind: str) -> bool:
     """Whether the results have the play with all that it is compared by."""
     own = _compared(policy, kind)
@@ -257,7 +263,7 @@ def _missed(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any])
                 yield f"{policy} on {name}: {row['faults']} faults"
             if row["reply_s"] > MOST_REPLY_S[row["kind"]]:
                 yield f"{policy} on {name}: median reply {row['reply_s']} s, bar {MOST_REPLY_S[row['kind']]} s"
-            own, reference = OWN.get(policy), stored.get(name, {}).get(STORED.get(policy, policy), {})
+            own, reference = _compared(policy, row["kind"]), _reference(stored, name, policy)
             if own in row and own in reference and row[own] < reference[own] - BASELINE_GAP:
                 yield f"{policy} on {name}: {own} {row[own]}, reference {reference[own]}"
     yield from _missed_by_ew(medians, stored)
@@ -299,7 +305,7 @@ def _above(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) 
     """Baselines that are better than their reference by more than BASELINE_GAP: docs/decisions/tenants.md says why."""
     for name, policies in medians.items():
         for policy, row in policies.items():
-            own, reference = OWN.get(policy), stored.get(name, {}).get(STORED.get(policy, policy), {})
+            own, reference = _compared(policy, row["kind"]), _reference(stored, name, policy)
             if own in row and own in reference and row[own] > reference[own] + BASELINE_GAP:
                 yield f"{policy} on {name}: {own} {row[own]}, reference {reference[own]}"
 
@@ -308,7 +314,7 @@ def _uncompared(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, A
     """Baselines with a reference whose measure is missing in their plays or in the reference."""
     for name, policies in medians.items():
         for policy, row in policies.items():
-            own, reference = _compared(policy, row["kind"]), stored.get(name, {}).get(STORED.get(policy, policy), {})
+            own, reference = _compared(policy, row["kind"]), _reference(stored, name, policy)
             lacking = [of for of, has in (("its plays", row), ("its reference", reference)) if own not in has]
             if own is not None and reference and lacking:
                 yield f"{policy} on {name}: no {own} in {' and '.join(lacking)}"
@@ -318,7 +324,7 @@ def _print(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) 
     for name, policies in medians.items():
         print(f"\n{name}: median (reference)")
         for policy, row in policies.items():
-            reference = stored.get(name, {}).get(STORED.get(policy, policy), {})
+            reference = _reference(stored, name, policy)
             cells = []
             for key in (key for key in MEASURES if key in row):
                 old = reference.get("last_half", {}).get(key) if key == "p99_ms" else reference.get(key)
