@@ -310,7 +310,7 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             return []
-        job = replace(job, device_seconds=max(job.device_seconds, event.device_seconds), last_report_s=event.at_s)
+        job = job.reported(event.device_seconds, event.fraction, event.at_s)
         expected = job.option.speed(job.share) * (event.at_s - job.since_s)
         done = job.device_seconds - job.work_at_since
         enough = (
@@ -318,12 +318,11 @@ class WindowController:
         )
         rested = s.planning.asked is None and event.at_s - s.planning.last_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
-        if 0.05 < event.fraction < 1.0:
-            total = job.device_seconds / event.fraction
-            if abs(total - job.option.device_seconds) > PROGRESS_TOLERANCE * job.option.device_seconds:
-                job = self._corrected(job, total)
-                if rested:
-                    return self._replan(event.at_s, PlanCause("work_corrected", event.camera, total))
+        total, planned_s = job.whole(event.fraction), job.option.device_seconds
+        if total is not None and abs(total - planned_s) > PROGRESS_TOLERANCE * planned_s:
+            job = self._corrected(job, total)
+            if rested:
+                return self._replan(event.at_s, PlanCause("work_corrected", event.camera, total))
         s.jobs[event.camera] = job
         if enough and rested and abs(done - expected) > PROGRESS_TOLERANCE * expected:
             return self._replan(event.at_s, PlanCause("progress_unexpected", event.camera, done, expected))

@@ -16,6 +16,8 @@ from scheduler.window_lending import WindowLending
 
 #: Shares that add up to so much more than there is are rounded, not too many.
 ROUNDING = 1e-4
+#: So much of a retraining must be done for its progress to tell what the whole costs.
+TELLING_PART = 0.2
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class CameraView:
 
 @dataclass(frozen=True)
 class Job:
-    """A running retraining. `device_seconds` of its work are done; `since_s` is when this share began."""
+    """A running retraining. `device_seconds` of its work are done; `since_s` is when this share began. `begun` is the
+    fraction that was done with the first report, and the device seconds until then."""
 
     id: str
     camera: str
@@ -47,6 +50,21 @@ class Job:
     work_at_since: float = 0.0
     device_seconds: float = 0.0
     last_report_s: float = 0.0
+    begun: tuple[float, float] | None = None
+
+    def reported(self, device_seconds: float, fraction: float, at_s: float) -> Job:
+        """The job after a report; a late one takes nothing back."""
+        begun = self.begun or (fraction, device_seconds)
+        return replace(self, device_seconds=max(self.device_seconds, device_seconds), last_report_s=at_s, begun=begun)
+
+    def whole(self, fraction: float) -> float | None:
+        """Device seconds of all of it, of which `fraction` is done: the rest takes as long as what was done since the
+        first report. What precedes the first step (pictures are read) is no part of that. None: too little was done
+        since then to tell."""
+        done, before_s = self.begun or (0.0, 0.0)
+        if not done + TELLING_PART <= fraction < 1.0:
+            return None
+        return self.device_seconds + (1.0 - fraction) * max(0.0, self.device_seconds - before_s) / (fraction - done)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from edge.core.roll_backs import AUTOMATIC
 from edge.recording.exemplars import read_exemplars
 from edge.recording.kept_out import read_kept_out
 from edge.recording.labelled_windows import manifest_path, pictured_windows, window_bytes, write_manifest
+from edge.recording.remembering import MemoryFolders, remember_by_labels
 from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, WindowAccuracy
@@ -30,10 +31,11 @@ from edge.runtime.learning import drift_per_s, with_late_labels
 from edge.runtime.preparation import Preparation
 from edge.runtime.siblings import Siblings
 from edge.runtime.versions import Versions
+from scheduler.learning.budget import MEMORY_WAIT, TRIED_EACH, looks_in_time
 from scheduler.promotion import roll_back
 
-#: Waiting for the last labels of a closed sample, and for its exemplars, may take these parts of a window.
-LABEL_WAIT, MEMORY_WAIT = 0.08, 0.05
+#: Waiting for the last labels of a closed sample may take this part of a window.
+LABEL_WAIT = 0.08
 #: A camera's worker hands the last frames of its sample over within so many seconds.
 CLOSE_S = 5.0
 #: Windows whose measured cameras are remembered.
@@ -63,7 +65,7 @@ class Boundary:
         #: Cameras of which all that is measured of a window is known (or will never be), by window.
         self.measured: dict[int, set[str]] = {}
         self._closing: dict[tuple[str, int], asyncio.Future[None]] = {}
-        self._remembering: dict[str, asyncio.Future[None]] = {}
+        self._remembering: dict[str, asyncio.Future[bool]] = {}
 
     def close(self, order: ev.CloseSample) -> None:
         """Begin to close a camera's sample."""
@@ -78,11 +80,11 @@ class Boundary:
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
 
-    def remembered(self, camera: str) -> None:
-        """The camera's exemplars were picked, or will not be."""
+    def remembered(self, camera: str, looked: bool = True) -> None:
+        """The camera's exemplars were picked, or nobody could look at its pictures."""
         done = self._remembering.get(camera)
         if done is not None and not done.done():
-            done.set_result(None)
+            done.set_result(looked)
 
     def not_measured(self, window: int, camera: str) -> None:
         """Nothing more will be known of the camera's window."""
@@ -190,27 +192,48 @@ class Boundary:
         self._closing.pop((camera.id, window), None)
 
     async def _remember(self, camera: CameraRuntime) -> None:
-        """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
+        """Pick exemplars of the data that the camera was retrained on last; waits, at most a little. Where profilers
+        have no time to look at its pictures, what is typical is told by its labels."""
         parts = self._parts
         if not camera.closed or not (parts.window.settings.exemplars or camera.published):
             return
-        data = camera.closed[max(camera.closed)]
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._remembering[camera.id] = done
+        data, s = camera.closed[max(camera.closed)], parts.window.settings
         kept_out = self._kept_out_root(camera.id) if camera.published else None
-        root, most = self._exemplar_root(camera.id), parts.window.settings.exemplars
-        parts.profilers.ask(m.Remember(data, parts.student(camera.version), root, most, parts.shares.cores, kept_out))
+        folders = MemoryFolders(self._exemplar_root(camera.id), s.exemplars, kept_out)
+        enabled = sum(c.settings.enabled for c in parts.cameras.values())
+        speed = parts.profilers.speed(self._preparation.thread)
+        in_time = looks_in_time(parts.learning.facts.memory_s, enabled, speed, s.window_s)
+        if not in_time and data.window % TRIED_EACH:
+            await self._remember_by_labels(camera, folders, data)
+            return
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._remembering[camera.id] = done
+        student = parts.student(camera.version)
+        parts.profilers.ask(
+            m.Remember(data, student, folders.exemplars, s.exemplars, parts.shares.cores, folders.kept_out)
+        )
         try:
-            async with asyncio.timeout(MEMORY_WAIT * parts.window.settings.window_s):
-                await asyncio.shield(done)
+            async with asyncio.timeout(MEMORY_WAIT * s.window_s):
+                if not await asyncio.shield(done):
+                    await self._remember_by_labels(camera, folders, data)
         except TimeoutError:
             left = parts.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
-            self._note("exemplars.late", camera=camera.id, window=data.window)
             if not left:
                 # It has begun, and lets pictures go: the next training data must not name them.
                 await self._remembering[camera.id]
+            else:
+                self._note("exemplars.late", camera=camera.id, window=data.window)
+                await self._remember_by_labels(camera, folders, data)
         finally:
             self._remembering.pop(camera.id, None)
+
+    async def _remember_by_labels(self, camera: CameraRuntime, folders: MemoryFolders, data: LabelledWindow) -> None:
+        if self._parts.cameras.get(camera.id) is not camera or camera.closed.get(data.window) is not data:
+            return  # it left, or its labels are of other classes now
+        try:
+            await asyncio.to_thread(remember_by_labels, folders, data)
+        except MagpieError as error:
+            self._parts.complaints.add(error.code, str(error), data.camera)
 
     async def _labelled_window(
         self, camera: CameraRuntime, window: int, frames: tuple[LabelledFrame, ...]

@@ -81,6 +81,8 @@ class BudgetBox:
     profilers: int
     least_trials: int = 0
     published: bool = False
+    #: Older frames that a camera's next retraining has, in the mean.
+    exemplars: float = 0.0
 
 
 def _kept_if_near(now: float, wanted: float) -> float:
@@ -146,7 +148,7 @@ class Learning:
             profilers=box.profilers,
             visits=tuple(sorted({c.epochs * c.data_fraction for c in configs})),
             families=len(families(configs)),
-            exemplars=s.exemplars,
+            exemplars=round(box.exemplars),
             held_out=s.held_out,
             golden_share=s.golden_share,
             labels=s.label_budget,
@@ -265,13 +267,16 @@ class Learning:
             best = max(tried.values(), key=lambda p: p.end_accuracy.value)
             self._learned(choice=best.end_accuracy.value - usual.end_accuracy.value)
 
-    def retrained(self, done: m.TrainingDone, config: RetrainingConfig, labels: int, gained: float) -> None:
-        """A retraining of `config` gained `gained` held-out accuracy (0 where it was refused); `labels` frames of its
-        window were labelled."""
-        visits = done.visits or config.epochs * done.train_frames * done.fraction
-        if visits >= 1:
-            self._learned(visit_s=done.device_seconds / visits)
-        if done.fraction >= 1.0 and not done.taught_with:  # a group's gain is not that of the camera's own labels
+    def retrained(self, done: m.TrainingDone, profile: RetrainingProfile, labels: int, gained: float) -> None:
+        """A retraining with this profile gained `gained` held-out accuracy (0 where it was refused); `labels` frames of
+        its window were labelled. One that was cut short had all that precedes the first step: it costs what its
+        profile expects of a whole one, or what it took, where that is more."""
+        whole = done.fraction >= 1.0
+        visits = done.visits or profile.config.epochs * done.train_frames
+        if visits >= 1 and (whole or not done.visits):
+            expected = 0.0 if whole else profile.device_seconds.value
+            self._learned(visit_s=max(done.device_seconds, expected) / visits)
+        if whole and not done.taught_with:  # a group's gain is not that of the camera's own labels
             self._learned(gain=max(0.0, gained), gain_labels=float(labels))
         self._save()
 

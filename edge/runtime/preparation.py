@@ -43,9 +43,20 @@ class Preparation:
         need = sum(c.profile.max_gpu for c in enabled)
         unknown = any(not history_of(c.history).known for c in enabled)
         published = 2 * sum(c.published for c in enabled) > len(enabled)
+        kept = [self._exemplars(c) for c in enabled]
         return BudgetBox(
-            capacity, need, len(enabled), self.thread, len(parts.profilers.names), 1 if unknown else 0, published
-        )
+            capacity, need, len(enabled), self.thread, len(parts.profilers.names), 1 if unknown else 0, published,
+            sum(kept) / max(1, len(kept)),
+        )  # fmt: skip
+
+    def _exemplars(self, camera: CameraRuntime) -> int:
+        """Older frames that its next retraining has: those of the last one and its own. After a restart, of a camera
+        that was retrained before, as many as are kept."""
+        most = self._parts.window.settings.exemplars
+        if not camera.closed:
+            return 0 if camera.version.id == camera.frozen.id else most
+        data = camera.closed[max(camera.closed)]
+        return min(most, len(data.exemplars) + len(data.train))
 
     @property
     def thread(self) -> float:
@@ -230,13 +241,13 @@ class Preparation:
     # -- what retrainings teach
 
     def retrained(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone, promoted: bool) -> None:
-        """Tell the micro-profiler what came of its prediction; one that was cut short tells what a step costs."""
+        """Tell the micro-profiler what came of its prediction; one that was cut short teaches no gain."""
         parts = self._parts
         profile = camera.profiles.get(job.config)
         if profile is not None:
             gained = done.candidate.value - done.parent.value
             labels = len(camera.closed[max(camera.closed)].all_sampled) if camera.closed else 0
-            parts.learning.retrained(done, profile.config, labels, gained if promoted else 0.0)
+            parts.learning.retrained(done, profile, labels, gained if promoted else 0.0)
         if camera.history is None or done.fraction < 1.0 or done.taught_with:
             return  # a group's cost and gain are not those of the configuration alone
         history = history_of(camera.history)

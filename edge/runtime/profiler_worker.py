@@ -22,8 +22,7 @@ from edge.core.thresholds import LOWEST, best_score
 from edge.core.trials import TrialResult, TrialRunner
 from edge.core.vision import Detections
 from edge.detectors.pictures import read_picture
-from edge.recording.exemplars import ExemplarMemory
-from edge.recording.kept_out import keep_out
+from edge.recording.remembering import MemoryFolders, remember
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare, open_bucket
 from edge.runtime.judge_candidate import judge_candidate
@@ -42,8 +41,6 @@ from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
 from scheduler.regions import learned_region
 
 _BATCH = 4
-#: Held-out pictures that are kept however few exemplars are: students are judged on them.
-LEAST_KEPT_OUT = 64
 
 
 def profiler_worker(channel: Channel, cores: float) -> None:
@@ -119,7 +116,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
     for name, student, on in wanted:
         measured[name] = None
         if student is not None and on:
-            other = load_student(student.path, share.device).for_inference()
+            other = load_student(student.path, share.device).for_inference(len(on))
             measured[name] = _in_shadow(other, on, share, channel, job.inference)
     counts = Counter(data.classes[int(c)] for f in frames for c in f.labels.classes)
     return m.Evaluated(
@@ -372,9 +369,7 @@ def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Rememb
             if seen:
                 frames += [f for f, _ in seen]
                 features.append(student.features([p for _, p in seen]))
-    if job.kept_out_root is not None:
-        keep_out(job.kept_out_root, job.data.held_out, max(job.max_frames, LEAST_KEPT_OUT))
-    memory = ExemplarMemory(job.root, job.max_frames)
-    kept = memory.update(tuple(frames), np.concatenate(features)) if frames else memory.frames()
+    folders = MemoryFolders(job.root, job.max_frames, job.kept_out_root)
+    kept = remember(folders, job.data, frames, np.concatenate(features) if frames else np.zeros((0, 0)))
     seconds = (share.worked_s() - began) / job.cores
-    return m.Remembered(job.data.camera, job.data.window, len(kept), seconds)
+    return m.Remembered(job.data.camera, job.data.window, kept, seconds)

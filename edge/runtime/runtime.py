@@ -316,7 +316,7 @@ class Runtime:
         elif isinstance(job, m.Evaluate):
             self.boundary.not_measured(job.data.window, job.data.camera)
         elif isinstance(job, m.Remember):
-            self.boundary.remembered(job.data.camera)
+            self.boundary.remembered(job.data.camera, looked=False)
         elif isinstance(job, m.JudgeCandidate):
             of_group = self.students.box_groups.has(job.job.job)
             (self.students.box_groups if of_group else self.students.borrowing).not_judged(job)

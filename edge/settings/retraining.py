@@ -24,7 +24,7 @@ class ConfigurationSpace(Settings):
     epochs: tuple[Annotated[int, Field(ge=1, le=1000)], ...] = Field((4, 10, 20), min_length=1)
     batch_sizes: tuple[Annotated[int, Field(ge=1, le=1024)], ...] = Field((8,), min_length=1)
     layers: tuple[Literal["head", "last_stage", "all"], ...] = Field(("head", "last_stage", "all"), min_length=1)
-    data_fractions: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field((0.5, 1.0), min_length=1)
+    data_fractions: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field((0.25, 0.5, 1.0), min_length=1)
     learning_rates: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field((2e-3,), min_length=1)
     last_layer_widths: tuple[Annotated[int, Field(ge=0, le=4096)], ...] = Field((0,), min_length=1)
 

@@ -119,6 +119,8 @@ def refill(spare: Student, path: Path, breathe: Callable[[], None] = lambda: Non
                 target.copy_(_folded(tensors, fold_of, part))
             if n % SLICE == SLICE - 1:
                 breathe()
+    breathe()
+    spare.answer_with_present_weights()
     spare.info = extra
     return True
 

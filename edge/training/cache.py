@@ -122,7 +122,8 @@ class PrefixCache:
         return sum(a.nbytes for a in arrays)
 
     def activations(self, layers: Layers, indices: Sequence[int], variants: Sequence[int]) -> Activations:
-        """Inputs of the first trained part for these examples, float32 on the parent's device."""
+        """Inputs of the first trained part for these examples, float32 on the parent's device; maps are channels last
+        in memory."""
         where = np.asarray(indices), np.asarray(variants)
         for variant in range(VARIANTS):
             mine = where[0][where[1] == variant]
@@ -132,7 +133,8 @@ class PrefixCache:
         out = []
         for part in range(count):
             rows = [self._kept[layers, v][part][i] for i, v in zip(*where, strict=True)]
-            out.append(torch.from_numpy(np.stack(rows)).to(self.parent.device).float())
+            stacked = torch.from_numpy(np.stack(rows)).to(self.parent.device).float()
+            out.append(stacked.permute(0, 3, 1, 2) if stacked.ndim == 4 else stacked)
         return tuple(out)
 
     def fill(self, layers: Layers, indices: NDArray[np.int64]) -> int:
@@ -172,6 +174,8 @@ class PrefixCache:
             for part, values in enumerate(self._prefix(layers, pictures)):
                 # float16 ends at 65504; no healthy activation comes near it.
                 values = values.clamp(-65504, 65504).to(torch.float16).cpu()
+                if values.ndim == 4:  # maps are kept as they are trained on
+                    values = values.permute(0, 2, 3, 1)
                 if key not in self._kept or part >= len(self._kept[key]):
                     self._kept.setdefault(key, []).append(self._reserve(tuple(values.shape[1:])))
                 self._kept[key][part][batch] = values.numpy()

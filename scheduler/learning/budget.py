@@ -44,6 +44,9 @@ HALF_INFERENCE_LOSS = 0.06
 #: The models that a window ends with serve the next until it has retrained, for about half a window, and a third of
 #: what they gained is there after each retraining that follows (benchmarks/bench_start_influence.py): 1/2 + 1/3 + ...
 CARRY = 1.0
+#: Picking exemplars by what a student sees in their pictures may take this part of a window; else labels must do. In
+#: each eighth window it is tried all the same: what it costs changes.
+MEMORY_WAIT, TRIED_EACH = 0.05, 8
 #: While labels and profiles are awaited inference has at most this part of the capacity (controller.waiting_shares).
 WAITING_INFERENCE = 0.7
 
@@ -105,6 +108,12 @@ def _trials_within(problem: BudgetProblem, facts: _Facts) -> int:
     return min(problem.families, max(1, math.floor(problem.profiling_s / max(facts.trial_s.value, 1e-9))))
 
 
+def looks_in_time(memory_s: Cost | None, cameras: int, speed: float, window_s: float) -> bool:
+    """Whether profilers that do `speed` device seconds in a second can look at the pictures of so many cameras in the
+    time that there is for exemplars. True where the cost is not known yet."""
+    return memory_s is None or cameras * memory_s.value <= speed * MEMORY_WAIT * window_s
+
+
 def needed_golden_share(labels: float, label_s: Cost, seconds: float) -> float:
     """The share that labels `labels` frames within `seconds` as they come."""
     return max(LEAST_GOLDEN, labels * label_s.high / (USED * max(seconds, 1e-6)))
@@ -141,7 +150,8 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     rounds = math.ceil(cameras / problem.profilers)
     tried = problem.profiling_s if problem.profiling_s is not None else trials * facts.trial_s.value
     wait = min(WAIT_RANGE[1], max(WAIT_RANGE[0], facts.wait.value))
-    least = wait * (labelling + rounds * facts.memory_s.value / each)
+    looks = looks_in_time(facts.memory_s, cameras, problem.profilers * each, t)
+    least = wait * (labelling + (rounds * facts.memory_s.value / each if looks else 0.0))
     until = AIM * problem.ready * t
     # Without trials for all, some cameras are tried in turn; the others retrain what is known best.
     enough = float(trials) if trials else min(1.0, problem.profilers / cameras)

@@ -19,9 +19,11 @@ from edge.core import events as ev
 from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.labels import LabelledWindow
+from edge.core.learning import Cost, LearningFacts
 from edge.core.models import ModelVersion
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.core.shares import ideal_caps
+from edge.recording.exemplars import read_exemplars
 from edge.recording.labelled_windows import read_manifest
 from edge.runtime import messages as m
 from edge.runtime.boundary import Boundary
@@ -52,6 +54,9 @@ class Profilers:
 
     def begin(self) -> None:
         self.waiting.clear()
+
+    def speed(self, thread: float) -> float:
+        return 0.5 * thread
 
     def of(self, kind: type) -> list[Any]:
         return [job for job in self.asked if isinstance(job, kind)]
@@ -90,9 +95,9 @@ class Box:
             ),
             records=SimpleNamespace(write=lambda do, *given, **more: do(*given, **more)),
             complaints=SimpleNamespace(add=lambda code, words, camera: self.complaints.append(code)),
-            learning=SimpleNamespace(late_labels_used=0, seen=ignored, correction=ignored),
+            learning=SimpleNamespace(late_labels_used=0, seen=ignored, correction=ignored, facts=LearningFacts()),
         )  # fmt: skip
-        self.preparation: Any = SimpleNamespace(share=ignored)
+        self.preparation: Any = SimpleNamespace(share=ignored, thread=0.5)
         self.workers: Any = SimpleNamespace(next_window=self._next, look=lambda camera: self.looks.append(camera.id))
         self.versions: Any = SimpleNamespace(parent=parent)
         self.tasks = BackgroundTasks(lambda code, words: pytest.fail(words))
@@ -126,13 +131,15 @@ class Box:
 
     def sampled(self, count: int, window: int = 1) -> None:
         for number in range(count):
-            self.labels.add(frame(self.folder, number, window=window))
+            one = frame(self.folder, number, window=window)
+            one.path.write_bytes(f"picture {window}-{number}".encode())
+            self.labels.add(one)
 
     async def close(self, window: int = 1, last: int = 0) -> None:
         """To the boundary's end; the worker hands `last` frames over that it had not sent yet."""
         self.boundary.close(ev.CloseSample("a", window))
         if self.worker():
-            await until(lambda: self.closed)
+            await until(lambda: (window, window + 1) in self.closed)
             rest = tuple(frame(self.folder, 100 + n, window=window) for n in range(last))
             self.boundary.sample_closed("a", window, rest)
         await self.ended()
@@ -254,6 +261,83 @@ async def test_nothing_is_remembered_where_no_exemplars_are_kept(box: Box) -> No
     assert box.profilers.of(m.Remember) == []
 
 
+async def test_where_nobody_looks_in_time_exemplars_are_picked_by_labels_and_trained_on_at_once(box: Box) -> None:
+    box.parts.window.settings = RetrainingSettings.model_construct(**dict(box.settings) | {"window_s": 0.2})
+    box.sampled(10)
+    await box.close()
+    assert read_exemplars(box.folder / "exemplars" / "a") == ()
+    box.events.clear()
+    box.sampled(10, window=2)
+    await box.close(2)
+    assert ("exemplars.late", "a", 1) in box.notes
+    kept = {f.frame.id for f in read_exemplars(box.folder / "exemplars" / "a")}
+    assert len(kept) == 7, "all that window 1 trained on"
+    assert {f.frame.id for f in box.camera.closed[2].exemplars} == kept
+
+
+async def test_where_nobody_could_look_exemplars_are_picked_by_labels(box: Box) -> None:
+    box.sampled(10)
+    await box.close()
+    box.events.clear()
+    box.sampled(10, window=2)
+    box.boundary.close(ev.CloseSample("a", 2))
+    await until(lambda: (2, 3) in box.closed)
+    box.boundary.sample_closed("a", 2, ())
+    await until(lambda: box.profilers.of(m.Remember))
+    box.boundary.remembered("a", looked=False)
+    await box.ended()
+    assert len(read_exemplars(box.folder / "exemplars" / "a")) == 7
+
+
+async def test_of_a_camera_whose_classes_changed_meanwhile_nothing_is_remembered(box: Box) -> None:
+    box.sampled(10)
+    await box.close()
+    box.events.clear()
+    box.sampled(10, window=2)
+    box.boundary.close(ev.CloseSample("a", 2))
+    await until(lambda: (2, 3) in box.closed)
+    box.boundary.sample_closed("a", 2, ())
+    await until(lambda: box.profilers.of(m.Remember))
+    box.camera.closed = {}
+    box.boundary.remembered("a", looked=False)
+    await box.ended()
+    assert read_exemplars(box.folder / "exemplars" / "a") == ()
+
+
+@pytest.mark.parametrize(("memory_s", "asked"), [(1.2, 1), (1.3, 0)])
+async def test_nobody_is_asked_to_look_where_there_is_no_time_for_it(box: Box, memory_s: float, asked: int) -> None:
+    """A quarter of the device for 5 % of 100 s is 1.25 device seconds."""
+    box.parts.learning.facts = LearningFacts(memory_s=Cost(memory_s))
+    box.sampled(10)
+    await box.close()
+    box.events.clear()
+    box.sampled(10, window=2)
+    if asked:
+        box.boundary.close(ev.CloseSample("a", 2))
+        await until(lambda: len(box.closed) == 2)
+        box.boundary.sample_closed("a", 2, ())
+        await until(lambda: box.profilers.of(m.Remember))
+        box.boundary.remembered("a")
+        await box.ended()
+    else:
+        await box.close(2)
+        assert len(read_exemplars(box.folder / "exemplars" / "a")) == 7
+    assert len(box.profilers.of(m.Remember)) == asked
+    assert "exemplars.late" not in [kind for kind, _, _ in box.notes], "it was decided, not missed"
+
+
+async def test_a_memory_that_cannot_be_written_is_said_and_the_window_goes_on(box: Box) -> None:
+    (box.folder / "exemplars").write_text("no folder", encoding="utf-8")
+    box.parts.window.settings = RetrainingSettings.model_construct(**dict(box.settings) | {"window_s": 0.2})
+    box.sampled(10)
+    await box.close()
+    box.events.clear()
+    box.sampled(10, window=2)
+    await box.close(2)
+    assert box.complaints[0] == "store"
+    assert set(box.camera.closed) == {2}
+
+
 @pytest.mark.parametrize("begun", [False, True])
 async def test_exemplars_that_are_late_are_left_or_awaited_where_they_have_begun(box: Box, begun: bool) -> None:
     box.parts.window.settings = RetrainingSettings.model_construct(**dict(box.settings) | {"window_s": 0.2})
@@ -265,12 +349,11 @@ async def test_exemplars_that_are_late_are_left_or_awaited_where_they_have_begun
     await until(lambda: box.profilers.of(m.Remember))
     if begun:
         box.profilers.begin()
-    await until(lambda: ("exemplars.late", "a", 1) in box.notes)
-    if begun:
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
         assert box.events == [], "it lets pictures go at this moment"
         box.boundary.remembered("a")
     await box.ended()
+    assert (("exemplars.late", "a", 1) in box.notes) is not begun
     assert box.profilers.withdraw(lambda job: isinstance(job, m.Remember)) == []
 
 

@@ -165,8 +165,8 @@ def test_what_work_costs_is_measured(learning: Learning, kept: list[dict[str, An
     profiles = (profile(0.6), profile(0.75, other), profile(0.9, S.space.configs()[1], profiled=False))
     learning.profiled(m.ProfileDone("a", 2, profiles, 0.5, 3.5, {}, {}, trials=2, setup_s=0.5), known)
     accuracy = Accuracy(0.7, 10, 20)
-    done = m.TrainingDone("j", Path("/none"), accuracy, accuracy, 8.0, 0.5, 40, None)  # type: ignore[arg-type]
-    learning.retrained(done, CONFIG, 48, 0.1)
+    done = m.TrainingDone("j", Path("/none"), accuracy, accuracy, 8.0, 1.0, 40, None)  # type: ignore[arg-type]
+    learning.retrained(done, profile(), 48, 0.1)
     facts = learning.facts
     assert facts.trial_s is not None
     assert facts.trial_s.value == pytest.approx(1.5)
@@ -175,9 +175,35 @@ def test_what_work_costs_is_measured(learning: Learning, kept: list[dict[str, An
     assert facts.choice is not None
     assert facts.choice.value == pytest.approx(0.15), "of what was tried, over what was known best"
     assert facts.visit_s is not None
-    assert facts.visit_s.value == pytest.approx(8.0 / (CONFIG.epochs * 40 * 0.5))
-    assert facts.gain is None, "one that was cut short says nothing of what a whole one gains"
+    assert facts.visit_s.value == pytest.approx(8.0 / (CONFIG.epochs * 40))
+    assert facts.gain is not None
+    assert facts.gain.value == pytest.approx(0.1)
     assert kept[-1]["facts"] == facts.to_json()
+
+
+@pytest.mark.parametrize("took_s", [0.5, 30.0])
+def test_a_retraining_that_was_cut_short_costs_what_its_profile_expects_or_what_it_took(
+    learning: Learning, took_s: float
+) -> None:
+    accuracy, expected = Accuracy(0.7, 10, 20), profile()
+    done = m.TrainingDone("j", Path("/none"), accuracy, accuracy, took_s, 0.05, 40, None)  # type: ignore[arg-type]
+    learning.retrained(done, expected, 48, 0.1)
+    assert learning.facts.visit_s is not None
+    whole_s = max(took_s, expected.device_seconds.value)
+    assert learning.facts.visit_s.value == pytest.approx(whole_s / (CONFIG.epochs * 40)), "not by its few visits"
+    assert learning.facts.gain is None, "one that was cut short says nothing of what a whole one gains"
+
+
+def test_a_group_that_was_cut_short_teaches_no_cost(learning: Learning) -> None:
+    accuracy = Accuracy(0.7, 10, 20)
+    done = m.TrainingDone("j", Path("/none"), accuracy, accuracy, 3.0, 0.5, 40, None, visits=60)  # type: ignore[arg-type]
+    learning.retrained(done, profile(), 48, 0.1)
+    assert learning.facts.visit_s is None
+
+
+@pytest.mark.parametrize(("held", "counted"), [(0.0, 0), (12.4, 12)])
+def test_a_budget_counts_the_older_frames_that_there_are(learning: Learning, held: float, counted: int) -> None:
+    assert learning.problem(S, replace(BOX, exemplars=held)).exemplars == counted
 
 
 def plan(problem: WindowProblem) -> WindowPlan:

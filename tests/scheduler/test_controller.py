@@ -72,6 +72,7 @@ class TestOneWindow:
         start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
         # Half of the steps took what the profile had for the whole: it costs twice as much.
         cost = c.state.jobs["a"].option.device_seconds
+        assert not of(ev.RecordPlan, c.handle(ev.RetrainingProgressed(105.0, "a", start.job, 0.2 * cost, 0.1)))
         out = c.handle(ev.RetrainingProgressed(130.0, "a", start.job, cost, 0.5))
         record = of(ev.RecordPlan, out)[0]
         assert record.cause.camera == "a"
@@ -80,6 +81,19 @@ class TestOneWindow:
         stream = record.problem.streams[0]
         assert stream.running == start.config
         assert next(o for o in stream.options if o.id == start.config).device_seconds == pytest.approx(2 * cost)
+
+    def test_what_precedes_the_first_step_is_no_part_of_the_rate(self) -> None:
+        """Pictures are read before the first step: by its first report a retraining seems to cost many times that."""
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
+        cost, share = c.state.jobs["a"].option.device_seconds, c.state.jobs["a"].share
+        for fraction in (0.05, 0.1, 0.3, 0.6, 0.9):
+            done = 0.2 * cost + 0.8 * cost * fraction
+            at_s = c.state.jobs["a"].since_s + done / share
+            assert not of(ev.RecordPlan, c.handle(ev.RetrainingProgressed(at_s, "a", start.job, done, fraction)))
+        assert c.state.jobs["a"].option.device_seconds == cost
 
     @pytest.mark.parametrize("what", get_args(CameraChange))
     def test_a_changed_camera_did_not_join(self, what: CameraChange) -> None:

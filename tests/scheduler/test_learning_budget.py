@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
 from edge.core.learning import BudgetProblem, Cost, LearningFacts
-from scheduler.learning.budget import AIM, decide, most_golden_share, needed_golden_share
+from scheduler.learning.budget import AIM, MEMORY_WAIT, decide, looks_in_time, most_golden_share, needed_golden_share
 from scheduler.learning.costs import learned, observed
 from scheduler.learning.windows import choose_window, net_value
 
@@ -60,6 +60,20 @@ problems = st.builds(
     families=st.integers(0, 6),
     exemplars=st.integers(0, 200),
 )
+
+
+def test_pictures_that_nobody_has_time_to_look_at_take_no_time_of_the_budget() -> None:
+    """Exemplars are then picked by their labels."""
+    assert looks_in_time(None, 4, 0.1, 90.0)
+    assert looks_in_time(Cost(0.2), 4, 0.2, 90.0)
+    assert not looks_in_time(Cost(0.23), 4, 0.2, 90.0), f"0.9 device seconds for {MEMORY_WAIT:.0%} of the window"
+
+    def ready_s(memory_s: float) -> float:
+        facts = replace(FACTS, memory_s=Cost(memory_s, 0.0, 20))
+        return decide(replace(DEMO, facts=facts, labels=8, profiling_s=0.1)).ready_s
+
+    assert ready_s(0.3) > ready_s(0.1), "they are looked at"
+    assert ready_s(30.0) < ready_s(0.1)
 
 
 @given(problems)

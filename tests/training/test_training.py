@@ -16,7 +16,7 @@ from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.errors import DiskFull, InvalidValue, LabelError
 from edge.core.labels import LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.vision import Detections
-from edge.students import Student, build
+from edge.students import Student, build, pictures_to_tensor
 from edge.training import PrefixCache, Retraining, TrainingFailed, Trials, WindowExamples, device_clock, evaluate
 from edge.training.examples import make_examples, mirrored
 from edge.training.retraining import held_out_accuracy
@@ -115,6 +115,36 @@ def test_retraining_lifts_a_stale_student_by_far(
     assert [p.epoch + 1 for p in seen if p.held_out is not None] == [epochs // 2, epochs]
     assert seen[-1].held_out == pytest.approx(after.value, abs=0.1)
     assert all(a.cpu_seconds <= b.cpu_seconds for a, b in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize("layers", ["head", "last_stage", "all"])
+def test_each_epoch_is_judged_by_its_own_result(layers: str, tmp_path: Path) -> None:
+    """Weights and the statistics of BatchNorms: what is judged is no copy of an earlier epoch."""
+    data = window(tmp_path, "detection", train=8, held_out=6)
+    config = RetrainingConfig(3, 4, layers, 1.0, 5e-3)  # type: ignore[arg-type]
+    run = Retraining(Student(DETECTOR, build(DETECTOR, 2)), data, config, seed=5, held_out_every=1, score=0.05)
+    judged = []
+    for progress in run.steps():
+        if progress.held_out is not None:
+            anew = held_out_accuracy(run.result(), run.cache, config, 0.05)
+            judged.append((progress.held_out, run.held_out(), anew))
+    assert len(judged) == 3
+    assert all(progress == own.value and own == anew for progress, own, anew in judged)
+
+
+@pytest.mark.parametrize("layers", ["head", "last_stage"])
+def test_activations_are_those_of_the_parent_channels_last(layers: str, tmp_path: Path) -> None:
+    data = window(tmp_path, "detection", train=3, held_out=1)
+    parent = Student(DETECTOR, build(DETECTOR, 2))
+    cache = PrefixCache(parent, WindowExamples(data, DETECTOR))
+    found = cache.activations(layers, [2, 0], [0, 1])  # type: ignore[arg-type]
+    pictures = [cache.examples.examples[2].pictures[0], cache.examples.examples[0].pictures[1]]
+    with torch.inference_mode():
+        stem = parent.module.eval().run_stem(pictures_to_tensor(pictures))
+        expected = stem if layers == "last_stage" else parent.module.run_last_stage(stem)
+    for a, b in zip(found, expected, strict=True):
+        assert a.is_contiguous(memory_format=torch.channels_last)
+        assert torch.allclose(a, b, atol=1e-6 + 2e-3 * float(b.abs().max())), "kept as float16"
 
 
 def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:

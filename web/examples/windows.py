@@ -16,7 +16,7 @@ _SPACE: Final[Example] = {
     "epochs": [4, 10, 20],
     "batch_sizes": [8],
     "layers": ["head", "last_stage", "all"],
-    "data_fractions": [0.5, 1.0],
+    "data_fractions": [0.25, 0.5, 1.0],
     "learning_rates": [0.002],
     "last_layer_widths": [0],
 }

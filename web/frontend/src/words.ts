@@ -155,7 +155,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | EntryText> = 
   "fleet.job_submitted": (d) => `${text(d["by"])} submitted the job ${text(d["job"])} (${text(d["program"])}) to the fleet`,
   "fleet.job_withdrawn": (d) => `${text(d["by"])} withdrew the fleet's job ${text(d["job"])}`,
   "exemplars.late": (_, e) =>
-    `the pictures kept against forgetting were not renewed after window ${e.window ?? ""}: that would have taken too long`,
+    `the pictures of window ${e.window ?? ""} that are kept against forgetting were picked by their labels: looking at them would have taken too long`,
   "window.no_labels": (_, e) => ({ text: `no labelled frames for window ${e.window ?? ""}`, tone: "bad" }),
   "sample.not_closed": (d) => ({ text: `its sample was not closed in time${because(d)}`, tone: "bad" }),
   "window.measured": (d, e) =>
