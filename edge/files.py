@@ -1,4 +1,4 @@
-"""Files written whole: a reader sees the old one or the new one, never a part. What cannot be used is put aside."""
+"""Files written whole: a reader sees the old one or the new one, never a part. Unusable files are put aside."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 edge.settings.RuleSettings; errors are edge.core.errors.
 
 `cameras` and `tenants` (not None) limit an answer to these, by the rule of edge.appliance.answers.seen_alarms, and
-each alarm is as a user of these may see it: nobody else asks the rule about it again. A page that is shorter than its
-limit is the last.
+each alarm is as a user of these may see it: the rule is asked once. A page that is shorter than its limit is the last.
 """
 
 from __future__ import annotations

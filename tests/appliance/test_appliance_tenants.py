@@ -30,8 +30,8 @@ SITE: dict[str, Any] = {
 
 
 class Made:
-    def __init__(self, service: Tenants, box: TenantsBox, store: Store, notes: list[str]) -> None:
-        self.service, self.box, self.store, self.notes = service, box, store, notes
+    def __init__(self, service: Tenants, served: Any, box: TenantsBox, store: Store, notes: list[str]) -> None:
+        self.service, self.served, self.box, self.store, self.notes = service, served, box, store, notes
 
 
 async def made_of(folder: Path, site: SiteSettings, store: Store) -> Made:
@@ -43,7 +43,7 @@ async def made_of(folder: Path, site: SiteSettings, store: Store) -> Made:
     service = Tenants(site, store, box.clock, box.shares, served, lambda kind, **more: notes.append(kind))
     await service.open()
     await box.shares.look()
-    return Made(service, box, store, notes)
+    return Made(service, served, box, store, notes)
 
 
 @pytest.fixture
@@ -81,7 +81,8 @@ async def test_every_tenant_is_reported_with_its_members_and_the_default_one(mad
 async def test_whose_each_served_model_is(made: Made) -> None:
     """For their alarms: an application that a camera asks is of that camera, too."""
     served = [SimpleNamespace(name=n, violations_recent=0.25, camera=c) for n, c in (("a", None), ("c", "north"))]
-    made.service._served.answering = lambda: (*served, SimpleNamespace(name="x", violations_recent=0.0, camera=None))  # type: ignore[method-assign,assignment,return-value]
+    gone = SimpleNamespace(name="x", violations_recent=0.0, camera=None)
+    made.served.answering = lambda: (*served, gone)
     found = made.service.within_objective()
     assert found.within == {"a": 0.75, "c": 0.75, "x": 1.0}
     assert found.owners == {"a": ModelOwner("gate"), "c": ModelOwner("default", ("north",))}, (

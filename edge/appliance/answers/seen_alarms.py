@@ -25,7 +25,7 @@ def alarm_for(caller: Principal, alarm: AlarmAnswer) -> AlarmAnswer | None:
 def shown_to(
     cameras: Collection[str] | None, tenants: Collection[str] | None
 ) -> Callable[[AlarmAnswer], AlarmAnswer | None]:
-    """What `alarm_for` says to a user of these cameras and tenants (None: of all)."""
+    """The rule `alarm_for`, for a user of these cameras and tenants (None: of all)."""
     limits = (None if only is None else frozenset(only) for only in (cameras, tenants))
     of_cameras, of_tenants = limits
     reader = Principal("", "viewer", of_cameras, tenants=of_tenants)

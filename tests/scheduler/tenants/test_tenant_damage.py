@@ -27,8 +27,8 @@ STREETS = Tenant("streets", TenantObjective("accuracy", 0.8, "sqrt"), cameras=("
 NAN, INF = float("nan"), float("inf")
 #: What stands where a number was.
 NUMBERS = (
-    0, -1, 0.5, 2, 5e-324, 1e-200, 1e-9, 1e9, 1e49, 1e51, 1e200, 1.7e308, -5e-324, -1e9, -1e51, -1.7e308, 2**63,
-    10**400, NAN, INF, -INF,
+    0, -1, 5e-324, 1e-200, 1e9, 1e49, 1.7e308, -1.7e308, 10**400, NAN, INF,
+    *((0.5, 2, 1e-9, 1e51, 1e200, -5e-324, -1e9, -1e51, 2**63, -INF) if THOROUGH else ()),
 )  # fmt: skip
 OTHER = (None, True, "", "3", [], [1.0], {}, {"a": 1})
 Path = tuple[str | int, ...]
