@@ -37,14 +37,14 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 	@bash .ci/system-packages
 
 # Tests that measure shares have the machine to themselves at the end. Before them two queues run side by side: whole
-# appliances, the browser's tests and injected faults, which all mostly wait, two at once; and at the lowest priority,
-# three at once, all other rooms: each with one thread, for processes of two threads would get in each other's way. One
-# word is one process of pytest (a comma stands between its paths); what takes longest comes first.
+# appliances, the browser's tests, injected faults, fleets and cameras, which all mostly wait, two at once; and at the
+# lowest priority, three at once, all other rooms: each with one thread, for processes of two threads would get in each
+# other's way. One word is one process of pytest (a comma stands between its paths); what takes longest comes first, and
+# both queues end at about the same time: what is left of one alone leaves processors idle.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
-ROOMS := runtime web serving commands,access fleet,engines,shares appliance,outputs,store,upkeep students,training,golden,inference \
-	scheduler,core,contracts,settings simulation,microprofiler,soak,demo,load,models \
-	rules,clips,detectors,discovery,ingest,recording,tracking
-WHOLE := e2e browser faults
+ROOMS := runtime web appliance,outputs,store,upkeep scheduler,core,contracts,settings serving students,training,golden,inference \
+	commands,access simulation,microprofiler,soak,demo,load,models
+WHOLE := e2e browser faults fleet,engines,shares rules,clips,detectors,discovery,ingest,recording,tracking
 # Each process of pytest leaves a report (JUnit's XML); the ten slowest tests of all are printed at the end.
 REPORTS := .test-reports
 comma := ,

@@ -1,4 +1,4 @@
-"""Files written whole: a reader sees the old one or the new one, never a part."""
+"""Files written whole: a reader sees the old one or the new one, never a part. Unusable files are put aside."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from edge.core.errors import DiskFull, StoreError
 
 #: The end of the name of a file that is being written; one that no process writes is a leftover of a crash.
 TEMPORARY: Final = ".part"
+#: So many unusable files are put aside beside one at most.
+MOST_ASIDE: Final = 99
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -56,6 +58,25 @@ def store_whole(
     with os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
         write_whole(path, content, durable=durable, mode=mode)
+
+
+def put_aside(path: Path) -> Path:
+    """Rename a file that cannot be used, over no other file: `FILE.bak`, then `FILE.bak.2` to `FILE.bak.99`. Returns
+    where it is. Raises DiskFull, StoreError; the file is then where it was."""
+    for n in range(1, MOST_ASIDE + 1):
+        aside = path.with_name(f"{path.name}.bak" + (f".{n}" if n > 1 else ""))
+        with os_errors(aside):
+            try:
+                os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            try:
+                os.replace(path, aside)
+            except OSError:
+                aside.unlink()
+                raise
+        return aside
+    raise StoreError(f"{path}: {MOST_ASIDE} files are put aside there already", "remove some")
 
 
 def sync_folder(path: Path) -> None:

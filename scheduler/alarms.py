@@ -425,10 +425,12 @@ def _(fact: ServedNow, evaluation: _Evaluation) -> None:
         low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["slo"])
         for model, part in fact.within.items():
             words = f"{model}: {100 * part:.1f} % of requests were answered within the objective"
+            owner = fact.owners.get(model)
+            of_tenant = {} if owner is None else {"tenant": owner.tenant, "cameras": list(owner.cameras)}
             evaluation.see(
                 rule,
                 Condition(
-                    None, model, part < low, part >= high, words, round(part, 3), details={"model": model},
+                    None, model, part < low, part >= high, words, round(part, 3), details={"model": model, **of_tenant},
                     wait_s=rule.wait_s, matter=(round(part, 1),),
                 ),
             )  # fmt: skip

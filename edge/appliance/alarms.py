@@ -17,7 +17,7 @@ from edge.appliance.active_alarms import ActiveAlarms
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.alarm_rules import AlarmRules
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
-from edge.appliance.answers.seen_alarms import alarms_of
+from edge.appliance.answers.seen_alarms import shown_to
 from edge.appliance.answers.stored import one, paged
 from edge.appliance.deliver import Deliver
 from edge.appliance.finder import Finder
@@ -61,7 +61,7 @@ class Alarms:
         clock: Clock,
         cameras: Callable[[], Mapping[str, CameraRuntime]],
         take_pictures: Callable[[str, m.TakePictures], bool],
-        served: Callable[[], Mapping[str, float]],
+        served: Callable[[], al.ServedNow],
         note: JournalNote,
         send_live: Callable[[LiveOnlyKind, str | None, Json], None],
         deliver: Deliver,
@@ -159,8 +159,8 @@ class Alarms:
                 words = status.message or (status.fault or status.state).replace("_", " ")
                 self._active.look(al.CameraNow(known.id, status.state == "live", words))
         served = self._served()
-        if served or any(r.kind == "slo" for r in self._rules.in_force):
-            self._active.look(al.ServedNow(served))
+        if served.within or any(r.kind == "slo" for r in self._rules.in_force):
+            self._active.look(served)
         if slow:
             usage = shutil.disk_usage(self._data)
             self._pictures.free_bytes = usage.free
@@ -290,9 +290,9 @@ class Alarms:
                 limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras, tenants=tenants
             )
 
-        # The database does not know the cameras of a tenant.
-        keep = None if cameras is None and tenants is None else alarms_of(cameras, tenants)
-        return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch, keep)
+        # The database knows neither the cameras of a tenant nor the tenant of a served model.
+        shown = None if cameras is None and tenants is None else shown_to(cameras, tenants)
+        return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch, shown)
 
     def alarm(self, number: int) -> AlarmAnswer:
         """One alarm (blocking). Raises NotFound, UnreadableRecord."""

@@ -1,8 +1,8 @@
 """The service of rules, alarms and objects. Values are edge.appliance.answers.alarms and
 edge.settings.RuleSettings; errors are edge.core.errors.
 
-`cameras` and `tenants` (not None) limit an answer to these, by the rule of edge.appliance.answers.seen_alarms: a user
-who sees a tenant has its alarms, others of no camera are left out. A page that is shorter than its limit is the last.
+`cameras` and `tenants` (not None) limit an answer to these, by the rule of edge.appliance.answers.seen_alarms, and
+each alarm is as a user of these may see it: the rule is asked once. A page that is shorter than its limit is the last.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class Appliance:
             clock,
             lambda: self.runtime.cameras,
             lambda camera, order: self.runtime.camera_workers.take_pictures(camera, order),
-            lambda: self.services.served.within_objective(),
+            lambda: self.services.tenants.within_objective(),
             journal.note,
             journal.send_live,
             outputs.deliver,

@@ -14,7 +14,6 @@ from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.fleet import CameraOverlapAnswer
 from edge.appliance.answers.fleet_wide import BoxFoundAnswer, CameraOnWall
 from edge.appliance.answers.limit import limited
-from edge.appliance.answers.seen_alarms import alarm_for
 from edge.appliance.journal_pages import entry_number, seen_entries
 from edge.appliance.service import EventsService, SecretsService, StateService
 from edge.core.access import Principal
@@ -58,8 +57,8 @@ class BoxAnswers:
         if about == "alarms":
             rule = rows.rule or None
             alarms = self._alarms.alarms(limit, rows.before, camera, rule, rows.active, who.cameras, who.tenants)
-            seen = tuple(one for one in (alarm_for(who, alarm) for alarm in alarms) if one is not None)
-            return self._answer(len(alarms) == limit, _last(alarms), alarms=seen, overlaps=self._overlaps(who))
+            overlaps = self._overlaps(who)
+            return self._answer(len(alarms) == limit, _last(alarms), alarms=tuple(alarms), overlaps=overlaps)
         if about == "objects":
             objects = self._alarms.objects(
                 limit, rows.before, camera, rows.of_class or None, rows.active, who.cameras

@@ -195,11 +195,10 @@ class ServedModels:
         found = () if self.runtime is None else self.runtime.reasons()
         return [{"code": r.code, "message": r.words(), "camera": r.camera} for r in found]
 
-    def within_objective(self) -> Mapping[str, float]:
-        """Part of recent requests within their objective, 0-1, by model that was asked at all."""
+    def answering(self) -> tuple[ServedModelAnswer, ...]:
+        """Models and applications that are asked and answer."""
         status = self.current()
-        models = () if status is None else status.models
-        return {m.name: 1.0 - m.violations_recent for m in models if m.state in ("serving", "capped")}
+        return () if status is None else tuple(m for m in status.models if m.state in ("serving", "capped"))
 
     async def statistics(self, status: Serving | None) -> list[Json] | None:
         """The inference protocol's statistics of each served version; None where none came."""

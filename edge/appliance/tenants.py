@@ -24,6 +24,7 @@ from edge.appliance.answers.tenants import (
     TenantWhatIf,
 )
 from edge.appliance.served_models import ServedModels
+from edge.core.alarms import ModelOwner, ServedNow
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError, NotFound, UnreadableRecord
 from edge.core.journal_kinds import JournalNote
@@ -87,6 +88,18 @@ class Tenants:
         """The tenants that share the box now: alarms of others, of an earlier run, are over."""
         members = self.shares.members()
         return frozenset(t.id for t in members.tenants) if members.shared else frozenset()
+
+    def within_objective(self) -> ServedNow:
+        """How requests of served models fare, and whose these are. An application that a camera asks is for those who
+        may see that camera, too."""
+        members, asked = self.shares.members(), self._served.answering()
+        tenants = {t.id: t for t in members.tenants}
+        owners = {}
+        for model in asked:
+            if (owner := members.served.get(model.name)) is not None:
+                cameras = (*members.cameras_of(tenants[owner]), *(() if model.camera is None else (model.camera,)))
+                owners[model.name] = ModelOwner(owner, cameras)
+        return ServedNow({m.name: 1.0 - m.violations_recent for m in asked}, owners)
 
     def _check_file(self) -> None:
         """Members that the site's file names are there. Raises InvalidValue."""

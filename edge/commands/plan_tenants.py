@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,15 +18,13 @@ from typing import Any, Final, TextIO
 
 from edge.core import checks
 from edge.core.errors import InvalidValue, MagpieError, StoreError
-from edge.files import os_errors, store_whole
+from edge.files import os_errors, put_aside, store_whole
 from scheduler.tenants.feedback import ClockPutBack, feedback_from
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.policies import ResumablePolicy, SharingPolicy, check_kind
 from scheduler.tenants.values import SharingProblem, SharingState, SharingStep
 
 STATE_FORMAT: Final = "tenant-conversation/1"
-#: So many states are set aside beside a file at most.
-MOST_ASIDE: Final = 99
 #: Errors that a policy may raise for a state that passes the checks and is damaged all the same.
 _FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError)
 
@@ -53,16 +50,16 @@ def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
 class SharingStateFile:
     """A file with the state of a conversation, from which the next one goes on.
 
-    Its content is never destroyed: a file that is no state is refused, a state that cannot be gone on from is set
+    Its content is never destroyed: a file that is no state is refused, a state that cannot be gone on from is put
     aside."""
 
     path: Path
 
     def read(self, problem: SharingProblem, policy: ResumablePolicy) -> SharingState | None:
         """The state of an earlier conversation about `problem` by `policy`; None: there is none. One that is damaged,
-        or of another problem or policy, is set aside and counts as none; standard error says why.
+        or of another problem or policy, is put aside and counts as none; standard error says why.
 
-        Raises InvalidValue for a file that is no state, StoreError for one that cannot be read or set aside."""
+        Raises InvalidValue for a file that is no state, StoreError for one that cannot be read or put aside."""
         with os_errors(self.path):
             try:
                 content = self.path.read_bytes()
@@ -77,26 +74,16 @@ class SharingStateFile:
         try:
             return _state(value, problem, policy)
         except InvalidValue as error:
-            self.set_aside(str(error))
+            self.put_aside_for(str(error))
             return None
 
-    def set_aside(self, why: str) -> None:
+    def put_aside_for(self, why: str) -> None:
         """Rename it, over no other file, and say so on standard error. Raises StoreError."""
-        for n in range(1, MOST_ASIDE + 1):
-            aside = self.path.with_name(f"{self.path.name}.bak" + (f".{n}" if n > 1 else ""))
-            with os_errors(aside):
-                try:
-                    os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-                except FileExistsError:
-                    continue
-                try:
-                    os.replace(self.path, aside)
-                except OSError:
-                    aside.unlink()
-                    raise
-            sys.stderr.write(f"magpie plan: {self.path}: {why}; set aside as {aside.name}, begun anew\n")
-            return
-        raise StoreError(f"{self.path}: {why}; {MOST_ASIDE} states are set aside there already", "remove some")
+        try:
+            aside = put_aside(self.path)
+        except StoreError as error:
+            raise StoreError(f"{error}; {why}", error.hint) from error
+        sys.stderr.write(f"magpie plan: {self.path}: {why}; put aside as {aside.name}, begun anew\n")
 
     def write(self, problem: SharingProblem, state: SharingState) -> None:
         """Write it whole. Where that fails, standard error says so: the conversation goes on."""
@@ -191,12 +178,12 @@ class SharingConversation:
             self._answer = self._policy.step(problem, self._answer.state, feedback)
 
     def _begin_anew(self, why: str) -> None:
-        """Without the state that was read, which is set aside, from the line that is answered next."""
+        """Without the state that was read, which is put aside, from the line that is answered next."""
         try:
             if self._kept is not None:
-                self._kept.set_aside(why)
+                self._kept.put_aside_for(why)
         except StoreError as error:
-            sys.stderr.write(f"magpie plan: {why}; {error}; begun anew, the state is not kept\n")
+            sys.stderr.write(f"magpie plan: {error}; begun anew, the state is not kept\n")
             self._kept = None
         state, fresh = self._answer.state, self._policy.begin(self._problem, self._seed)
         self._was_read, self._before = False, self._before - state.round

@@ -260,12 +260,21 @@ class Promoted(Fact):
 
 
 @dataclass(frozen=True)
+class ModelOwner:
+    """The tenant that a served model is of, and the tenant's cameras."""
+
+    tenant: str
+    cameras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ServedNow(Fact):
     """Parts [0, 1] of recent requests answered within their objective, by served model; a model missing here is served
-    no more.
-    """
+    no more. `owners` by model: its alarm is for those who may see that tenant; one without an owner is of the whole
+    box."""
 
     within: Mapping[str, float]
+    owners: Mapping[str, ModelOwner] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -27,6 +26,7 @@ from edge.core.fleet_jobs import (
 )
 from edge.core.fleet_links import FleetAgreement, FleetBeat
 from edge.engines.programs import check_work
+from edge.files import put_aside
 from edge.fleet import engine_messages as msg
 from edge.fleet.cluster_place import node_of
 from edge.fleet.engine_check import check_job
@@ -350,9 +350,11 @@ def _stored_table(folder: FleetFolder) -> tuple[FleetJobTable, bool]:
         table = folder.read(_JOBS_FILE, FleetJobTable) or FleetJobTable()
         return job_book.usable(table), False
     except StoreError as error:
-        log.error("the jobs of the fleet are put aside as %s.damaged: %s", _JOBS_FILE, error)
-        with contextlib.suppress(OSError):
-            os.replace(folder.path / _JOBS_FILE, folder.path / f"{_JOBS_FILE}.damaged")
+        log.error("the jobs of the fleet cannot be used and begin anew: %s", error)
+        try:
+            log.error("they are put aside as %s", put_aside(folder.path / _JOBS_FILE))
+        except StoreError as refused:
+            log.error("they are not kept: %s", refused)
         return FleetJobTable(), True
 
 

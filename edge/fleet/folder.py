@@ -10,7 +10,7 @@
     overlaps.json             when two boxes answered a camera
     status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
     students/SHA.safetensors  copies of students of cameras that other boxes answer
-    jobs.json                 all jobs that this box keeps since it was the head (jobs.json.damaged: put aside)
+    jobs.json                 all jobs that this box keeps since it was the head (jobs.json.bak: put aside)
     jobs_report.json          the head's report of the jobs, their waits and shares, for the appliance beside it
     engine_cost.json          what the engine of this box costs while it runs no task, for `magpie doctor`
     engine.log                errors of the engine's process

@@ -8,9 +8,8 @@ from typing import Any
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue
 from edge.core.fields import mapping
-from edge.core.tenants import DEFAULT_OBJECTIVE, Tenant
+from edge.core.tenants import Tenant
 from scheduler.tenants.known import LearnedTenant
-from scheduler.tenants.sharing import check_known
 
 #: Learned curves and loads are written at most so often, in seconds.
 _KEEP_S = 30.0
@@ -23,20 +22,17 @@ def restored(
     the document is none, that is so of all `tenants`."""
     known: dict[str, LearnedTenant] = {}
     errors: dict[str, InvalidValue] = {}
-    by_id = {tenant.id: tenant for tenant in tenants}
     try:
         found = mapping(mapping({} if document is None else document, "document").get("tenants", {}), "tenants")
     except InvalidValue as error:
-        found, errors = {}, dict.fromkeys(by_id, error)
+        found, errors = {}, {tenant.id: error for tenant in tenants}
     for name, value in found.items():
         path = f"tenants.{name}"
         try:
             known[name] = LearnedTenant.from_json(value, path)
-            check_known(by_id.get(name) or Tenant(name, DEFAULT_OBJECTIVE["within_slo"]), known[name], path)
+            known[name].check(path)
         except InvalidValue as error:
             errors[name] = error
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            errors[name] = InvalidValue(path, str(error), "knowledge as it was written")
     lost = {name: LearnedTenant(forgotten="damaged", forgotten_utc_s=utc_s) for name in errors}
     return {**known, **lost}, errors
 

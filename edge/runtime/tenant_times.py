@@ -103,6 +103,13 @@ class TenantTimes:
         """Seconds of the present interval."""
         return at_s - self._began_s
 
+    def quiet_s(self, tenant: Tenant, at_s: float, rules: SharingRules, window_s: float, silent: bool) -> float:
+        """Seconds in which nothing was measured of a tenant, where they end its alarm; else 0. A window has `window_s`.
+        `silent`: the front was silent, so the present interval does not count."""
+        if silent:
+            self.quiet.uncounted(tenant.id, self.passed(at_s), at_s)
+        return self.quiet.quiet_s(tenant.id, at_s, least_quiet_s(tenant, rules, window_s))
+
     def left_s(self, at_s: float, interval_s: float) -> float:
         """Seconds until the present interval, of `interval_s`, is over."""
         return min(interval_s, max(0.0, interval_s - self.passed(at_s)))

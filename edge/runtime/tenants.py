@@ -29,7 +29,7 @@ from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_learning import LearningWriter, restored
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
 from edge.runtime.tenant_needs import TenantNeeds, fingerprint, met_twice
-from edge.runtime.tenant_times import TenantTimes, least_quiet_s
+from edge.runtime.tenant_times import TenantTimes
 from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.tenant_fit import shares_of
@@ -104,7 +104,6 @@ class TenantShares:
         returned; the rest is kept."""
         there = {t.id for t in (*self.tenants, *self.members().tenants)}
         tenants = [t for t in self.every() if t.id in there]
-        # A decision is tried with what is kept of each.
         self.known, errors = await asyncio.to_thread(restored, document, tenants, self._parts.clock.utc())
         for name in errors:
             self._note("tenants.forgotten", data={"tenant": name, "why": "damaged"})
@@ -299,10 +298,8 @@ class TenantShares:
         if members is not None:
             self.times.quiet.only([t.id for t in tenants], at_s)
         for tenant in tenants:
-            if tenant.serves and self._serving is not None and not self._serving.front.up:
-                self.times.quiet.uncounted(tenant.id, self.times.passed(at_s), at_s)
-            least_s = least_quiet_s(tenant, rules, self._parts.window.settings.window_s)
-            quiet_s = self.times.quiet.quiet_s(tenant.id, at_s, least_s)
+            silent = tenant.serves and self._serving is not None and not self._serving.front.up
+            quiet_s = self.times.quiet_s(tenant, at_s, rules, self._parts.window.settings.window_s, silent)
             if quiet_s > 0:
                 self._fact(TenantQuiet(tenant.id, tenant.words, quiet_s))
                 if tenant.id in self.known:
@@ -328,11 +325,8 @@ class TenantShares:
             report, silence = reports.get(tenant.id), counted.silence(tenant.id) if tenant.serves else None
             if report is not None and report.usable and silence is None:
                 self.times.quiet.measured(tenant.id, at_s)
-            if silence is not None:
-                self.times.quiet.uncounted(tenant.id, elapsed_s, at_s)
-            least_s = least_quiet_s(tenant, rules, self._parts.window.settings.window_s)
-            # Between two intervals it is not known whether the front is silent.
-            quiet_s = self.times.quiet.quiet_s(tenant.id, at_s, least_s) if over else 0.0
+            window_s = self._parts.window.settings.window_s
+            quiet_s = self.times.quiet_s(tenant, at_s, rules, window_s, silence is not None)
             follow = met_twice(tenant, self.known.get(tenant.id), report)
             floor, need = await self._needs.of(tenant, members, self._serving, follow)
             usable = self._needs.usable(tenant, members, self._serving)
@@ -341,7 +335,8 @@ class TenantShares:
                     tenant, floor, need, report, counted.dropped.get(tenant.id, 0),
                     fingerprint(tenant, members, self._parts, self._serving), silence,
                     self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None, usable,
-                    quiet_s,
+                    # Between two intervals it is not known whether the front is silent.
+                    quiet_s if over else 0.0,
                 )
             )  # fmt: skip
         return SharingQuestion(utc_s, pool, tuple(entries), rules, windows, between=not over)

@@ -181,7 +181,8 @@ class AlarmsPart(Part):
         tenants: Collection[str] | None = None,
     ) -> tuple[Alarm, ...]:
         """Newest first, without those that cannot be read. `cameras` and `tenants` (not None): only alarms of these; of
-        those that belong to no camera only the ones of tenants. A tenant's cameras are not looked at."""
+        those that belong to no camera only the ones of tenants and of served models. A tenant's cameras are not looked
+        at, nor whose a model is."""
         query = sa.select(t.alarms).order_by(_a.id.desc())
         if camera is not None:
             query = query.where(_a.camera == camera)
@@ -190,11 +191,11 @@ class AlarmsPart(Part):
         if active is not None:
             query = query.where(_a.ended_utc_s.is_(None) if active else _a.ended_utc_s.is_not(None))
         if cameras is not None or tenants is not None:
-            of_tenant = (_a.kind == "tenant") & _a.camera.is_(None)
+            of_tenant = _a.kind == "tenant"
             if tenants is not None:
                 of_tenant = of_tenant & _a.subject.in_(sorted(tenants))
             of_camera = _a.camera.is_not(None) if cameras is None else _a.camera.in_(sorted(cameras))
-            query = query.where(of_camera | of_tenant)
+            query = query.where(of_camera | (_a.camera.is_(None) & (of_tenant | (_a.kind == "slo"))))
         with self.database.read() as c:
             fetch = _fetch(c, query, _a.id)
             found = self.database.unreadable.page("alarm", page(limit), before, fetch, read_alarm, _number)

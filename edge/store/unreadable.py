@@ -91,18 +91,18 @@ class UnreadableRecords:
         fetch: Callable[[int, int | None], Sequence[R]],
         make: Callable[[R], T],
         number: Callable[[R], int],
-        keep: Callable[[T], bool] | None = None,
+        shown: Callable[[T], T | None] | None = None,
     ) -> list[T]:
-        """As `readable`, of `fetch(so many, after this number)`, those that `keep` keeps (None: all): a page that is
-        shorter than `limit` is the last one, however many records were left out of it."""
+        """As `readable`, of `fetch(so many, after this number)`, each as `shown` makes it (None: left out; no `shown`:
+        as it is): a page that is shorter than `limit` is the last one, however many records were left out of it."""
         out: list[T] = []
         # Where many are left out, few at a time would be many queries.
-        least = 1 if keep is None else LEAST_FETCHED
+        least = 1 if shown is None else LEAST_FETCHED
         while len(out) < limit:
             wanted = max(limit - len(out), least)
             rows = fetch(wanted, after)
             found = self.readable(kind, rows, make, number)
-            out += found if keep is None else filter(keep, found)
+            out += found if shown is None else [one for one in map(shown, found) if one is not None]
             if len(rows) < wanted:
                 break
             after = number(rows[-1])

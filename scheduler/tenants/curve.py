@@ -30,6 +30,10 @@ NOISE, PRIOR_PAIRS, LEAST_NOISE = 0.03, 4.0, 0.003
 OUTSIDE, ROUNDS_OUTSIDE = 2.5, 3
 #: Sums of performance are at most this, and their squares are finite.
 MOST_SUM = 1e50
+#: Places are sums of four logarithms of numbers that can be written.
+MOST_PLACE = 4.0 * 745.0
+#: Sums are divided by no less.
+LEAST_DIVISOR = 1e-6
 #: Old reports keep this part of their weight after a change.
 KEPT = 0.01
 #: Where reports are cut at 1, noise above this biases their mean enough to be undone.
@@ -63,13 +67,18 @@ class CurveMemory:
         check_count(f"{path}.sums", self.sums, len(self.bins), "of the bins")
         check_each(f"{path}.bins", self.bins, 0, POINTS - 1)
         checks.unique(f"{path}.bins", self.bins)
-        check_each(f"{path}.weights", self.weights, 0.0, 1e12, low_open=True)
+        # Bins of hardly any weight are left out, and pairs grow from PRIOR_PAIRS to a limit above it: anything much
+        # smaller is damage, and divides sums to more than numbers can be.
+        check_each(f"{path}.weights", self.weights, LEAST_DIVISOR, 1e12)
         check_each(f"{path}.sums", self.sums, 0.0, MOST_SUM)
-        checks.in_range(f"{path}.pairs", self.pairs, 0.0, 1e12, low_open=True)
+        checks.in_range(f"{path}.pairs", self.pairs, LEAST_DIVISOR, 1e12)
         checks.in_range(f"{path}.squares", self.squares, 0.0, MOST_SUM**2)
         checks.in_range(f"{path}.outside", self.outside, -ROUNDS_OUTSIDE, ROUNDS_OUTSIDE)
         checks.in_range(f"{path}.changes", self.changes, 0, 1e12)
         checks.in_range(f"{path}.reports", self.reports, 0, 1e12)
+        for n, (place, performance) in enumerate(self.recent):
+            checks.in_range(f"{path}.recent[{n}][0]", place, -MOST_PLACE, MOST_PLACE)
+            checks.in_range(f"{path}.recent[{n}][1]", performance, 0.0, MOST_SUM)
 
 
 @dataclass(frozen=True)

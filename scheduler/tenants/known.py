@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.fields import mapping, number, sequence
 from edge.core.tenants import ForgottenCode
@@ -15,6 +16,10 @@ from scheduler.tenants.remembered import memory_from, memory_json
 
 #: Reports that are shown; learning needs none of them.
 RECENT = 60
+#: A share of the box is at most all of it, but for rounding.
+_WHOLE = 1.0 + 1e-6
+#: Times are within so many seconds of 1970: of a clock that was never set, too.
+_MOST_UTC_S = 1e12
 _FORGET: Mapping[str, ForgottenCode] = {
     "members": "members", "versions": "versions", "table": "table", "device": "device", "objective": "objective",
     "met": "objective",
@@ -75,6 +80,21 @@ class LearnedTenant:
         """The last report."""
         return self.recent[-1] if self.recent else None
 
+    def check(self, path: str) -> None:
+        """Raises InvalidValue, with the field's path, for what no box keeps: damage may leave numbers that can be read,
+        and no decision be made with them."""
+        self.memory.check(f"{path}.memory")
+        if self.scale is not None:
+            checks.in_range(f"{path}.scale", self.scale, 0.0, _WHOLE, low_open=True)
+        if self.held is not None:
+            checks.in_range(f"{path}.held", self.held, 0.0, _WHOLE)
+        for name in ("moved_utc_s", "forgotten_utc_s", "missed_utc_s", "right_missed_utc_s"):
+            checks.in_range(f"{path}.{name}", getattr(self, name) or 0.0, -_MOST_UTC_S, _MOST_UTC_S)
+        for n, report in enumerate(self.recent):
+            checks.in_range(f"{path}.recent[{n}][0]", report.utc_s, -_MOST_UTC_S, _MOST_UTC_S)
+            if not report.usable:
+                raise InvalidValue(f"{path}.recent[{n}]", report, "an interval as it was measured")
+
     def to_json(self) -> dict[str, Any]:
         """Write it."""
         return {
@@ -101,8 +121,8 @@ class LearnedTenant:
 
         recent = []
         for n, row in enumerate(sequence(value.get("recent") or [], f"{path}.recent")):
-            if not isinstance(row, list) or len(row) != 6 or not all(isinstance(x, (int, float)) for x in row):
-                raise InvalidValue(f"{path}.recent[{n}]", row, "six numbers")
+            if not isinstance(row, list) or len(row) != 6 or not all(map(_finite, row)):
+                raise InvalidValue(f"{path}.recent[{n}]", row, "six finite numbers")
             recent.append(SharingReport(row[0], row[1], row[2], row[3], row[4], int(row[5])))
         forgotten = value.get("forgotten")
         return LearnedTenant(
@@ -118,6 +138,10 @@ class LearnedTenant:
             maybe("right_missed_utc_s"),
             tuple(recent),
         )
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and checks.finite(value)
 
 
 def on_clock(known: LearnedTenant, utc_s: float) -> LearnedTenant:

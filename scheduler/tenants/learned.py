@@ -63,6 +63,14 @@ class TenantMemory:
     load: LoadForecast = field(default_factory=LoadForecast)
     origin: float | None = None
 
+    def check(self, path: str) -> None:
+        """Raises InvalidValue, with the field's path, for what no reports can lead to: damage may leave numbers that
+        can be read, and no decision be made with them."""
+        self.curve.check(f"{path}.curve")
+        self.load.check(f"{path}.load")
+        if self.origin is not None:
+            checks.in_range(f"{path}.origin", self.origin, 0.0, 1e12, low_open=True)
+
 
 @dataclass(frozen=True)
 class TenantView:
@@ -257,11 +265,7 @@ class LearnedPolicy(ABC):
             raise InvalidValue("memory.tenants", sorted(known), "each of the tenants " + ", ".join(problem.ids))
         for tenant in problem.ids:
             path = f"memory.tenants.{tenant}"
-            one = memory_from(known[tenant], TenantMemory, path)
-            one.curve.check(f"{path}.curve")
-            one.load.check(f"{path}.load")
-            if one.origin is not None:
-                checks.in_range(f"{path}.origin", one.origin, 0.0, 1e12, low_open=True)
+            memory_from(known[tenant], TenantMemory, path).check(path)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Learn from one interval and share anew."""

@@ -31,7 +31,7 @@ class LoadForecast:
         """Raises InvalidValue, with the field's path, for what no loads can lead to."""
         checks.in_range(f"{path}.last", 0.0 if self.last is None else self.last, -MOST_LOG, MOST_LOG)
         checks.in_range(f"{path}.mean", self.mean, -MOST_LOG, MOST_LOG)
-        checks.in_range(f"{path}.count", self.count, 0.0, 1e12)
+        checks.in_range(f"{path}.count", self.count, 0.0 if self.last is None else 1.0, 1e12)
         checks.in_range(f"{path}.variance", self.variance, 0.0, 4 * MOST_LOG**2)
         checks.in_range(f"{path}.covariance", self.covariance, -4 * MOST_LOG**2, 4 * MOST_LOG**2)
         checks.in_range(f"{path}.change", self.change, 0.0, 4 * MOST_LOG**2, low_open=True)

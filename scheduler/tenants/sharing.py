@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edge.core.errors import InvalidValue
 from edge.core.tenants import (
     ForgottenCode,
     SharingRules,
@@ -225,25 +224,6 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         shares[name] = replace(shares[name], reason=reason)
     lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
     return SharingDecision(now, shares, forgotten, lacking)
-
-
-def check_known(tenant: Tenant, known: LearnedTenant, path: str) -> None:
-    """Raises InvalidValue where no decision can be made with what is kept of a tenant: damage may leave numbers that
-    can be read. Blocks for some milliseconds."""
-    usable = all(r.usable for r in known.recent) and 0.0 <= (known.held or 0.0) <= 1.0 + 1e-6
-    usable = usable and (known.scale is None or known.scale > 0.0)
-    last_s = max((known.moved_utc_s or 0.0, *(r.utc_s for r in known.recent)))
-    seen = SharingReport(last_s + 20.0, 10.0, 1.0, 0.5, 0.5, 1)
-    plain = replace(tenant, floor=0.0, entitlement=1.0)
-    pair = (TenantNow(plain, report=seen), TenantNow(replace(plain, id="")))
-    question = SharingQuestion(seen.utc_s, 1.0, pair, SharingRules(), windows=True)
-    try:
-        shares = decide({tenant.id: known}, question).shares.values() if usable else ()
-        numbers: list[float] = [n for share in shares for n in (share.held, share.demand.best or 0.0)]
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise InvalidValue(path, str(error), "what a decision can be made with") from error
-    if not numbers or not all(math.isfinite(n) for n in numbers):
-        raise InvalidValue(path, "numbers that are out of range", "what a decision can be made with")
 
 
 def _held(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from edge.appliance.alarms import Alarms
-from edge.core.alarms import AccuracyMeasured, Alarm, RolledBack
+from edge.core.alarms import AccuracyMeasured, Alarm, RolledBack, ServedNow
 from edge.core.camera import CameraStatus
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
@@ -45,7 +46,7 @@ class Box:
         self.complaints: list[str] = []
         self.alarms = Alarms(
             parse(SiteSettings, site | {"data_dir": str(folder)}), self.store, clock, lambda: self.cameras, self._take,
-            dict, self._note, lambda kind, camera, data: self.kinds.append(kind),
+            partial(ServedNow, {}), self._note, lambda kind, camera, data: self.kinds.append(kind),
             self.delivered.append,
             lambda code, message: self.complaints.append(code),
         )  # fmt: skip
@@ -124,6 +125,28 @@ async def test_a_page_of_alarms_is_short_only_at_its_end_for_a_user_of_some_came
             before = page[-1].id
         assert pages == [[251, 250], [130, 3], [2, 1], []]
     assert box.alarms.alarms(2, None, None, None, None, {"gate"}, {"parking"}) == []
+
+
+async def test_alarms_of_served_models_are_listed_for_who_sees_their_tenant(start: Callable[..., Any]) -> None:
+    box = await start()
+    details = ({}, {"tenant": "streets"}, {"tenant": "streets", "cameras": ["yard"]}, {"tenant": "parking"})
+    rows = [
+        Alarm(
+            n, "late", "Late", "slo", "warning", None, "plates", "new", 1000.0, "late", details={"model": "plates", **d}
+        )
+        for n, d in enumerate(details, 1)
+    ]  # fmt: skip
+    box.store.alarms.put_alarms(rows)
+
+    def listed(cameras: set[str] | None, tenants: set[str] | None) -> list[int]:
+        return [a.id for a in box.alarms.alarms(10, None, None, None, None, cameras, tenants)]
+
+    assert listed(None, None) == [4, 3, 2, 1]
+    assert listed(None, {"streets"}) == [3, 2]
+    assert listed({"gate"}, {"streets"}) == [2]
+    assert listed({"gate"}, None) == [4, 2]
+    assert listed({"gate", "yard"}, {"parking"}) == [4]
+    assert listed(None, set()) == []
 
 
 async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callable[..., Any]) -> None:

@@ -13,6 +13,7 @@ from tenants_kit import ServingBox, TenantsBox, reader
 
 from edge.appliance.settings_in_force import site_in_force
 from edge.appliance.tenants import Tenants
+from edge.core.alarms import ModelOwner
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
 from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
 from edge.runtime.serving_demand import Offer
@@ -29,8 +30,8 @@ SITE: dict[str, Any] = {
 
 
 class Made:
-    def __init__(self, service: Tenants, box: TenantsBox, store: Store, notes: list[str]) -> None:
-        self.service, self.box, self.store, self.notes = service, box, store, notes
+    def __init__(self, service: Tenants, served: Any, box: TenantsBox, store: Store, notes: list[str]) -> None:
+        self.service, self.served, self.box, self.store, self.notes = service, served, box, store, notes
 
 
 async def made_of(folder: Path, site: SiteSettings, store: Store) -> Made:
@@ -42,7 +43,7 @@ async def made_of(folder: Path, site: SiteSettings, store: Store) -> Made:
     service = Tenants(site, store, box.clock, box.shares, served, lambda kind, **more: notes.append(kind))
     await service.open()
     await box.shares.look()
-    return Made(service, box, store, notes)
+    return Made(service, served, box, store, notes)
 
 
 @pytest.fixture
@@ -75,6 +76,18 @@ async def test_every_tenant_is_reported_with_its_members_and_the_default_one(mad
     assert all(p.low <= p.performance + 1e-6 and p.performance <= p.high + 1e-6 for p in detail.curve.points)
     with pytest.raises(NotFound):
         made.service.one("nobody")
+
+
+async def test_whose_each_served_model_is(made: Made) -> None:
+    """For their alarms: an application that a camera asks is of that camera, too."""
+    served = [SimpleNamespace(name=n, violations_recent=0.25, camera=c) for n, c in (("a", None), ("c", "north"))]
+    gone = SimpleNamespace(name="x", violations_recent=0.0, camera=None)
+    made.served.answering = lambda: (*served, gone)
+    found = made.service.within_objective()
+    assert found.within == {"a": 0.75, "c": 0.75, "x": 1.0}
+    assert found.owners == {"a": ModelOwner("gate"), "c": ModelOwner("default", ("north",))}, (
+        "x is not offered any more"
+    )
 
 
 async def test_a_goal_out_of_reach_is_reported_with_the_best_that_can_be_had(made: Made) -> None:

@@ -36,7 +36,7 @@ def crossroads(page_can_be_seen: None, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("crossroads")
     models = make_models(folder / "models")
     with drawn_cameras(2, folder, width=256, height=144, fps=2) as (cameras, port):
-        site = make_site(cameras, port, folder / "data", models, window_s=20.0)
+        site = make_site(cameras, port, folder / "data", models, window_s=14.0)
         with Box(site, folder) as box:
             found = furnish(box)
             # What the pages show is there: from here on the box is quiet, and leaves the machine to the browser.

@@ -144,9 +144,9 @@ def test_a_state_is_kept_after_each_answer_and_a_driver_that_goes_on_can_count_o
     assert [line["round"] for line in got] == [0, 3, 4]
 
 
-def is_set_aside(said: str, state: Path) -> bool:
-    """Whether standard error says that the state was set aside."""
-    end = f"; set aside as {state.name}.bak, begun anew\n"
+def is_put_aside(said: str, state: Path) -> bool:
+    """Whether standard error says that the state was put aside."""
+    end = f"; put aside as {state.name}.bak, begun anew\n"
     return said.startswith(f"magpie plan: {state}: ") and said.endswith(end)
 
 
@@ -185,7 +185,7 @@ def test_a_state_that_is_damaged_or_of_something_else_is_told_and_not_used(
     assert answers([PROBLEM, feedback(0)], state=state) == answers([PROBLEM, feedback(0)])
     said = capsys.readouterr().err
     assert words in said
-    assert is_set_aside(said, state)
+    assert is_put_aside(said, state)
     assert json.loads(state.read_text())["state"]["round"] == 1, "and written anew"
     assert (tmp_path / "state.json.bak").read_bytes() == kept, "the old one is still there"
 
@@ -195,10 +195,10 @@ def test_another_problem_does_not_go_on_from_the_state(tmp_path: Path, capsys: p
     answers([PROBLEM, feedback(0)], state=state)
     heavier = [{**t, "weight": 2.0 - n} for n, t in enumerate(PROBLEM["tenants"])]
     assert answers([{**PROBLEM, "tenants": heavier}], state=state) == answers([{**PROBLEM, "tenants": heavier}])
-    assert "as it is now; set aside as state.json.bak, begun anew" in capsys.readouterr().err
+    assert "as it is now; put aside as state.json.bak, begun anew" in capsys.readouterr().err
 
 
-def test_states_of_other_policies_are_set_aside_under_names_of_their_own(tmp_path: Path) -> None:
+def test_states_of_other_policies_are_put_aside_under_names_of_their_own(tmp_path: Path) -> None:
     state, kept = tmp_path / "state.json", []
     for policy in ("ew", "sw", "fair"):
         answers([PROBLEM, feedback(0)], policy, state)
@@ -246,13 +246,13 @@ def test_a_state_that_may_not_be_read_is_a_clear_error(tmp_path: Path, monkeypat
         answers([PROBLEM], state=tmp_path / "state.json")
 
 
-def test_no_state_is_written_over_where_it_cannot_be_set_aside(tmp_path: Path) -> None:
+def test_no_state_is_written_over_where_it_cannot_be_put_aside(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     answers([PROBLEM], "sw", state)
     before = state.read_bytes()
     for n in ("", *(f".{k}" for k in range(2, 100))):
         (tmp_path / f"state.json.bak{n}").write_text("")
-    with pytest.raises(StoreError, match="99 states are set aside"):
+    with pytest.raises(StoreError, match="99 files are put aside"):
         answers([PROBLEM], "ew", state)
     assert state.read_bytes() == before
 
@@ -279,7 +279,7 @@ def test_no_state_is_written_over_where_it_cannot_be_set_aside(tmp_path: Path) -
     ("miad", lambda m: m["targets"].__setitem__(1, float("inf")), "memory.targets[1]: got inf"),
     ("minerva", lambda m: m.pop("targets"), "memory.targets: got None"),
 ])  # fmt: skip
-def test_a_memory_that_no_conversation_leads_to_is_set_aside_before_anything_is_answered(
+def test_a_memory_that_no_conversation_leads_to_is_put_aside_before_anything_is_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: str, change: Any, words: str
 ) -> None:
     problem, told = of(policy)
@@ -291,7 +291,7 @@ def test_a_memory_that_no_conversation_leads_to_is_set_aside_before_anything_is_
     assert answers(lines, policy, state) == answers(lines, policy)
     said = capsys.readouterr().err
     assert words in said
-    assert is_set_aside(said, state)
+    assert is_put_aside(said, state)
 
 
 class FailsOnWhatItRead(FairPolicy):
@@ -306,7 +306,7 @@ class FailsOnWhatItRead(FairPolicy):
 
 
 @pytest.mark.parametrize("aside", [True, False])
-def test_a_state_that_a_step_fails_on_is_set_aside_and_the_conversation_goes_on(
+def test_a_state_that_a_step_fails_on_is_put_aside_and_the_conversation_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, aside: bool
 ) -> None:
     state, policy = tmp_path / "state.json", FailsOnWhatItRead()
@@ -325,7 +325,7 @@ def test_a_state_that_a_step_fails_on_is_set_aside_and_the_conversation_goes_on(
     assert "OverflowError('math range error')" in said
     assert ("begun anew, the state is not kept" in said) == (not aside)
     if aside:
-        assert is_set_aside(said, state)
+        assert is_put_aside(said, state)
         assert json.loads((tmp_path / "state.json.bak").read_text())["state"]["memory"]["targets"][0] == 7
         assert json.loads(state.read_text())["state"]["seed"] == 3, "rounds of the policy count from where it began"
 

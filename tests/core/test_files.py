@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edge.core.errors import DiskFull, StoreError
-from edge.files import TEMPORARY, os_errors, store_whole, write_whole
+from edge.files import TEMPORARY, os_errors, put_aside, store_whole, write_whole
 from edge.fleet.folder import FleetFolder
 
 
@@ -53,6 +53,31 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         store_whole(tmp_path / "a", b"new")
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_file_is_put_aside_over_no_other_and_stays_where_it_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a"
+    for n, name in enumerate(("a.bak", "a.bak.2", "a.bak.3")):
+        file.write_text(str(n))
+        assert put_aside(file) == tmp_path / name
+    assert [p.read_text() for p in sorted(tmp_path.iterdir())] == ["0", "1", "2"]
+    file.write_text("here")
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refused)
+        with pytest.raises(StoreError, match=r"a\.bak\.4: Permission denied"):
+            put_aside(file)
+    assert (file.read_text(), len(list(tmp_path.iterdir()))) == ("here", 4)
+    for n in range(4, 100):
+        (tmp_path / f"a.bak.{n}").write_text("")
+    with pytest.raises(StoreError, match="99 files are put aside"):
+        put_aside(file)
+    assert file.read_text() == "here"
 
 
 def test_several_may_write_one_file_at_once(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 def to_be_retrained(site: Callable[..., SiteSettings]) -> SiteSettings:
     """One camera is sure to be retrained; the other begins with a student that has learnt."""
-    made = site(task="mixed", space={"epochs": [5], "layers": ["all"], "data_fractions": [1.0], "batch_sizes": [4]})
+    made = site(
+        14.0, task="mixed", space={"epochs": [5], "layers": ["all"], "data_fractions": [1.0], "batch_sizes": [4]}
+    )
     first, *others = made.cameras
     first = first.model_copy(update={"student": first.student.model_copy(update=UNTAUGHT)})
     return made.model_copy(update={"cameras": (first, *others)})

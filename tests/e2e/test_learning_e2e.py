@@ -24,7 +24,7 @@ def gaining(history: ProfilerHistory) -> ProfilerHistory:
 
 async def test_without_time_for_trials_the_best_known_is_retrained(site: Callable[..., SiteSettings]) -> None:
     free = {"label_budget": None, "golden_share": None}
-    made = site(window_s=16.0, **free)
+    made = site(window_s=12.0, **free)
     async with running(made.model_copy(update={"cameras": made.cameras[:1]})) as appliance:
         runtime = appliance.runtime
         assert runtime.window.settings.golden_share is None

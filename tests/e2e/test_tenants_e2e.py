@@ -5,26 +5,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.http.aio as http
 import yaml
-from running_kit import running, until
+from running_kit import log_in, until
 from serving_kit import Served, echo, served, table
 from tritonclient.utils import InferenceServerException
 
 from benchmarks.waiting import PATIENCE_S
 from edge.appliance.appliance import Appliance
-from edge.core.tenants import SharingRules, Tenant, TenantObjective
-from edge.runtime.tenant_day import TenantDay
+from edge.commands.running import run_appliance
+from edge.core.alarms import TenantGoalNow
+from edge.core.tenants import HISTORY_DOCUMENT, SharingRules, Tenant, TenantObjective
+from edge.runtime.tenant_day import HistoryRow, TenantDay
 from edge.runtime.tenants import TenantShares
-from edge.settings import ServingSettings, SiteSettings, TenantSettings
+from edge.settings import RuleSettings, ServingSettings, SiteSettings, TenantSettings
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
+from edge.store.store import Store
 from scheduler.gpulets.tenant_fit import shares_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
@@ -184,9 +189,66 @@ def budgets_hold(box: Appliance) -> bool:
     )
 
 
+def recorded(data: Path) -> None:
+    """An hour of an earlier run, in which three tenants had what they have here."""
+    ends = [time.time() - 600.0 - 300.0 * n for n in range(12)]
+    rows = [
+        HistoryRow(tenant, utc_s, 300.0, held, held, 0.7, 0.9, 0.8, 10.0, 3000, entitlement=0.3)
+        for utc_s in ends[::-1]
+        for tenant, held in (("entrance", 0.2), ("streets", 0.3), ("default-cameras", 0.4))
+    ]
+    with Store(None, data) as store:
+        store.settings.put_settings(HISTORY_DOCUMENT, {"rows": [vars(r) for r in rows]}, "test", audited=False)
+
+
+async def join(admin: httpx.AsyncClient, ann: httpx.AsyncClient) -> None:
+    """The admin adds an operator who sees `entrance`, who then chooses a password and is logged in."""
+    first, own = "orchid-lantern-pebble-42", "walnut-harbour-kite-77"
+    user = {"name": "ann", "role": "operator", "tenants": ["entrance"], "password": first}
+    assert (await admin.post("/api/v1/users", json=user)).is_success
+    for password in (first, own):
+        me = await ann.post("/api/v1/login", json={"name": "ann", "password": password})
+        ann.headers["x-csrf-token"] = me.json()["csrf"]
+        if password == first:
+            assert (await ann.post("/api/v1/me/password", json={"current": first, "new": own})).is_success
+
+
+async def look_as_everybody(rest: httpx.AsyncClient) -> None:
+    """An admin sees all tenants, and what another policy would have given them in the hour that is recorded."""
+    every = {"entrance", "streets", "default-cameras"}
+    found = await rest.post("/api/v1/sharing/what-if", json={"policy": "fair"})
+    assert (found.status_code, found.json()["rows"]) == (200, 12)
+    assert {t["id"] for t in found.json()["tenants"]} == every
+    assert {t["id"] for t in (await rest.get("/api/v1/tenants")).json()["tenants"]} == every
+    assert {r["tenant"] for r in (await rest.get("/api/v1/tenants/history")).json()["rows"]} == every
+    assert 'tenant="streets"' in (await rest.get("/metrics")).text
+
+
+async def look_as_one_tenant(rest: httpx.AsyncClient) -> None:
+    """An operator who sees `entrance` finds nothing of the others, and acknowledges that tenant's alarms only."""
+    assert [t["id"] for t in (await rest.get("/api/v1/tenants")).json()["tenants"]] == ["entrance"]
+    assert {r["tenant"] for r in (await rest.get("/api/v1/tenants/history")).json()["rows"]} == {"entrance"}
+    assert (await rest.get("/api/v1/tenants/streets")).status_code == 404
+    assert (await rest.get("/api/v1/tenants/history?tenant=streets")).status_code == 404
+    assert (await rest.post("/api/v1/sharing/what-if", json={"policy": "fair"})).status_code == 403, "it is of all"
+    for path in ("/metrics", "/api/v1/overview"):
+        text = (await rest.get(path)).text
+        assert "entrance" in text or path != "/metrics"
+        assert "streets" not in text
+        assert "default-cameras" not in text
+    alarms = [a for a in (await rest.get("/api/v1/alarms")).json() if a["camera"] is None]
+    assert {(a["kind"], a["details"]["tenant"]) for a in alarms} == {("tenant", "entrance"), ("slo", "entrance")}
+    for number in range(1, max(a["id"] for a in alarms) + 3):
+        answer = await rest.post(f"/api/v1/alarms/{number}/acknowledge", json={})
+        mine = any(number == a["id"] for a in alarms)
+        assert answer.status_code == 200 if mine else "streets" not in answer.text
+        assert not mine or answer.json()["acknowledged_by"] == "ann"
+
+
 async def test_served_models_and_cameras_share_a_whole_box_and_floors_count_at_once(
     site: Callable[..., SiteSettings], tmp_path: Path
 ) -> None:
+    """Meanwhile its people ask by REST: each sees what is theirs."""
     models = tmp_path / "models"
     echo(models, "plates")
     made = site(window_s=60.0)
@@ -202,8 +264,19 @@ async def test_served_models_and_cameras_share_a_whole_box_and_floors_count_at_o
     settings = {
         "serving": ServingSettings.model_validate(serving),
         "tenants": tuple(TenantSettings.model_validate(t) for t in tenants),
+        "rules": (
+            RuleSettings(id="missed", name="Missed", kind="tenant"),
+            RuleSettings(id="late", name="Late", kind="slo", after_s=0.0),
+        ),
+        "web": made.web.model_copy(update={"port": 0}),
     }
-    async with running(made.model_copy(update=settings)) as box:
+    recorded(Path(made.data_dir))
+    async with (
+        run_appliance(made.model_copy(update=settings)) as up,
+        httpx.AsyncClient(base_url=up.url, timeout=PATIENCE_S) as admin,
+        httpx.AsyncClient(base_url=up.url, timeout=PATIENCE_S) as ann,
+    ):
+        box = up.appliance
         await until(lambda: budgets_hold(box), "budgets are held, and planned within")
         shares = box.services.tenants.shares
         held = {t: s.held for t, s in shares.shares.items()}
@@ -213,3 +286,13 @@ async def test_served_models_and_cameras_share_a_whole_box_and_floors_count_at_o
             "a floor that rises counts at once, and plans follow",
         )  # fmt: skip
         assert sum(s.held for t, s in shares.shares.items() if t != "entrance") < sum(held.values()) - held["entrance"]
+
+        await log_in(admin, up)
+        await look_as_everybody(admin)
+        await until(lambda: "plates" in box.services.tenants.within_objective().owners, "the model is served")
+        late = replace(box.services.tenants.within_objective(), within={"plates": 0.1})
+        for fact in (*(TenantGoalNow(t, t, 0.1, 0.9, 900.0) for t in ("streets", "entrance")), late):
+            box.services.alarms.fact(fact)
+        await box.services.alarms.records.flush()
+        await join(admin, ann)
+        await look_as_one_tenant(ann)

@@ -293,7 +293,7 @@ async def test_a_damaged_file_is_put_aside_and_reported(box: Box) -> None:
     await box.look()
     report = await box.jobs.report(JobsAsk(), "b1")
     assert (report.damaged, report.jobs) == (True, ())
-    assert (box.folder.path / "jobs.json.damaged").read_text() == "{"
+    assert (box.folder.path / "jobs.json.bak").read_text() == "{"
 
 
 async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: Path) -> None:

@@ -112,6 +112,15 @@ def test_disk_and_slo() -> None:
     assert w.at(50, a.ServedNow({"faces": 0.99})) == [("end", 2, "plates is not served any more")]
 
 
+def test_the_alarm_of_a_served_model_says_whose_the_model_is() -> None:
+    w = Rules(a.Rule("slo", "slo", after_s=0))
+    w.at(0, a.ServedNow({"plates": 0.5, "faces": 0.4}, {"plates": a.ModelOwner("gate", ("north",))}))
+    details = {alarm.subject: alarm.details for alarm in w.last}
+    assert details == {
+        "plates": {"model": "plates", "tenant": "gate", "cameras": ["north"]}, "faces": {"model": "faces"},
+    }  # fmt: skip
+
+
 def test_a_stranger_at_the_fleet() -> None:
     w = Rules(a.Rule("strangers", "stranger"))
     assert w.at(0, a.StrangersNow(0)) == []

@@ -9,7 +9,7 @@ from finder_double import DictFinder
 
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.read import read
-from edge.appliance.answers.seen_alarms import alarms_of
+from edge.appliance.answers.seen_alarms import shown_to
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import DEFAULT_RULES, RuleSettings, merge, parse
 from web.examples.alarms import ALARM, OBJECT
@@ -24,6 +24,8 @@ class DictAlarms:
         self.acknowledged: dict[int, str] = {}
         #: Tenants with an alarm, and their cameras.
         self.tenants: dict[str, tuple[str, ...]] = {}
+        #: Tenants (None: none) with an alarm of a served model, and the cameras that it is of.
+        self.served: dict[str | None, tuple[str, ...]] = {}
         self.finder = DictFinder(self, cameras)
 
     def _made(self) -> list[AlarmAnswer]:
@@ -46,6 +48,10 @@ class DictAlarms:
         for tenant, cameras in self.tenants.items():
             details = {"tenant": tenant, "cameras": cameras}
             about = {"kind": "tenant", "rule": "tenant-goal-missed", "object": None, "picture": False}
+            out.append(ALARM | about | {"id": len(out) + 1, "camera": None, "details": details})
+        for tenant, cameras in self.served.items():
+            details = {"model": "plates", "tenant": tenant, "cameras": cameras}
+            about = {"kind": "slo", "rule": "late", "object": None, "picture": False}
             out.append(ALARM | about | {"id": len(out) + 1, "camera": None, "details": details})
         for alarm in out:
             alarm["acknowledged_by"] = self.acknowledged.get(alarm["id"])
@@ -87,14 +93,14 @@ class DictAlarms:
         cameras: Collection[str] | None,
         tenants: Collection[str] | None = None,
     ) -> list[AlarmAnswer]:
-        mine = alarms_of(cameras, tenants)
+        shown = shown_to(cameras, tenants)
         return [
-            a for a in self._made()
+            seen for a in self._made()
             if (before is None or a.id < before)
             and (camera is None or a.camera == camera)
             and (rule is None or a.rule == rule)
             and (active is None or (a.ended_utc_s is None) == active)
-            and mine(a)
+            and (seen := shown(a)) is not None
         ][:limit]  # fmt: skip
 
     def alarm(self, number: int) -> AlarmAnswer:

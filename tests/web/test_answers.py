@@ -225,7 +225,8 @@ def test_what_our_types_write_is_answered_as_it_was_written() -> None:
         ({"class": "car", "zones": ["drive"], "score": 0.8}, ObjectDetails(class_="car", zones=("drive",), score=0.8)),
         ({"window": 3}, AccuracyDetails(window=3)),
         ({"version": "v1"}, RollBackDetails(version="v1")),
-        ({"model": "plates"}, ServedDetails(model="plates")),
+        ({"model": "plates", "tenant": None, "cameras": []}, ServedDetails(model="plates")),
+        ({"model": "plates", "tenant": "gate", "cameras": []}, ServedDetails(model="plates", tenant="gate")),
         ({"zone": "yard", "objects": 4}, CrowdDetails(zone="yard", objects=4)),
         (
             {"class": "car", "from_zone": "east", "to_zone": "west"},
@@ -476,3 +477,7 @@ async def test_errors_of_workers_for_several_cameras_are_not_read_by_those_of_so
     shown = limited(changed, lambda one: one in (None, "north"))
     assert shown is not None
     assert shown.last_error == wanted
+
+
+def test_an_alarm_of_a_served_model_that_an_earlier_version_kept_is_of_no_tenant() -> None:
+    assert read(AlarmAnswer, ALARM | {"details": {"model": "plates"}}).details == ServedDetails(model="plates")

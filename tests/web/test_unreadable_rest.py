@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.journal import Journal
 from edge.appliance.models import Models
 from edge.appliance.windows import Windows
-from edge.core.alarms import Alarm
+from edge.core.alarms import Alarm, ServedNow
 from edge.core.clock import ManualClock
 from edge.core.configs import InferenceConfig, RetrainingConfig, StudentSpec
 from edge.core.errors import StoreError, UnreadableRecord
@@ -82,8 +83,8 @@ def service(store: Store) -> DictAppliance:
     double.events = Journal(JournalBuffer(store.journal), store, ManualClock())
     site = parse(SiteSettings, {"site": "box", "data_dir": str(store.data_dir), "cameras": [settings("north")]})
     double.alarms = Alarms(
-        site, store, ManualClock(), dict, lambda camera, order: True, dict, lambda *args: None, lambda *args: None,
-        lambda entry: None, lambda code, message: None,
+        site, store, ManualClock(), dict, lambda camera, order: True, partial(ServedNow, {}),
+        lambda *args: None, lambda *args: None, lambda entry: None, lambda code, message: None,
     )  # fmt: skip
     return double
 

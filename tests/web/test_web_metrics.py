@@ -23,11 +23,13 @@ from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import plain
 from edge.appliance.answers.serving import AddressAnswer, FrontAnswer
 from edge.appliance.metrics import Tally, front_statistics
+from edge.core.access import Principal
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.facts import RetrainingStepped, StudentRejected, WorkerLost
 from edge.core.roll_backs import RollBackReason
 from edge.serving.statistics import VersionStatistics
 from edge.store.retention import RetentionReport
+from web import limits
 from web.app import create_app
 from web.metrics import CONTENT_TYPE, render
 
@@ -376,6 +378,13 @@ async def test_statistics_are_asked_of_the_front_over_its_own_protocol() -> None
     finally:
         await runner.cleanup()
     assert await front_statistics(front) is None
+
+
+async def test_who_sees_some_cameras_or_tenants_may_scrape_where_models_are_served(service: DictAppliance) -> None:
+    snapshot = await service.state.metrics()
+    for reader in (Principal("ann", "viewer", frozenset({"north"})), Principal("bob", "viewer", tenants=frozenset())):
+        found = render(plain(MetricsSnapshot, limits.whole(reader, snapshot))).decode()
+        assert value(found, "nv_inference_request_success", model="plates", version="3") == 2
 
 
 def dashboard() -> dict[str, Any]:

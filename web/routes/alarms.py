@@ -115,8 +115,8 @@ async def list_alarms(
     alarms of these are shown."""
     if camera is not None:
         seen(caller, camera)
-    mine = (caller.cameras, caller.tenants)
-    return limits.alarms(caller, await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, *mine))
+    mine = limits.alarms(caller)
+    return await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, *mine)
 
 
 @router.post("/alarms/{alarm}/acknowledge", responses=example(examples.ALARM))

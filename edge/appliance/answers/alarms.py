@@ -36,9 +36,11 @@ class RollBackDetails:
 
 @kept
 class ServedDetails:
-    """Of an "slo" alarm: the served model."""
+    """Of an "slo" alarm: the served model, and its tenant (null: of none) with that tenant's cameras."""
 
     model: Shown[str]
+    tenant: OfTenant[str | None] = None
+    cameras: OfCameras[tuple[str, ...]] = ()
 
 
 @kept

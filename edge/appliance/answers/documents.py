@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from edge.core.file_schemas import basis_schema, embedded_schema
@@ -30,11 +30,20 @@ def _said(name: str, kind: str | None = "object", **more: Any) -> WithJsonSchema
     return WithJsonSchema(({"type": kind} if kind else {}) | {"title": name, "description": REASONS[name]} | more)
 
 
+def _without_lists(value: Any) -> Any:
+    """Lists as tuples: of an answer that is made smaller for some users nothing may change afterwards."""
+    if isinstance(value, list):
+        return tuple(map(_without_lists, value))
+    return {k: _without_lists(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
 AuditValue = TypeAliasType("AuditValue", Annotated[Any, _said("AuditValue", None)])
 JournalData = TypeAliasType("JournalData", Annotated[_Object, _said("JournalData")])
 GivenValue = TypeAliasType("GivenValue", Annotated[Any, _said("GivenValue", None)])
 MessageBody = TypeAliasType("MessageBody", Annotated[_Object, _said("MessageBody")])
-ModelStatistics = TypeAliasType("ModelStatistics", Annotated[_Object, _said("ModelStatistics")])
+ModelStatistics = TypeAliasType(
+    "ModelStatistics", Annotated[_Object, BeforeValidator(_without_lists), _said("ModelStatistics")]
+)
 ProgramAnswer = TypeAliasType("ProgramAnswer", Annotated[Any, _said("ProgramAnswer", None)])
 SchemaValue = TypeAliasType("SchemaValue", Annotated[Any, _said("SchemaValue", None)])
 WindowDetails = TypeAliasType("WindowDetails", Annotated[_Object, _said("WindowDetails")])

@@ -43,11 +43,11 @@ def paged(
     limit: int,
     before: int | None,
     fetch: Callable[[int, int | None], Sequence[N]],
-    keep: Callable[[T], bool] | None = None,
+    shown: Callable[[T], T | None] | None = None,
 ) -> list[T]:
-    """The `limit` newest readable records with numbers below `before` that `keep` keeps (None: all); `fetch` gives so
-    many, below such a number. A shorter answer is the last one."""
-    return unreadable.page(kind, limit, before, fetch, lambda r: read(of, r.to_json()), lambda r: r.id, keep)
+    """The `limit` newest readable records with numbers below `before`, each as `shown` makes it (None: left out; no
+    `shown`: as it is); `fetch` gives so many, below such a number. A shorter answer is the last one."""
+    return unreadable.page(kind, limit, before, fetch, lambda r: read(of, r.to_json()), lambda r: r.id, shown)
 
 
 def one(unreadable: UnreadableRecords, kind: str, of: type[T], name: object, find: Callable[[], Stored]) -> T:

@@ -2361,9 +2361,11 @@ export type SecretAnswer = {
   used_by: string[];
 };
 
-/** Of an "slo" alarm: the served model. */
+/** Of an "slo" alarm: the served model, and its tenant (null: of none) with that tenant's cameras. */
 export type ServedDetails = {
   model: string;
+  tenant: string | null;
+  cameras: string[];
 };
 
 /** A model or application: its demand, its work, and why it does not do more (`reason` null: nothing hinders it).
