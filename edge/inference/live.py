@@ -32,13 +32,13 @@ def prepare(
     region: Region = WHOLE,
     shape: InputShape = "camera",
 ) -> AnyStudent:
-    """Load a student and warm it up, ready to be put in force; `picture` (height, width) is what it will see. One of
-    our own architectures answers by torch until `LiveStudent.hasten`.
+    """Load a student and warm it up, ready to be put in force; `picture` (height, width) is what it will see.
 
-    Building a network holds up other threads of the process for some 50 ms of CPU time; while one of them answers
-    frames, use `LiveStudent.prepare`. Raises WeightsError if the file is missing, damaged or does not fit.
+    Building a network holds up other threads of the process for some 100 ms of CPU time (one of our own architectures
+    whose graph is not shipped: for half a second); while one of them answers frames, use `LiveStudent.prepare`. Raises
+    WeightsError if the file is missing, damaged or does not fit.
     """
-    student = load_student(path, device).for_inference(0)
+    student = load_student(path, device).for_inference()
     seen = np.full((*(picture or student.spec.input_size), 3), 127, np.uint8)
     boxes = np.array([[0.2, 0.2, 0.6, 0.6]], np.float32)
     for resolution in resolutions:
@@ -47,12 +47,6 @@ def prepare(
                 student.detect([seen], resolution, None, region, shape)
             else:
                 student.name(seen, boxes, resolution)
-    return student
-
-
-def _by_onnxruntime(student: AnyStudent) -> AnyStudent:
-    if isinstance(student, Student):
-        student.answer_with_present_weights()
     return student
 
 
@@ -123,12 +117,7 @@ class LiveStudent:
             except WeightsError:
                 self._spare = spare
                 raise
-        return _by_onnxruntime(prepare(path, self._force[0].device, (1.0,), self._seen, self._region, self._shape))
-
-    def hasten(self) -> None:
-        """Have onnxruntime answer from now on, where it can. It takes half a second of CPU time, so the first answers
-        do not wait for it: to be called in another thread."""
-        _by_onnxruntime(self._force[0])
+        return prepare(path, self._force[0].device, (1.0,), self._seen, self._region, self._shape)
 
     def choose_score(self, version: str, score: float) -> None:
         """The least score of an answered object from now on, as long as `version` is in force and no setting asks for

@@ -6,7 +6,6 @@ Only frames that will be used are converted to RGB: those that are answered, rec
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -66,7 +65,6 @@ class _CameraWorker:
             cpu_clock=time.thread_time if self._share.device == "cpu" else self._share.used_s,
             follow=AnswerWays(s.id, s.classes).after,
         )
-        threading.Thread(target=self._live.hasten, name="hasten", daemon=True).start()
         self._take_score(spec)
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)

@@ -1,17 +1,20 @@
 """The network of a drawn student, run by onnxruntime: three times as fast as torch with one picture in one thread.
 
-A graph is exported once for each specification in a process (half a second of CPU time); each student's weights are put
-into it, which takes a tenth of that.
+Each student's weights are put into the graph of its specification. Those of the demo's students are shipped (`GRAPHS`,
+written by `python -m edge.demo.student_graphs`); others are exported once in a process, which takes half a second
+of CPU time.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import json
 import logging
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,9 @@ log = logging.getLogger(__name__)
 
 #: Torch and onnxruntime must agree so far on outputs (of the largest one, where that is above 1), or torch answers.
 SAME = 1e-3
+
+#: Graphs without weights, by a digest of their specification.
+GRAPHS = Path(__file__).parent / "graphs"
 
 _INPUT, _OUTPUT, _NET = "pictures", "out", "net"
 _graphs: dict[str, onnx.ModelProto] = {}
@@ -79,14 +85,20 @@ class _Outputs(nn.Module):
 
 def _graph(spec: StudentSpec, module: StudentNet) -> onnx.ModelProto:
     """Of any batch and any height and width; weights are initializers by their names in the module."""
-    key = json.dumps(spec.to_json(), sort_keys=True)
+    key = graph_key(spec)
     with _exporting:
         if key not in _graphs:
-            _graphs[key] = _exported(spec, copy.deepcopy(module))
+            shipped = GRAPHS / f"{key}.onnx"
+            _graphs[key] = onnx.load(shipped) if shipped.is_file() else exported(spec, copy.deepcopy(module))
         return _graphs[key]
 
 
-def _exported(spec: StudentSpec, traced: StudentNet) -> onnx.ModelProto:
+def graph_key(spec: StudentSpec) -> str:
+    """The name of its file in `GRAPHS`, without the ending."""
+    return hashlib.sha256(json.dumps(spec.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def exported(spec: StudentSpec, traced: StudentNet) -> onnx.ModelProto:
     """The graph without its weights. The weights of `traced` are overwritten."""
     file, random = io.BytesIO(), torch.Generator().manual_seed(0)
     # The exporter merges weights that are equal, as biases of 0: none is equal to another here.
