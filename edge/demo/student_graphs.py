@@ -1,4 +1,4 @@
-"""Writes the graphs of the demo's students, which onnxruntime runs: `python -m edge.demo.student_graphs`, into the package.
+"""Writes the graphs of the demo's students for onnxruntime into the package: `python -m edge.demo.student_graphs`.
 
 To be run where an architecture, or the specification of a shipped student, changed.
 """
