@@ -4,7 +4,8 @@ A camera's measured accuracy in a window is explained by a level of its own, a p
 (hard scenes are hard for both), the logarithm of how long the camera has learned, and what all cameras of the window
 have in common. A learning curve flattens: each e-fold of the time learned brings about as much as the one before. All
 cameras are fitted at once by Bayesian linear regression; a slope is drawn to that of all cameras, and that to none, so
-that few or noisy windows show little trend, and say how little they know.
+that few or noisy windows show little trend, and say how little they know. Old windows fade, for a curve may flatten
+sooner than that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.learning.promise import NOISE, TRUE_GAINS, WANDER
+from scheduler.learning.promise import HALF_LIFE, NOISE, TRUE_GAINS, WANDER
 
 #: Standard deviations before anything is known: of all cameras' slope (an e-fold brings about what one retraining
 #: does), of a camera's slope around it, of a camera's level.
@@ -83,7 +84,7 @@ class _Fit:
         effects = {number: 1 + 3 * len(cameras) + n for n, number in enumerate(numbers)}
         rows = sum(len(windows) for windows in cameras.values())
         x = np.zeros((rows, 1 + 3 * len(cameras) + len(numbers)))
-        y = np.zeros(rows)
+        y, weight = np.zeros(rows), np.zeros(rows)
         row = itertools.count()
         for n, windows in enumerate(cameras.values()):
             middle = _efolds([w.age for w in windows])
@@ -96,13 +97,15 @@ class _Fit:
                 x[k, 3 + 3 * n] = 0.0 if w.frozen is None else w.frozen - fmean(usual)
                 x[k, effects[w.number]] = 1.0
                 y[k] = w.realised
+                weight[k] = 0.5 ** ((numbers[-1] - w.number) / HALF_LIFE)
         each = (CAMERA_SLOPE_SPREAD, LEVEL_SPREAD, SHARED_SPREAD)
         spread = np.array([SLOPE_SPREAD, *each * len(cameras), *[WANDER] * len(numbers)])
         prior = np.zeros(len(spread))
         prior[3 : 1 + 3 * len(cameras) : 3] = SHARED
+        x, y = x * np.sqrt(weight)[:, None], y * np.sqrt(weight)
         mean, covariance = _posterior(x, y, prior, spread, NOISE)
         # As many of the windows' values as the fit itself took say nothing of the noise.
-        free = max(0.0, rows - float(np.trace(x @ covariance @ x.T)) / NOISE**2)
+        free = max(0.0, float(weight.sum()) - float(np.trace(x @ covariance @ x.T)) / NOISE**2)
         squares = float(np.sum((y - x @ mean) ** 2))
         noise = math.sqrt((NOISE_SHRINK * NOISE**2 + squares) / (NOISE_SHRINK + free))
         return _Fit(*_posterior(x, y, prior, spread, noise))
