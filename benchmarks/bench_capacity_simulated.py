@@ -5,9 +5,9 @@ camera is added, the device is halved and windows are halved, all at the same mo
 forecast from the windows before, and compared with what came over six windows after the first one, without noise.
 Points of accuracy: how far forecasts are off in the mean and at worst, and how far "as it was measured" is; how far
 the forecast without a change is off, and the effect of the change alone (with it less without it). Target: the
-forecasts of each change within 4 points in the mean. Seeds 1 to 8 were used while forecasts were made better, and
-101 to 108 were seen before old windows faded in trends, so `--first-seed` is 201. The world is as made-up as the simulator's other worlds: it shows errors of reckoning, not what
-a site will do.
+forecasts of each change within 4 points in the mean. Seeds 1 to 8 were used while forecasts were made better, and 101
+to 108 were seen before old windows faded in trends, so `--first-seed` is 201. The world is as made-up as the
+simulator's other worlds: it shows errors of reckoning, not what a site will do.
 """
 
 from __future__ import annotations
