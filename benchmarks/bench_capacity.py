@@ -130,6 +130,8 @@ async def run_change(name: str, given: argparse.Namespace, folder: Path) -> Run:
             before = await alike(box, given.windows + 1, given.warm_up + 1, length_s)
             budget = await asyncio.to_thread(last_budget, box.store)
             golden, last = box.runtime.shares.golden, max(d["window"]["id"] for d in before)
+            # A forecast sees how students learned until then, as the appliance's own does.
+            before = [d for d in await asyncio.to_thread(recorded, box, 1) if d["window"]["id"] <= last]
             after_count = given.after + 1
             if name == "camera":
                 new = with_new.cameras[-1].model_dump(mode="json")

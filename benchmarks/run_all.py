@@ -46,6 +46,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_demo", ("--seeds", "1", "2", "3"), 30),
     ("benchmarks.bench_budget", (), 65),
     ("benchmarks.bench_capacity", (), 65),
+    ("benchmarks.bench_capacity_simulated", (), 4),
 )
 
 

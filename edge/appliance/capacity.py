@@ -99,8 +99,9 @@ class CapacityForecasts:
     async def all(self) -> CapacityAnswer:
         """Raises Unavailable, StoreError."""
         measured = _measured_ms(self._served())
-        kept, windows = await asyncio.to_thread(self._look, measured)
+        # One that is kept while these are read counts as being made: no answer is without both.
         working = self._working
+        kept, windows = await asyncio.to_thread(self._look, measured)
         return CapacityAnswer(
             needed=LEAST_WINDOWS,
             windows=windows,

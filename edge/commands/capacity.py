@@ -101,9 +101,10 @@ def in_words(made: Mapping[str, Any]) -> str:
         now = "-" if c["now"] is None else f"{100 * c['now']:.1f} %"
         t = c["then"]
         box = "" if c["box"] == 1 else ", on the second box"
+        without = "" if c["unchanged"] is None else f", {100 * c['unchanged']:.1f} % then without the change"
         lines.append(
             f"  camera {c['camera']}: accuracy {now} -> {100 * t['value']:.1f} % ({100 * t['low']:.1f} to "
-            f"{100 * t['high']:.1f}){box}"
+            f"{100 * t['high']:.1f}){without}{box}"
         )
     for m in made["models"]:
         now = "not served" if m["now_ms"] is None else f"{m['now_ms']:.1f} ms"

@@ -73,8 +73,9 @@ class BoxChange:
 class BoxWindow:
     """A closed window of the box, with the share and the accuracy of its cameras. `share`: cores or SMs for cameras and
     their retraining (devices, where it is not known what a device has);
-    `realised` accuracy by camera (None: not measured); `rates`: the highest measured answers per second; `policy`: the
-    policy that planned it ("": not known); `device`: cores or SMs of the device (None: not known)."""
+    `realised` accuracy by camera (None: not measured), `frozen` that of the frozen student, where it was measured;
+    `rates`: the highest measured answers per second; `policy`: the policy that planned it ("": not known); `device`:
+    cores or SMs of the device (None: not known)."""
 
     number: int
     length_s: float
@@ -83,17 +84,20 @@ class BoxWindow:
     rates: Mapping[str, float] = field(default_factory=dict)
     policy: str = ""
     device: float | None = None
+    frozen: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CameraForecast:
     """A camera's mean accuracy now (None: it is not there) and with the change, and the box that it is on (1: this
-    one)."""
+    one). `unchanged`: its mean accuracy at the time of `then` without the change, for students go on learning (None: it
+    is not there, or the forecast is of an earlier version)."""
 
     camera: str
     now: float | None
     then: Estimate
     box: int = 1
+    unchanged: float | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class ModelForecast:
 class CapacityForecast:
     """The answer, from `windows` windows of which `last_window` is the newest. `share_now` and `share_then` are the
     devices of this box's cameras and their retraining. Kept for the comparison with what came: `last`, the newest
-    window (None: of an earlier version), and `unwidened`, the intervals by camera before past errors widened them."""
+    window (None: of an earlier version), and `unwidened`, the estimates by camera before past errors moved and widened
+    them."""
 
     change: BoxChange
     windows: int
@@ -151,13 +156,15 @@ class CapacityForecast:
 @dataclass(frozen=True)
 class CameraOutcome:
     """A forecast accuracy beside the mean that came; `held`: inside the interval. `outside`: how far outside
-    the interval as it was before past errors widened it, 0 inside."""
+    the interval as it was before past errors moved and widened it, 0 inside; `first`: the estimate as it was then
+    (None: of an earlier version, which moved none)."""
 
     camera: str
     forecast: float
     came: float
     held: bool
     outside: float = 0.0
+    first: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +195,10 @@ class CapacityOutcome:
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> CapacityOutcome:
         """Inverse of `to_json`. Raises KeyError, TypeError for anything else."""
-        cameras = tuple(CameraOutcome(**c) for c in value["cameras"])
+        cameras = tuple(
+            CameraOutcome(**{**c, "first": None if c.get("first") is None else Estimate(**c["first"])})
+            for c in value["cameras"]
+        )
         return CapacityOutcome(
             **{**value, "cameras": cameras, "models": tuple(ModelOutcome(**m) for m in value["models"])}
         )

@@ -11,10 +11,10 @@ from typing import Final, Literal
 #: `camera` has no measured accuracy; "left_out": `camera` cannot be replayed; "second_box", "device": what is assumed
 #: of them; "budget_unknown": nothing was learned of labels and their cost; "no_room": less is left than cameras need;
 #: "no_latencies": of `model` none are known; "stand_ins": values that were not measured; "past": how right such answers
-#: were; "no_past": none was compared yet.
+#: were; "no_past": none was compared yet; "trend": `camera` goes on learning without any change.
 NoteCode = Literal[
     "new_camera", "few_windows", "rate_above", "rate_unknown", "not_measured", "left_out", "second_box", "device",
-    "budget_unknown", "no_room", "no_latencies", "stand_ins", "past", "no_past",
+    "budget_unknown", "no_room", "no_latencies", "stand_ins", "past", "no_past", "trend",
 ]  # fmt: skip
 
 _WORDS: Final[Mapping[str, str]] = {
@@ -33,20 +33,25 @@ _WORDS: Final[Mapping[str, str]] = {
     "is planned with stands in",
     "no_latencies": "{model}: no latencies are known",
     "stand_ins": "The simulator replaced {count:.0f} values that were not measured by estimates (docs/capacity.md)",
-    "past": "Such answers were compared with their outcomes; intervals are wider where those lay outside",
+    "past": "Such answers were compared with their outcomes: this one is moved by what they were off, and wider where "
+    "that was not enough",
     "no_past": "No such answer was compared with what came yet",
+    "trend": "{camera}: {points:+.1f} points in the coming windows are what its student goes on learning, as it did in "
+    "the recorded ones, without any change too",
 }
 #: Of all cameras together: hidden from users of some.
 _OF_ALL: Final[Mapping[str, str]] = {
     "past": "{answers:.0f} changes were compared: {error:.1f} points of error on average, {held:.0f} % of the values "
-    "inside their interval; intervals are {wider:.1f} points wider to each side",
+    "inside their interval; answers are moved by {bias:+.1f} points, intervals are {wider:.1f} points wider to each "
+    "side",
 }
 
 
 @dataclass(frozen=True)
 class CapacityNote:
     """One note. `numbers` by code: "few_windows": `windows`; "rate_above": `recorded` and `asked` answers per second;
-    "no_room": `left` devices; "stand_ins": `count`; "past": `answers`, `error` and `wider` in points, `held` in %."""
+    "no_room": `left` devices; "stand_ins": `count`; "past": `answers`, `error`, `bias` and `wider` in points, `held`
+    in %; "trend": `points`."""
 
     code: NoteCode
     camera: str | None = None

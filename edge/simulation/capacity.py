@@ -1,12 +1,13 @@
 """The forecast of a change: recorded windows, replayed as they were and as they would be with it.
 
-A camera's forecast is what was measured of it, moved by the difference of both replays in the same window. The
-simulator's errors that both replays share cancel out. Takes seconds per window; `forecast` is a pure function.
+A camera's forecast is what was measured of it, moved by the difference of both replays in the same window, and by what
+it goes on learning until the windows that are forecast, with the change or without. The simulator's errors that both
+replays share cancel out. Takes seconds per window; `forecast` is a pure function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -28,17 +29,21 @@ from edge.core.shares import ideal_caps
 from edge.core.window import WindowProblem
 from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.simulation import capacity_traces as traces
-from edge.simulation.record import trace_from_windows
-from edge.simulation.simulator import SimulationResult, simulate
+from edge.simulation.record import measured_gains, trace_from_windows
+from edge.simulation.simulator import CameraWindowResult, SimulationResult, simulate
 from edge.simulation.trace import Trace
 from scheduler.capacity.boxes import over_boxes
 from scheduler.capacity.compared import calmed, steady
 from scheduler.capacity.intervals import HORIZON, estimate, interval, past_errors, widened
 from scheduler.capacity.learning import LearningEffect, learning_effect
+from scheduler.capacity.moves import ReplayedWindow, move, true_part
 from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
+from scheduler.capacity.trend import LearnedWindow, LearningTrend, learning_trends
 from scheduler.follow import planner
 
-_Means = Mapping[str, Mapping[int, float]]
+#: A trend that moves a camera's accuracy by less has no note.
+NOTED_TREND = 0.005
+_Means = Mapping[str, Mapping[int, ReplayedWindow]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,10 @@ def _box_window(detail: Mapping[str, Any]) -> BoxWindow:
     device = None if basis is None else float(basis["caps"]["units"])
     share = _share(detail) * (1.0 if device is None else device)
     policy = str(window.get("policy", ""))
-    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates, policy, device)
+    frozen = {
+        row["camera"]: float(row["frozen"]["value"]) for row in window["cameras"] if row.get("frozen") is not None
+    }
+    return BoxWindow(int(window["id"]), float(window["length_s"]), share, realised, rates, policy, device, frozen)
 
 
 def _share(detail: Mapping[str, Any]) -> float:
@@ -107,7 +115,8 @@ def enough(windows: Sequence[BoxWindow]) -> tuple[BoxWindow, ...]:
 
 def forecast(question: CapacityQuestion) -> CapacityForecast:
     """Raises Conflict (too few windows), InvalidValue (a camera that is not there, windows that cannot be replayed)."""
-    windows = enough(box_windows(question.details))
+    recorded = box_windows(question.details)
+    windows = enough(recorded)
     numbers = {w.number for w in windows}
     kept = [d for d in question.details if int(d["window"]["id"]) in numbers]
     trace = replace(trace_from_windows("box", kept), num_gpus=fmean(map(_share, kept)), num_gpus_at=())
@@ -116,8 +125,70 @@ def forecast(question: CapacityQuestion) -> CapacityForecast:
         checks.one_of("camera", change.camera, sorted(cameras))
     newest = max(kept, key=lambda d: int(d["window"]["id"]))["window"]
     golden = question.golden if question.golden is not None else float(newest["settings"].get("golden_share") or 0.0)
-    box = _Box(question, trace, windows, str(newest["policy"]), golden)
+    trends, part = _Trends(windows, first_windows(recorded)), _true_part(trace, kept)
+    box = _Box(question, trace, windows, str(newest["policy"]), golden, trends, part)
     return box.forecast()
+
+
+def counted(windows: int) -> range:
+    """The numbers of the recorded windows, from 1, that count: the newer half, at least `HORIZON`. Students that were
+    young lose more by a change than those that learned. The first never counts: nothing was retrained in its replay,
+    and on a new box it shows students that never learned."""
+    return range(max(2, windows + 1 - max(HORIZON, windows // 2)), windows + 1)
+
+
+def _true_part(trace: Trace, details: Sequence[Mapping[str, Any]]) -> float:
+    """The part of the gains in `trace` that windows showed (`true_part`), of the windows that count."""
+    there = counted(trace.windows)
+    replayed = [g for c in trace.cameras for w, g in traces.gains_by_window(c).items() if w in there]
+    known = {c.id for c in trace.cameras}
+    found = measured_gains(details)
+    measured = [(g.gain, g.frames) for c, gains in found.items() if c in known for g in gains if g.window in there]
+    return true_part(replayed, measured)
+
+
+def first_windows(windows: Sequence[BoxWindow]) -> dict[str, int]:
+    """The window that each camera began to learn in, by all that is known of the box, in order: its first one, or, of
+    cameras that were there in all of them, the box's first."""
+    began: dict[str, int] = {}
+    for window in windows:
+        for camera in window.realised:
+            began.setdefault(camera, 1 if window is windows[0] else window.number)
+    return began
+
+
+class _Trends:
+    """The learning trends of cameras, from the second of the recorded `windows` on; `began`: the window that each
+    camera began to learn in. Ages are windows that a camera has learned from."""
+
+    def __init__(self, windows: Sequence[BoxWindow], began: Mapping[str, int]) -> None:
+        self._windows, self._began = windows, began
+        seen: dict[str, list[LearnedWindow]] = {}
+        for w in windows[1:]:
+            for camera, realised in w.realised.items():
+                if realised is not None:
+                    one = LearnedWindow(w.number, self._age(camera, w.number), realised, w.frozen.get(camera))
+                    seen.setdefault(camera, []).append(one)
+        self._trends = learning_trends(seen)
+
+    def _age(self, camera: str, number: int) -> int:
+        return max(1, number - self._began.get(camera, 1))
+
+    def _later(self, camera: str) -> list[int]:
+        """In the coming windows that are compared: the first after the change is not."""
+        newest = self._windows[-1].number
+        return [self._age(camera, newest + 1 + n) for n in range(1, HORIZON + 1)]
+
+    def gained(self, camera: str, window: int) -> float:
+        """Until the coming windows, since recorded window `window`, numbered from 1."""
+        trend = self._trends.get(camera, LearningTrend())
+        return trend.gained(self._age(camera, self._windows[window - 1].number), self._later(camera))
+
+    def unsure(self, camera: str, windows: Collection[int]) -> float:
+        """Standard deviation of the mean of `gained` over recorded windows."""
+        trend = self._trends.get(camera, LearningTrend())
+        ages = [self._age(camera, self._windows[n - 1].number) for n in windows]
+        return trend.unsure(ages, self._later(camera))
 
 
 @dataclass(frozen=True)
@@ -150,6 +221,8 @@ class _Box:
     windows: tuple[BoxWindow, ...]
     policy: str
     golden: float
+    trends: _Trends
+    true_part: float
 
     def forecast(self) -> CapacityForecast:
         base_run = self._play(self.trace)
@@ -176,6 +249,7 @@ class _Box:
         else:
             about = {
                 "answers": past.answers,
+                "bias": 100 * past.bias,
                 "error": 100 * past.error,
                 "held": 100 * past.held,
                 "wider": 100 * past.wider,
@@ -261,17 +335,38 @@ class _Box:
 
     # -- a camera's forecast
 
-    def _levels(self, camera: str, base: _Means) -> dict[int, float]:
-        """Measured accuracy by window of the trace; of a camera that was not measured, that of the replay. The first
-        window counts only where no other was measured: it has no replay to be moved by, and on a new box it shows
-        students that never learned."""
+    def _measured(self, camera: str, base: _Means) -> dict[int, float]:
+        """Measured accuracy by window of the trace; of a camera that was not measured that of the replay."""
         found = {n: v for n, w in enumerate(self.windows, 1) if (v := w.realised.get(camera)) is not None}
-        return {n: v for n, v in found.items() if n > 1} or found or dict(base.get(camera, {}))
+        return found or {n: w.accuracy for n, w in base.get(camera, {}).items()}
+
+    def _levels(self, camera: str, base: _Means) -> dict[int, float]:
+        """Those of windows that count, where there are any."""
+        found = self._measured(camera, base)
+        return {n: v for n, v in found.items() if n in counted(len(self.windows))} or found
+
+    def _moved(
+        self, levels: Mapping[int, float], was: str, base: _Means, then: str, means: _Means, there: range | None = None
+    ) -> list[float]:
+        """Each measured window as it would have been, moved as the replays of camera `was` and with the change of
+        `then` say in windows of `there` (None: that count); windows without a replay move by the mean."""
+        a, b = base[was], means[then]
+        there = counted(len(self.windows)) if there is None else there
+        moves = {w: move(a[w], b[w], self.true_part) for w in a.keys() & b.keys() if w in there}
+        mean = fmean(moves.values()) if moves else 0.0
+        return [min(1.0, max(0.0, v + moves.get(w, mean))) for w, v in levels.items()]
+
+    def _learned(self, camera: str, levels: Mapping[int, float]) -> dict[int, float]:
+        """Each measured window as it would be in the coming ones, without the change."""
+        return {n: min(1.0, max(0.0, v + self.trends.gained(camera, n))) for n, v in levels.items()}
 
     def _camera(self, camera: str, base: _Means, means: _Means, changed: _Changed) -> CameraForecast:
         levels = self._levels(camera, base)
-        then = interval(_moved(levels, base[camera], means[camera]), self.question.seed)
-        return CameraForecast(camera, fmean(levels.values()), then, changed.placed[camera])
+        learned = self._learned(camera, levels)
+        unsure = self.trends.unsure(camera, levels)
+        then = interval(self._moved(learned, camera, base, camera, means), self.question.seed, unsure)
+        now, unchanged = fmean(levels.values()), fmean(learned.values())
+        return CameraForecast(camera, now, then, changed.placed[camera], unchanged)
 
     def _reaching(self, camera: CameraForecast, base: _Means, changed: _Changed) -> Estimate:
         """Down to no gain of a rate that was never measured."""
@@ -279,14 +374,19 @@ class _Box:
         if change.kind != "frame_rate" or change.camera not in (None, camera.camera):
             return then
         levels = self._levels(camera.camera, base)
-        unchanged = interval(list(levels.values()), self.question.seed)
+        learned = self._learned(camera.camera, levels)
+        unsure = self.trends.unsure(camera.camera, levels)
+        unchanged = interval(list(learned.values()), self.question.seed, unsure)
         return estimate(then.value, min(then.low, unchanged.low), then.high)
 
     def _new(
         self, new: str, like: str, base: _Means, means: _Means, others: Sequence[CameraForecast]
     ) -> CameraForecast:
-        """As its model's, from its first student on; it may turn out like any other camera."""
-        then = interval(_moved(self._levels(like, base), base[like], means[new]), self.question.seed)
+        """As its model's, from its first student on, in as many windows as are forecast; it may turn out like any other
+        camera. It has not learned for as long as the others, so it does not gain what they do until then."""
+        young = range(2, HORIZON + 2)
+        levels = {n: v for n, v in self._measured(like, base).items() if n in young} or self._levels(like, base)
+        then = interval(self._moved(levels, like, base, new, means, young), self.question.seed)
         low, high = min(c.then.low for c in others), max(c.then.high for c in others)
         return CameraForecast(new, None, estimate(then.value, min(low, then.low), max(high, then.high)))
 
@@ -305,12 +405,16 @@ class _Box:
             notes.append(CapacityNote("device"))
         if change.kind == "box":
             notes.append(CapacityNote("second_box"))
-        counted = len(self.windows) - 1
-        if counted < HORIZON:
-            notes.append(CapacityNote("few_windows", numbers={"windows": counted}))
+        there = counted(len(self.windows))
+        for c in self.trace.cameras:
+            gains = [self.trends.gained(c.id, n) for n in there]
+            if abs(fmean(gains)) >= NOTED_TREND:
+                notes.append(CapacityNote("trend", c.id, numbers={"points": 100 * fmean(gains)}))
+        if len(there) < HORIZON:
+            notes.append(CapacityNote("few_windows", numbers={"windows": len(there)}))
         replayed = {c.id for c in self.trace.cameras}
-        there = self.windows[-1].realised
-        notes += [CapacityNote("left_out", c) for c in sorted(there.keys() - replayed)]
+        newest = self.windows[-1].realised
+        notes += [CapacityNote("left_out", c) for c in sorted(newest.keys() - replayed)]
         unmeasured = [c for c in sorted(replayed) if all(w.realised.get(c) is None for w in self.windows)]
         notes += [CapacityNote("not_measured", c) for c in unmeasured]
         if self.question.budget is None:
@@ -318,18 +422,14 @@ class _Box:
         return notes
 
 
-def _means(result: SimulationResult, half: bool) -> dict[str, dict[int, float]]:
-    """Accuracy by camera and recorded window, from the second on: in the first nothing was retrained."""
-    found: dict[str, dict[int, list[float]]] = {}
+def _means(result: SimulationResult, half: bool) -> dict[str, dict[int, ReplayedWindow]]:
+    """Accuracies by camera and recorded window, from the second on: in the first nothing was retrained."""
+    found: dict[str, dict[int, list[CameraWindowResult]]] = {}
     for row in result.rows:
         window = traces.whole_of(row.window) if half else row.window
         if window > 1:
-            found.setdefault(row.camera, {}).setdefault(window, []).append(row.accuracy)
-    return {c: {w: fmean(v) for w, v in rows.items()} for c, rows in found.items()}
-
-
-def _moved(levels: Mapping[int, float], base: Mapping[int, float], changed: Mapping[int, float]) -> list[float]:
-    """Each measured window as it would have been; windows without a replay move by the mean."""
-    moves = {w: changed[w] - base[w] for w in base.keys() & changed.keys()}
-    mean = fmean(moves.values()) if moves else 0.0
-    return [min(1.0, max(0.0, v + moves.get(w, mean))) for w, v in levels.items()]
+            found.setdefault(row.camera, {}).setdefault(window, []).append(row)
+    return {
+        c: {w: ReplayedWindow(fmean(r.accuracy for r in v), fmean(r.frozen for r in v)) for w, v in rows.items()}
+        for c, rows in found.items()
+    }

@@ -5,14 +5,16 @@ Pure. Each function gives a trace that the simulator plays; docs/capacity.md nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from edge.core.configs import InferenceConfig
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
-from edge.simulation.accuracies import aged, clip
+from edge.simulation.accuracies import WITHIN, aged, all_fresh, clip, fresh, known
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 from scheduler.capacity.learning import LearningEffect
+from scheduler.learning.promise import CAMERA_SPREAD, NOISE, WANDER
 
 #: The parts of a window that is cut in half.
 HALVES = 2
@@ -89,18 +91,25 @@ def _slower(profile: RetrainingProfile, factor: float) -> RetrainingProfile:
 
 
 def learned(trace: Trace, effect: LearningEffect) -> Trace:
-    """Retrainings and labelling as a changed budget makes them."""
+    """Retrainings and labelling as a changed budget makes them. Of windows, the gain that was measured on windows
+    changes (`gained_on_windows`): one on few held-out frames is mostly noise, of which the best was kept."""
     if effect == LearningEffect(golden=effect.golden):
         return trace
-    return replace(trace, cameras=tuple(_learned_camera(c, effect) for c in trace.cameras))
+    gains = gained_on_windows(trace)
+    return replace(trace, cameras=tuple(_learned_camera(c, effect, gains[c.id]) for c in trace.cameras))
 
 
-def _learned_camera(camera: RecordedCamera, effect: LearningEffect) -> RecordedCamera:
-    windows = {w: _learned_window(r, effect, camera.factors) for w, r in camera.windows.items()}
+def _learned_camera(camera: RecordedCamera, effect: LearningEffect, gain: float) -> RecordedCamera:
+    change = (effect.gain - 1.0) * gain
+    windows = {w: _learned_window(r, effect, camera.factors, change) for w, r in camera.windows.items()}
     return replace(camera, windows=windows)
 
 
-def _learned_window(record: RecordedWindow, effect: LearningEffect, factors: Mapping[int, float]) -> RecordedWindow:
+def _learned_window(
+    record: RecordedWindow, effect: LearningEffect, factors: Mapping[int, float], change: float
+) -> RecordedWindow:
+    """`change`: of a retraining's accuracy on fresh answers."""
+
     def gained(start: float, end: float) -> float:
         return end if end <= start else min(1.0, start + (end - start) * effect.gain)
 
@@ -111,9 +120,8 @@ def _learned_window(record: RecordedWindow, effect: LearningEffect, factors: Map
         return _with_work(replace(p, end_accuracy=end, curve=curve), effect.work)
 
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
-        accuracy = gained(record.start_accuracy, o.accuracy)
-        live = {w: clip(a + aged(accuracy - o.accuracy, factors, w)) for w, a in o.live.items()}
-        return RecordedOutcome(accuracy, o.device_seconds * effect.work, live, promoted=o.promoted)
+        live = {w: clip(a + aged(change, factors, w)) for w, a in o.live.items()}
+        return RecordedOutcome(clip(o.accuracy + change), o.device_seconds * effect.work, live, promoted=o.promoted)
 
     return replace(
         record,
@@ -124,12 +132,69 @@ def _learned_window(record: RecordedWindow, effect: LearningEffect, factors: Map
     )
 
 
+def gained_on_windows(trace: Trace) -> dict[str, float]:
+    """Accuracy on fresh answers, at least 0, that a retraining of each camera brought on the window that it was made
+    in, in the trace: of those that have there an accuracy as the student before them has, few of them drawn to all
+    cameras, and these to no gain."""
+    return _by_camera(trace, lambda camera: list(gains_by_window(camera).values()))
+
+
+def lost_per_window(trace: Trace) -> dict[str, float]:
+    """Accuracy on fresh answers, at least 0, that students of each camera lose from one window to the next, beyond what
+    the scene explains: of those that have one in both, drawn as `gained_on_windows`."""
+    return _by_camera(trace, _losses)
+
+
+def _by_camera(trace: Trace, measured: Callable[[RecordedCamera], list[float]]) -> dict[str, float]:
+    found = {c.id: measured(c) for c in trace.cameras}
+    site = _drawn(list(itertools.chain.from_iterable(found.values())), 0.0, WANDER)
+    return {c: max(0.0, _drawn(values, site, float(CAMERA_SPREAD[0]))) for c, values in found.items()}
+
+
+def _drawn(values: Sequence[float], towards: float, spread: float) -> float:
+    """The mean of values with the usual noise, drawn towards what lies about `spread` (standard deviation) off it."""
+    prior = NOISE**2 / spread**2
+    return (sum(values) + prior * towards) / (len(values) + prior)
+
+
+def gains_by_window(camera: RecordedCamera) -> dict[int, float]:
+    """By how much a retraining's student is better on its window than the one before it, on fresh answers."""
+    found, factors, before = {}, camera.factors, camera.begins_with or camera.frozen
+    for w, record in sorted(camera.windows.items()):
+        for o in record.outcomes.values():
+            if o.promoted is False or w not in o.live:
+                continue
+            if w in before:
+                found[w] = fresh(o.live[w], factors, w) - fresh(before[w], factors, w)
+            before = o.live
+    return found
+
+
+def _losses(camera: RecordedCamera) -> list[float]:
+    lives = [camera.begins_with, *(o.live for r in camera.windows.values() for o in r.outcomes.values())]
+    frozen, factors = all_fresh(camera.frozen, camera.factors), camera.factors
+    return [
+        fresh(live[w], factors, w) - fresh(live[w + 1], factors, w + 1) - _harder(frozen, w, w + 1)
+        for live in lives
+        for w in live
+        if w + 1 in live
+    ]
+
+
+def _harder(frozen: Mapping[int, float], since: int, window: int) -> float:
+    """The loss of a student between two windows because the scene of the later one is harder."""
+    return WITHIN * (known(frozen, since) - known(frozen, window))
+
+
 def halved(trace: Trace) -> Trace:
     """Windows half as long: both halves have the accuracy of the frozen student of the whole. A half is retrained on
-    the half before, with what a retraining on the data of that whole window gave; as its data is half as old, it loses
-    half as much until it is in force. The last half is left out: nothing was retrained on the half before it."""
+    the half before, with what a retraining on the data of that whole window gave. Its data are half as old, so that it
+    is better by half of what students lose from one window to the next (`lost_per_window`); in the second half after
+    them it is as in the whole window, and so on. The excess of held-out accuracies stays. The last half is left
+    out: nothing was retrained on the half before it."""
     windows = HALVES * trace.windows - 1
-    cameras = tuple(_halved_camera(c, windows) for c in trace.cameras)
+    lost = lost_per_window(trace)
+    cameras = tuple(_halved_camera(c, windows, lost[c.id]) for c in trace.cameras)
     return replace(trace, window_s=trace.window_s / HALVES, windows=windows, cameras=cameras)
 
 
@@ -138,12 +203,12 @@ def whole_of(half: int) -> int:
     return (half + 1) // HALVES
 
 
-def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
+def _halved_camera(camera: RecordedCamera, windows: int, lost: float) -> RecordedCamera:
     def halves(by_window: Mapping[int, float]) -> dict[int, float]:
         return {h: by_window[whole_of(h)] for h in range(1, windows + 1) if whole_of(h) in by_window}
 
     kept = {
-        h: _halved_window(record, whole_of(h - 1) + 1, h, camera.factors)
+        h: _halved_window(camera, record, h, lost)
         for h in range(2, windows + 1)
         if (record := camera.windows.get(whole_of(h - 1) + 1)) is not None
     }
@@ -152,16 +217,23 @@ def _halved_camera(camera: RecordedCamera, windows: int) -> RecordedCamera:
     return replace(camera, frozen=frozen, windows=kept, factors=halves(camera.factors), begins_with=begins_with)
 
 
-def _halved_window(record: RecordedWindow, whole: int, half: int, factors: Mapping[int, float]) -> RecordedWindow:
-    """`whole`: the recorded window in which these profiles were made; `half`: the new one."""
+def _halved_window(camera: RecordedCamera, record: RecordedWindow, half: int, lost: float) -> RecordedWindow:
+    """`record` of the window whose half `half` is, or of the one after it."""
+    whole = whole_of(half - 1) + 1
+    frozen, factors = all_fresh(camera.frozen, camera.factors), camera.factors
 
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
         if whole not in o.live:
             return replace(o, live={})
-        begun = aged(o.accuracy, factors, whole)  # held-out answers are fresh, those of a whole window are not
-        return replace(o, live={half: clip(begun + (o.live[whole] - begun) / HALVES)})
+        then = fresh(o.live[whole], factors, whole)
+        of_half = then + lost / HALVES - _harder(frozen, whole, whole_of(half))
+        found = {half: of_half, half + 1: then - _harder(frozen, whole, whole_of(half + 1))}
+        if whole + 1 in o.live:
+            later = fresh(o.live[whole + 1], factors, whole + 1)
+            found |= {half + 2: (found[half + 1] + later) / 2, half + 3: later}
+        return replace(o, live={h: clip(aged(a, factors, whole_of(h))) for h, a in found.items()})
 
-    return replace(record, outcomes={i: outcome(o) for i, o in record.outcomes.items()}, start_live=None)
+    return replace(record, outcomes={i: outcome(o) for i, o in record.outcomes.items()})
 
 
 def load_of(camera: RecordedCamera, window_s: float) -> float:

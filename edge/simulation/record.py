@@ -67,13 +67,8 @@ def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace
     if not problems:
         raise InvalidValue("windows", len(closed), "at least one closed window with a recorded plan")
     last = problems[-1]
-    windows = [
-        _WindowOfRun(detail, plans, _slower(detail, plans, _first_labels(before, detail)))
-        for before, detail in zip([None, *closed], closed, strict=False)
-        for plans in (_plans(detail),)
-    ]
-    names = sorted({row["camera"] for d in closed for row in d["window"]["cameras"]})
-    cameras = tuple(c for c in (_CameraOfRun(n, windows).recorded() for n in names) if c is not None)
+    windows = _windows_of(closed)
+    cameras = tuple(c for c in (_CameraOfRun(n, windows).recorded() for n in _names(closed)) if c is not None)
     if not cameras:
         raise InvalidValue("windows", len(closed), "a window in which the frozen student of a camera was measured")
     seconds = float(closed[-1]["window"]["length_s"])
@@ -81,6 +76,35 @@ def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace
         name, seconds, last.num_gpus, cameras, len(closed), last.delta, last.a_min, "from a live run", _caps(closed),
         _num_gpus_at(windows, seconds),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MeasuredGain:
+    """By how much a new student was better on a window's frames than the one before was on the frames before it came,
+    and the number of frames of each. Nothing is expected of it or of them: it is as measured, noise and all."""
+
+    window: int
+    gain: float
+    frames: tuple[int, int]
+
+
+def measured_gains(details: Sequence[Mapping[str, Any]]) -> dict[str, tuple[MeasuredGain, ...]]:
+    """Of each camera, in order; windows are numbered as those of `trace_from_windows`."""
+    closed = sorted((d for d in details if not d["window"]["open"]), key=lambda d: d["window"]["id"])
+    windows = _windows_of(closed)
+    return {name: tuple(_CameraOfRun(name, windows).gains()) for name in _names(closed)}
+
+
+def _windows_of(closed: Sequence[Mapping[str, Any]]) -> list[_WindowOfRun]:
+    return [
+        _WindowOfRun(detail, plans, _slower(detail, plans, _first_labels(before, detail)))
+        for before, detail in zip([None, *closed], closed, strict=False)
+        for plans in (_plans(detail),)
+    ]
+
+
+def _names(closed: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted({row["camera"] for d in closed for row in d["window"]["cameras"]})
 
 
 def _caps(details: Sequence[Mapping[str, Any]]) -> ShareCaps | None:
@@ -331,6 +355,15 @@ class _CameraOfRun:
         if later is not None:
             frames, right = frames - later["frames"], right - later["frames"] * later["value"]
         return (clip(right / frames), frames) if frames > 0 else None
+
+    def gains(self) -> Iterator[MeasuredGain]:
+        """Of the windows in which both students answered some frames."""
+        for number, row in enumerate(self._rows, start=1):
+            fresh = None if row is None else _fresh(row)
+            answered = None if fresh is None else self._answered_before(number)
+            if answered is not None and fresh is not None:
+                value, frames = answered
+                yield MeasuredGain(number, float(fresh["value"]) - value, (frames, int(fresh["frames"])))
 
     def _believed_gain(self, number: int) -> float:
         """The expected gain of the retraining that a window's last student came of, over the student before it."""

@@ -98,7 +98,7 @@ def _outcome(
             first = forecast.unwidened.get(c.camera, c.then)
             outside = max(0.0, first.low - mean, mean - first.high)
             held = c.then.low <= mean <= c.then.high
-            cameras.append(CameraOutcome(name, c.then.value, mean, held, outside))
+            cameras.append(CameraOutcome(name, c.then.value, mean, held, outside, first))
     if not cameras:
         return None
     models = tuple(

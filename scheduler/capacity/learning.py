@@ -42,7 +42,9 @@ def learning_effect(problem: BudgetProblem | None, change: BoxChange, before: in
         golden,
         _frames(asked, would.labels) / _frames(problem, was.labels),
         taught_part(would.labels, asked) / max(taught_part(was.labels, problem), 1e-9),
-        would.profiling_s / max(was.profiling_s, 1e-9) if was.profiling_s > 0 else 1.0,
+        _profiling(problem, would.profiling_s) / max(_profiling(problem, was.profiling_s), 1e-9)
+        if was.profiling_s > 0
+        else 1.0,
         crowd / max(golden, 1e-6),
     )
 
@@ -55,6 +57,12 @@ def _on_device(problem: BudgetProblem, factor: float) -> BudgetProblem:
         evaluation=min(1.0, problem.evaluation * factor),
         golden_share=fixed,
     )
+
+
+def _profiling(problem: BudgetProblem, trials_s: float) -> float:
+    """Device seconds of a camera's profiles: its trials, and what comes before them in every window."""
+    setup = problem.facts.setup_s
+    return trials_s + (0.0 if setup is None else setup.value)
 
 
 def _frames(problem: BudgetProblem, labels: int) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from capacity_kit import details
@@ -13,10 +15,20 @@ from edge.core.capacity import BoxChange, CapacityForecast, ChangeKind
 from edge.core.errors import Conflict, InvalidValue
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.shares import ideal_caps
-from edge.simulation.capacity import CapacityQuestion, box_windows, forecast
-from edge.simulation.capacity_traces import halved, on_device, whole_of, with_rate
-from edge.simulation.record import trace_from_windows
+from edge.simulation.capacity import CapacityQuestion, box_windows, counted, first_windows, forecast
+from edge.simulation.capacity_traces import (
+    gained_on_windows,
+    halved,
+    learned,
+    lost_per_window,
+    on_device,
+    whole_of,
+    with_rate,
+)
+from edge.simulation.record import measured_gains, trace_from_windows
+from edge.simulation.trace import Trace
 from scheduler.admission import Box
+from scheduler.capacity.learning import LearningEffect
 from scheduler.capacity.serving import ServedBox, served_effect
 
 #: Replays of plans that are made in steps differ by so much.
@@ -149,24 +161,118 @@ def test_windows_that_were_cut_short_or_are_open_do_not_count() -> None:
     assert [w.number for w in box_windows(found)] == [1, 3, 4]
 
 
-def test_halves_belong_to_their_whole_and_lose_half_as_much() -> None:
-    trace = trace_from_windows("box", details(4))
+def with_lives(trace: Trace, lives: dict[int, dict[int, float]]) -> Trace:
+    """The first camera alone, with the accuracy of each recorded student by its window, and on each window."""
+    camera = trace.cameras[0]
+    windows = {
+        w: replace(
+            r,
+            outcomes={
+                i: replace(o, accuracy=0.74, promoted=True, live=lives.get(w, {})) for i, o in r.outcomes.items()
+            },
+        )
+        for w, r in camera.windows.items()
+    }
+    frozen = dict.fromkeys(range(1, 5), 0.5)
+    return replace(trace, cameras=(replace(camera, windows=windows, frozen=frozen, begins_with={}),))
+
+
+def test_halves_belong_to_their_whole_and_lose_half_of_what_students_lost() -> None:
+    trace = with_lives(trace_from_windows("box", details(4)), {2: {2: 0.7, 3: 0.6}, 3: {3: 0.7, 4: 0.6}})
+    lost = lost_per_window(trace)["gate"]
+    assert 0.0 < lost < 0.1, "two of them are drawn to no loss"
     cut = halved(trace)
     assert (cut.windows, cut.window_s) == (7, 50.0)
     assert [whole_of(h) for h in range(1, 8)] == [1, 1, 2, 2, 3, 3, 4]
     was, half = trace.cameras[0], cut.cameras[0]
     assert half.frozen[3] == half.frozen[4] == was.frozen[2]
-    (a,), (b,) = was.windows[2].outcomes.values(), half.windows[2].outcomes.values()
+    (a,), (b,) = was.windows[2].outcomes.values(), half.windows[3].outcomes.values()
     assert b.accuracy == a.accuracy
-    assert b.live[2] == pytest.approx((a.accuracy + a.live[2]) / 2)
+    assert b.live == pytest.approx({3: 0.7 + lost / 2, 4: 0.7, 5: 0.65, 6: 0.6}), "by how old its data are"
+    assert half.windows[3].start_live == was.windows[2].start_live
+
+
+def test_held_out_accuracies_that_promise_too_much_make_halves_no_better() -> None:
+    lives = {2: {2: 0.6, 3: 0.6}, 3: {3: 0.6, 4: 0.6}}
+    trace = with_lives(trace_from_windows("box", details(4)), lives)
+    (outcome,) = trace.cameras[0].windows[2].outcomes.values()
+    assert outcome.accuracy > 0.7
+    (half,) = halved(trace).cameras[0].windows[3].outcomes.values()
+    assert half.live[3] == pytest.approx(0.6), "students lost nothing from one window to the next"
 
 
 def test_halves_of_accuracies_with_the_age_of_answers_in_them() -> None:
-    trace = trace_from_windows("box", details(4))
-    old = replace(trace.cameras[0], factors=dict.fromkeys(range(1, 5), 0.8))
-    (a,) = old.windows[2].outcomes.values()
-    (b,) = halved(replace(trace, cameras=(old,))).cameras[0].windows[2].outcomes.values()
-    assert b.live[2] == pytest.approx((0.8 * a.accuracy + a.live[2]) / 2)
+    trace = with_lives(trace_from_windows("box", details(4)), {2: {2: 0.56, 3: 0.48}, 3: {3: 0.56, 4: 0.48}})
+    old = replace(trace.cameras[0], factors=dict.fromkeys(range(1, 5), 0.8), frozen=dict.fromkeys(range(1, 5), 0.5))
+    trace = replace(trace, cameras=(old,))
+    lost = lost_per_window(trace)["gate"]
+    (b,) = halved(trace).cameras[0].windows[3].outcomes.values()
+    assert b.live[3] == pytest.approx(0.56 + 0.8 * lost / 2)
+    assert b.live[4] == pytest.approx(0.56)
+
+
+def test_fewer_labels_change_what_retrainings_brought_on_windows() -> None:
+    trace = with_lives(trace_from_windows("box", details(4)), {2: {2: 0.6, 3: 0.5}, 3: {3: 0.6, 4: 0.5}})
+    gain = gained_on_windows(trace)["gate"]
+    assert 0.0 < gain < 0.1
+    none, half = learned(trace, LearningEffect()), learned(trace, LearningEffect(gain=0.5))
+    assert none == trace
+    (a,), (b,) = (t.cameras[0].windows[2].outcomes.values() for t in (trace, half))
+    assert b.live == pytest.approx({w: v - gain / 2 for w, v in a.live.items()})
+    assert b.accuracy == pytest.approx(a.accuracy - gain / 2), "not half of a gain on few held-out frames"
+
+
+def test_gains_are_measured_between_students_of_one_window_and_nothing_is_expected_of_them() -> None:
+    found = details(4, cameras=("gate",), realised=0.6)
+    for d in found:
+        d["window"]["cameras"][0]["details"]["current_fresh"]["frames"] = 20
+    gains = measured_gains(found)["gate"]
+    assert [(g.window, g.frames) for g in gains] == [(n, (10, 20)) for n in (2, 3, 4)]
+    before = (30 * 0.6 - 20 * 0.7) / 10
+    assert [g.gain for g in gains] == pytest.approx([0.7 - before] * 3)
+    assert measured_gains(details(4))["gate"] == (), "no frame is left of the student before"
+
+
+def test_the_newer_half_of_the_windows_counts_and_at_least_as_many_as_are_forecast() -> None:
+    assert [len(counted(n)) for n in (3, 6, 7, 14, 48)] == [2, 5, 6, 7, 24]
+    assert all(counted(n)[-1] == n for n in (3, 14, 48))
+
+
+def rising_box(windows: int, by: float) -> tuple[dict[str, Any], ...]:
+    """Windows whose accuracies rise by so much with each e-fold of the time learned."""
+    found = details(windows)
+    for d in found:
+        for row in d["window"]["cameras"]:
+            row["realised"]["value"] = 0.5 + by * math.log(max(1, d["window"]["id"] - 1))
+    return tuple(found)
+
+
+def test_students_that_go_on_learning_are_forecast_to_with_the_change_and_without() -> None:
+    change = BoxChange.of("device", 0.5)
+    still, rises = (forecast(CapacityQuestion(change, rising_box(8, by))) for by in (0.0, 0.1))
+    for a, b in zip(still.cameras, rises.cameras, strict=True):
+        assert a.unchanged == pytest.approx(a.now, abs=0.002)
+        assert b.now is not None
+        assert b.unchanged is not None
+        assert 0.03 < b.unchanged - b.now < 0.1 * (math.log(10) - math.log(1)), "drawn to no trend"
+        assert b.then.high - b.then.low > 0.02, "a trend is not sure"
+    told = [n for n in rises.notes if n.code == "trend"]
+    assert [n.camera for n in told] == ["gate", "yard"]
+    assert not [n for n in still.notes if n.code == "trend"]
+
+
+def test_a_new_camera_does_not_gain_what_old_ones_learn() -> None:
+    change = BoxChange.of("camera", camera="gate")
+    found = forecast(CapacityQuestion(change, rising_box(8, 0.1)))
+    gate, new = found.cameras[0], found.cameras[-1]
+    assert new.unchanged is None
+    assert new.then.value < gate.then.value
+
+
+def test_cameras_have_learned_since_their_first_window() -> None:
+    windows = box_windows(details(3, cameras=("gate",), first=5) + details(3, first=8))
+    assert first_windows(windows) == {"gate": 1, "yard": 8}
+    assert windows[0].frozen == {"gate": pytest.approx(0.55 - 0.03 * (5 % 3))}
 
 
 def test_inference_that_was_measured_inside_of_a_window_is_changed_too() -> None:

@@ -8,10 +8,13 @@ from web.examples.example import AT_UTC_S, Example
 
 _CHANGE: Final[Example] = {"kind": "device", "factor": 0.5, "camera": None, "words": "half the device"}
 _NOTE: Final = "More or less of the same device is meant: one retraining gets no faster than on the whole device today"
-_PAST: Final = "Such answers were compared with their outcomes; intervals are wider where those lay outside"
+_PAST: Final = (
+    "Such answers were compared with their outcomes: this one is moved by what they were off, and wider where that was "
+    "not enough"
+)
 _PAST_OF_ALL: Final = (
-    "2 changes were compared: 1.2 points of error on average, 83 % of the values inside their interval; intervals are "
-    "0.0 points wider to each side"
+    "2 changes were compared: 1.2 points of error on average, 83 % of the values inside their interval; answers are "
+    "moved by -0.8 points, intervals are 0.0 points wider to each side"
 )
 FORECAST: Final[Example] = {
     "id": 7,
@@ -28,6 +31,7 @@ FORECAST: Final[Example] = {
             "now": 0.712,
             "then": {"value": 0.664, "low": 0.631, "high": 0.69},
             "box": 1,
+            "unchanged": 0.731,
         }
     ],
     "models": [

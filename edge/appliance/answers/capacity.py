@@ -34,12 +34,14 @@ class CapacityNoteAnswer:
 @answer
 class CameraForecastAnswer:
     """A camera's mean accuracy now (null: it is not there yet) and with the change; `box` 2: it is on the second
-    box."""
+    box. `unchanged`: at the same time without the change, for students go on learning (null: it is not there yet, or
+    the forecast is of an earlier version)."""
 
     camera: OfCamera[str]
     now: Shown[float | None]
     then: Shown[EstimateAnswer]
     box: Shown[int]
+    unchanged: Shown[float | None]
 
 
 @answer

@@ -59,6 +59,15 @@ def test_a_budget_that_gives_fewer_labels_gains_less_by_less_work() -> None:
     assert half.gain < 1.0
 
 
+def test_what_comes_before_the_trials_does_not_shrink_with_them() -> None:
+    half, change = replace(BUDGET, families=4, ready=0.1), BoxChange.of("window")
+    bare = learning_effect(half, change, 2, 2)
+    facts = replace(half.facts, setup_s=Cost(2.0, 0.1, 20))
+    with_setup = learning_effect(replace(half, facts=facts), change, 2, 2)
+    assert bare.profiling < 1.0
+    assert bare.profiling < with_setup.profiling <= 1.0
+
+
 def test_without_a_budget_labels_wait_longer_with_more_cameras_and_on_less() -> None:
     assert learning_effect(None, BoxChange.of("camera"), 2, 3) == LearningEffect(labelling=1.5)
     assert learning_effect(None, BoxChange.of("device", 0.5), 2, 2) == LearningEffect(golden=0.5, labelling=2.0)

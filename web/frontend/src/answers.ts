@@ -329,12 +329,14 @@ export type CameraEffectAnswer = {
 };
 
 /** A camera's mean accuracy now (null: it is not there yet) and with the change; `box` 2: it is on the second
- * box. */
+ * box. `unchanged`: at the same time without the change, for students go on learning (null: it is not there yet, or
+ * the forecast is of an earlier version). */
 export type CameraForecastAnswer = {
   camera: string;
   now: number | null;
   then: EstimateAnswer;
   box: number;
+  unchanged: number | null;
 };
 
 /** The answers of a camera's student, with its share of the device and lambda. `inference_ms`: the mean time of
@@ -484,7 +486,7 @@ export type CapacityChangeAnswer = {
 /** A note about an assumption or a gap of a forecast, by code and in words. `of_all`: a second sentence, about all
  * cameras together (null: there is none, and for a user of some cameras). */
 export type CapacityNoteAnswer = {
-  code: "new_camera" | "few_windows" | "rate_above" | "rate_unknown" | "not_measured" | "left_out" | "second_box" | "device" | "budget_unknown" | "no_room" | "no_latencies" | "stand_ins" | "past" | "no_past";
+  code: "new_camera" | "few_windows" | "rate_above" | "rate_unknown" | "not_measured" | "left_out" | "second_box" | "device" | "budget_unknown" | "no_room" | "no_latencies" | "stand_ins" | "past" | "no_past" | "trend";
   camera: string | null;
   model: string | null;
   message: string;
