@@ -17,7 +17,7 @@ from scheduler.window_lending import WindowLending
 #: Shares that add up to so much more than there is are rounded, not too many.
 ROUNDING = 1e-4
 #: So much of a retraining must be done for its progress to tell what the whole costs.
-TELLING_PART = 0.2
+LEAST_PROGRESS = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Job:
         return replace(self, device_seconds=max(self.device_seconds, device_seconds), last_report_s=at_s, begun=begun)
 
     def whole(self, fraction: float) -> float | None:
-        """Device seconds of all of it, of which `fraction` is done: the rest takes as long as what was done since the
-        first report. What precedes the first step (pictures are read) is no part of that. None: too little was done
-        since then to tell."""
+        """Device seconds of all of it, of which `fraction` is done: the rest takes as long as the part since the first
+        report. Work before the first step (pictures are read) is no part of that. None: too little was done since then
+        to tell."""
         done, before_s = self.begun or (0.0, 0.0)
-        if not done + TELLING_PART <= fraction < 1.0:
+        if not done + LEAST_PROGRESS <= fraction < 1.0:
             return None
         return self.device_seconds + (1.0 - fraction) * max(0.0, self.device_seconds - before_s) / (fraction - done)
 

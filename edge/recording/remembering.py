@@ -41,7 +41,7 @@ def remember(
 
 
 def remember_by_labels(folders: MemoryFolders, data: LabelledWindow) -> int:
-    """`remember` where there is no time to look at the pictures: what is typical is told by the labels."""
+    """`remember` where there is no time to look at the pictures: labels tell which frames are typical."""
     return remember(folders, data, data.train, label_features(data.train, len(data.classes)))
 
 

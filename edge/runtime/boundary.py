@@ -81,7 +81,7 @@ class Boundary:
             waiting.set_result(None)
 
     def remembered(self, camera: str, looked: bool = True) -> None:
-        """The camera's exemplars were picked, or nobody could look at its pictures."""
+        """The camera's exemplars were picked, or no profiler could look at its pictures (`looked` is False)."""
         done = self._remembering.get(camera)
         if done is not None and not done.done():
             done.set_result(looked)
@@ -193,7 +193,7 @@ class Boundary:
 
     async def _remember(self, camera: CameraRuntime) -> None:
         """Pick exemplars of the data that the camera was retrained on last; waits, at most a little. Where profilers
-        have no time to look at its pictures, what is typical is told by its labels."""
+        have no time to look at its pictures, its labels tell which of them are typical."""
         parts = self._parts
         if not camera.closed or not (parts.window.settings.exemplars or camera.published):
             return

@@ -37,8 +37,6 @@ SAME = 1e-3
 GRAPHS = Path(__file__).parent / "graphs"
 
 _INPUT, _OUTPUT, _NET = "pictures", "out", "net"
-_graphs: dict[str, onnx.ModelProto] = {}
-_exporting = threading.Lock()
 
 
 class ExportedNet:
@@ -56,17 +54,20 @@ class ExportedNet:
         return tuple(torch.from_numpy(v) for v in found)
 
 
-def open_exported(spec: StudentSpec, module: StudentNet) -> ExportedNet | None:
-    """`module`, an inference copy on the CPU, with its weights as they are now. None, and a line in the log, where it
-    cannot be exported or onnxruntime does not answer the same."""
+def open_exported(
+    spec: StudentSpec, module: StudentNet, graphs: ExportedGraphs | None = None, same: float = SAME
+) -> ExportedNet | None:
+    """`module`, an inference copy on the CPU, with its weights as they are now, in the graph of `graphs` (None: those
+    of the process). None, and a line in the log, where it cannot be exported or onnxruntime's outputs differ by more
+    than `same`."""
     try:
-        content = _with_weights(_graph(spec, module), module).SerializeToString()
+        content = _with_weights((graphs or _of_process).of(spec, module), module).SerializeToString()
         net = ExportedNet(open_session(content, spec.architecture, torch.get_num_threads(), "cpu"))
         apart = _apart(spec, module, net)
     except Exception as error:  # the exporter and onnxruntime raise classes of their own, one per cause
         log.warning("%s is answered by torch: %s", spec.architecture, error)
         return None
-    if not apart <= SAME:  # not a number is not the same either
+    if not apart <= same:  # not a number is not the same either
         log.warning("%s is answered by torch: onnxruntime differs by %.2g", spec.architecture, apart)
         return None
     return net
@@ -83,14 +84,25 @@ class _Outputs(nn.Module):
         return tuple(self.net(x))
 
 
-def _graph(spec: StudentSpec, module: StudentNet) -> onnx.ModelProto:
-    """Of any batch and any height and width; weights are initializers by their names in the module."""
-    key = graph_key(spec)
-    with _exporting:
-        if key not in _graphs:
-            shipped = GRAPHS / f"{key}.onnx"
-            _graphs[key] = onnx.load(shipped) if shipped.is_file() else exported(spec, copy.deepcopy(module))
-        return _graphs[key]
+class ExportedGraphs:
+    """Graphs without weights, each read from the folder `shipped` or exported once. Any thread may ask."""
+
+    def __init__(self, shipped: Path = GRAPHS) -> None:
+        self._shipped = shipped
+        self._known: dict[str, onnx.ModelProto] = {}
+        self._exporting = threading.Lock()
+
+    def of(self, spec: StudentSpec, module: StudentNet) -> onnx.ModelProto:
+        """For any batch and any height and width; weights are initializers by their names in the module."""
+        key = graph_key(spec)
+        with self._exporting:
+            if key not in self._known:
+                shipped = self._shipped / f"{key}.onnx"
+                self._known[key] = onnx.load(shipped) if shipped.is_file() else exported(spec, copy.deepcopy(module))
+            return self._known[key]
+
+
+_of_process = ExportedGraphs()
 
 
 def graph_key(spec: StudentSpec) -> str:

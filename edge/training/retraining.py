@@ -97,7 +97,6 @@ class Retraining(TrainingRun[Student]):
             self.student = Student(wider.spec, wider, self.student.info)
         self._net: StudentNet = self.student.module.to(memory_format=torch.channels_last)
         self._parameters = self._net.freeze_all_but(config.layers)
-        self._trained = {name for name, p in self._net.named_parameters() if p.requires_grad}
         self._optimiser = self._make_optimiser()
         self._state = self._trained_tensors()
         self._average = {k: v.clone() for k, v in self._state.items()}
@@ -206,7 +205,7 @@ class Retraining(TrainingRun[Student]):
     def _trained_tensors(self) -> dict[str, Tensor]:
         """The tensors that training changes in place: trained parameters and the statistics of the BatchNorms in
         training mode."""
-        out = {name: p.detach() for name, p in self._net.named_parameters() if name in self._trained}
+        out = {name: p.detach() for name, p in self._net.named_parameters() if p.requires_grad}
         for name, module in self._net.named_modules():
             if isinstance(module, nn.BatchNorm2d) and module.training:
                 for key in ("running_mean", "running_var"):

@@ -11,8 +11,8 @@ import torch
 
 from edge.demo.site import first_weights
 from edge.demo.student_graphs import TASKS, write_graphs
-from edge.students import exported, load_student
-from edge.students.exported import GRAPHS, graph_key, open_exported
+from edge.students import load_student
+from edge.students.exported import GRAPHS, ExportedGraphs, graph_key, open_exported
 
 
 def shape(path: Path) -> list[Any]:
@@ -33,8 +33,7 @@ def test_a_first_student_opens_without_an_export(monkeypatch: pytest.MonkeyPatch
     def asked(*_: Any, **__: Any) -> None:
         pytest.fail("it is exported anew")
 
-    monkeypatch.setattr(exported, "_graphs", {})
     monkeypatch.setattr(torch.onnx, "export", asked)
     student: Any = load_student(first_weights(task)[0]).for_inference(0)
     assert (GRAPHS / f"{graph_key(student.spec)}.onnx").is_file()
-    assert open_exported(student.spec, student.module) is not None
+    assert open_exported(student.spec, student.module, ExportedGraphs()) is not None

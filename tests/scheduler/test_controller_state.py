@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.window import RetrainingOption
-from scheduler.controller_state import TELLING_PART, Job
+from scheduler.controller_state import LEAST_PROGRESS, Job
 
 
 def job() -> Job:
@@ -25,7 +25,7 @@ def test_the_whole_is_told_whatever_precedes_the_first_step(
     for fraction in fractions:
         one = one.reported(before_s + work_s * fraction, fraction, 1.0)
         whole = one.whole(fraction)
-        if fraction >= 1.0 or fraction < fractions[0] + TELLING_PART:
+        if fraction >= 1.0 or fraction < fractions[0] + LEAST_PROGRESS:
             assert whole is None, "too early to tell, or over"
         else:
             assert whole == pytest.approx(before_s + work_s)

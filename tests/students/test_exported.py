@@ -13,14 +13,16 @@ from test_students import ALL, CLASSIFIERS, DETECTOR, lively, picture
 
 from edge.core.configs import StudentSpec
 from edge.core.errors import WeightsError
-from edge.students import exported, input_size_at, load_student, pictures_to_tensor, refill, save_weights
-from edge.students.exported import open_exported
+from edge.students import input_size_at, load_student, pictures_to_tensor, refill, save_weights
+from edge.students.exported import ExportedGraphs, open_exported
 from edge.students.student import FEW_ANSWERS, Student
 
 
-def outputs(student: Student, pictures: int, size: tuple[int, int]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def outputs(
+    student: Student, pictures: int, size: tuple[int, int], graphs: ExportedGraphs | None = None
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """By torch and by onnxruntime."""
-    net = open_exported(student.spec, student.module)
+    net = open_exported(student.spec, student.module, graphs)
     assert net is not None
     x = pictures_to_tensor([picture(n, size) for n in range(pictures)])
     with torch.inference_mode():
@@ -41,12 +43,11 @@ def test_outputs_are_those_of_torch_for_any_batch_and_size(spec: StudentSpec, pi
 def test_each_student_has_weights_of_its_own_and_the_graph_is_exported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     exports: list[Any] = []
     export = torch.onnx.export
-    monkeypatch.setattr(exported, "_graphs", {})
     monkeypatch.setattr(torch.onnx, "export", lambda *a, **k: (exports.append(a), export(*a, **k)))
-    size = input_size_at(DETECTOR)
+    size, graphs = input_size_at(DETECTOR), ExportedGraphs()
     first, second = (lively(DETECTOR, seed).for_inference() for seed in (1, 2))
     for student in (first, second, first):
-        for a, b in zip(*outputs(student, 1, size), strict=True):
+        for a, b in zip(*outputs(student, 1, size, graphs), strict=True):
             assert torch.allclose(a, b, rtol=1e-3, atol=1e-4)
     assert len(exports) == 1
     assert not torch.allclose(outputs(first, 1, size)[1][0], outputs(second, 1, size)[1][0], atol=1e-3)
@@ -64,16 +65,11 @@ def test_a_refilled_spare_answers_with_its_new_weights(spec: StudentSpec, tmp_pa
     assert same(answers(spare), answers(expected))
 
 
-def test_torch_answers_where_onnxruntime_answers_something_else(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    expected = answers(lively(DETECTOR).for_inference())
-    monkeypatch.setattr(exported, "SAME", -1.0)
+def test_torch_answers_where_onnxruntime_answers_something_else(caplog: pytest.LogCaptureFixture) -> None:
+    student = lively(DETECTOR).for_inference()
     with caplog.at_level(logging.WARNING):
-        student = lively(DETECTOR).for_inference()
+        assert open_exported(student.spec, student.module, same=-1.0) is None
     assert "is answered by torch: onnxruntime differs by" in caplog.text
-    assert open_exported(student.spec, student.module) is None
-    assert same(answers(student), expected)
 
 
 def test_torch_answers_where_nothing_can_be_exported(
@@ -82,12 +78,12 @@ def test_torch_answers_where_nothing_can_be_exported(
     def refuses(*_: Any, **__: Any) -> None:
         raise torch.onnx.errors.OnnxExporterError("no such operator")
 
-    monkeypatch.setattr(exported, "_graphs", {})
     monkeypatch.setattr(torch.onnx, "export", refuses)
+    student = lively(CLASSIFIERS[0]).for_inference(0)
     with caplog.at_level(logging.WARNING):
-        student = lively(CLASSIFIERS[0]).for_inference()
+        assert open_exported(student.spec, student.module, ExportedGraphs()) is None
     assert "is answered by torch: no such operator" in caplog.text
-    assert len(answers(student)) > 0
+    assert len(answers(student)) > 0, "by torch"
 
 
 def test_what_is_not_a_number_is_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
