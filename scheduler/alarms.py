@@ -426,11 +426,13 @@ def _(fact: ServedNow, evaluation: _Evaluation) -> None:
         for model, part in fact.within.items():
             words = f"{model}: {100 * part:.1f} % of requests were answered within the objective"
             owner = fact.owners.get(model)
-            of_tenant = {} if owner is None else {"tenant": owner.tenant, "cameras": list(owner.cameras)}
+            details: dict[str, Any] = {"model": model, "tenant": None, "cameras": []}
+            if owner is not None:
+                details |= {"tenant": owner.tenant, "cameras": list(owner.cameras)}
             evaluation.see(
                 rule,
                 Condition(
-                    None, model, part < low, part >= high, words, round(part, 3), details={"model": model, **of_tenant},
+                    None, model, part < low, part >= high, words, round(part, 3), details=details,
                     wait_s=rule.wait_s, matter=(round(part, 1),),
                 ),
             )  # fmt: skip

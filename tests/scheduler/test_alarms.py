@@ -117,8 +117,9 @@ def test_the_alarm_of_a_served_model_says_whose_the_model_is() -> None:
     w.at(0, a.ServedNow({"plates": 0.5, "faces": 0.4}, {"plates": a.ModelOwner("gate", ("north",))}))
     details = {alarm.subject: alarm.details for alarm in w.last}
     assert details == {
-        "plates": {"model": "plates", "tenant": "gate", "cameras": ["north"]}, "faces": {"model": "faces"},
-    }  # fmt: skip
+        "plates": {"model": "plates", "tenant": "gate", "cameras": ["north"]},
+        "faces": {"model": "faces", "tenant": None, "cameras": []},
+    }
 
 
 def test_a_stranger_at_the_fleet() -> None:
