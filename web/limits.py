@@ -54,9 +54,9 @@ def alarm(caller: Principal, found: AlarmAnswer) -> AlarmAnswer:
     return left
 
 
-def alarms(caller: Principal) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The cameras and tenants (None: all) for `AlarmsService.alarms`, which makes a page of what `alarm_for` leaves of
-    each: asked of its answers once more, the rule would leave the same."""
+def cameras_and_tenants(caller: Principal) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """Those that the caller may see (None: all), for `AlarmsService.alarms`, which makes a page of what `alarm_for`
+    leaves of each: asked of its answers once more, the rule would leave the same."""
     return caller.cameras, caller.tenants
 
 
