@@ -38,13 +38,13 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 
 # Tests that measure shares have the machine to themselves at the end. Before them two queues run side by side: whole
 # appliances, the browser's tests, injected faults, fleets and cameras, which all mostly wait, two at once; and at the
-# lowest priority, three at once, all other rooms: each with one thread, for processes of two threads would get in each
+# lowest priority, three at once, all other rooms. Each has one thread, for processes of two threads would get in each
 # other's way. One word is one process of pytest (a comma stands between its paths); what takes longest comes first, and
 # both queues end at about the same time: what is left of one alone leaves processors idle.
 LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
 ROOMS := runtime web appliance,outputs,store,upkeep scheduler,core,contracts,settings serving students,training,golden,inference \
-	commands,access simulation,microprofiler,soak,demo,load,models
-WHOLE := e2e browser faults fleet,engines,shares rules,clips,detectors,discovery,ingest,recording,tracking
+	commands,access,rules simulation,microprofiler,soak,demo,load,models
+WHOLE := e2e browser faults fleet,engines,shares clips,detectors,discovery,ingest,recording,tracking
 # Each process of pytest leaves a report (JUnit's XML); the ten slowest tests of all are printed at the end.
 REPORTS := .test-reports
 comma := ,
@@ -58,7 +58,7 @@ test test-searches test-engines trials: export PYTHONDONTWRITEBYTECODE :=
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	rm -rf $(REPORTS); failed=0; \
-	OMP_NUM_THREADS=1 nice -n 19 $(MAKE) -k -j 3 -O --no-print-directory $(addprefix pytest-in/,$(ROOMS)) & rooms=$$!; \
+	nice -n 19 $(MAKE) -k -j 3 -O --no-print-directory $(addprefix pytest-in/,$(ROOMS)) & rooms=$$!; \
 	trap 'kill $$rooms 2>/dev/null' EXIT; \
 	$(MAKE) -k -j 2 -O --no-print-directory $(addprefix pytest-in/,$(WHOLE)) || failed=1; \
 	wait $$rooms || failed=1; \
@@ -69,6 +69,7 @@ else
 	$(BIN)/python -m pytest $(ARGS)
 endif
 
+pytest-in/%: export OMP_NUM_THREADS := 1
 pytest-in/%: # the rooms and files of one word of ROOMS and WHOLE
 	@$(BIN)/python -m pytest --junitxml=$(REPORTS)/$*.xml $(call paths,$*)
 

@@ -67,16 +67,32 @@ def put_aside(path: Path) -> Path:
         aside = path.with_name(f"{path.name}.bak" + (f".{n}" if n > 1 else ""))
         with os_errors(aside):
             try:
-                os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+                _rename_over_none(path, aside)
             except FileExistsError:
                 continue
-            try:
-                os.replace(path, aside)
-            except OSError:
-                aside.unlink()
-                raise
         return aside
     raise StoreError(f"{path}: {MOST_ASIDE} files are put aside there already", "remove some")
+
+
+def _rename_over_none(path: Path, to: Path) -> None:
+    """Rename a file within its folder; on a full disk, too, since that makes no new file. Where the file system has no
+    links, a file that gets the name `to` in the same instant is lost. Raises FileExistsError, OSError; the file is then
+    where it was."""
+    try:
+        os.link(path, to, follow_symlinks=False)  # refuses a name that is taken
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(to):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(to)) from None
+        path.rename(to)
+        return
+    try:
+        path.unlink()
+    except OSError:
+        with suppress(OSError):
+            to.unlink()
+        raise
 
 
 def sync_folder(path: Path) -> None:

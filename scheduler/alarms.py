@@ -54,6 +54,8 @@ MAX_ACTIVE: Final = 1000
 
 #: rule id, camera ("" for none), subject ("" for none).
 Key = tuple[str, str, str]
+#: The tenant, if any, and the list of cameras that `details` name.
+Owner = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Now:
 @dataclass(frozen=True)
 class Condition:
     """A rule's condition for one key: it `holds`, is `over`, or neither (between a threshold and its margin). An update
-    is reported when `matter` changes.
+    is reported when `matter` or the `owner` changes.
     """
 
     camera: str | None
@@ -81,6 +83,11 @@ class Condition:
     details: Mapping[str, Any] = field(default_factory=dict)
     wait_s: float = 0.0
     matter: tuple[Any, ...] = ()
+
+    @property
+    def owner(self) -> Owner:
+        """The alarm is for those who may see it."""
+        return owner_in(self.details)
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,11 @@ def key_of(alarm: Alarm) -> Key:
     return alarm.rule, alarm.camera or "", alarm.subject
 
 
+def owner_in(details: Mapping[str, Any]) -> Owner:
+    """Whose an alarm with these `details` is; an earlier version named none."""
+    return details.get("tenant"), details.get("cameras") or []
+
+
 def handle(rules: Sequence[Rule], state: AlarmState, fact: Fact, now: Now) -> tuple[AlarmState, tuple[Alarm, ...]]:
     """Look at one fact under all rules. Alarms come out in their order in time: ends before news."""
     evaluation = _Evaluation(rules, state, now)
@@ -168,7 +180,7 @@ class _Evaluation:
         if known is not None:
             if c.over:
                 self.end(key, c.message, c.value)
-            elif c.holds:
+            elif c.holds or c.owner != owner_in(known.alarm.details):
                 self._update(key, known, c)
             return
         if not c.holds:
@@ -211,9 +223,10 @@ class _Evaluation:
         return None
 
     def _update(self, key: Key, known: Active, c: Condition) -> None:
-        """The value is kept up to date; only a change of `matter` is reported, and not too often."""
+        """The value is kept up to date; only a change of `matter` or the owner is reported, and not too often. After
+        a restart the owner is known, from `details`, where `matter` is not."""
         alarm = replace(known.alarm, value=c.value)
-        if known.matter is None or known.matter == c.matter:
+        if known.matter in (None, c.matter) and c.owner == owner_in(alarm.details):
             self.active[key] = Active(alarm, known.reported_s, c.matter)
         elif self.now.at_s - known.reported_s < UPDATE_EVERY_S:
             self.active[key] = replace(known, alarm=alarm)
@@ -426,11 +439,13 @@ def _(fact: ServedNow, evaluation: _Evaluation) -> None:
         for model, part in fact.within.items():
             words = f"{model}: {100 * part:.1f} % of requests were answered within the objective"
             owner = fact.owners.get(model)
-            of_tenant = {} if owner is None else {"tenant": owner.tenant, "cameras": list(owner.cameras)}
+            details: dict[str, Any] = {"model": model, "tenant": None, "cameras": []}
+            if owner is not None:
+                details |= {"tenant": owner.tenant, "cameras": list(owner.cameras)}
             evaluation.see(
                 rule,
                 Condition(
-                    None, model, part < low, part >= high, words, round(part, 3), details={"model": model, **of_tenant},
+                    None, model, part < low, part >= high, words, round(part, 3), details=details,
                     wait_s=rule.wait_s, matter=(round(part, 1),),
                 ),
             )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from edge.appliance.answers.alarms import AlarmAnswer
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.limit import limited
+from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.seen_alarms import alarm_for
 from edge.appliance.answers.state import BoxHealth, OpenHealth, ReasonCode
 from edge.appliance.answers.tenants import TenantHistory, TenantsAnswer
@@ -53,10 +54,20 @@ def alarm(caller: Principal, found: AlarmAnswer) -> AlarmAnswer:
     return left
 
 
-def alarms(caller: Principal) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The cameras and tenants (None: all) for `AlarmsService.alarms`, which makes a page of what `alarm_for` leaves of
-    each: asked of its answers once more, the rule would leave the same."""
+def cameras_and_tenants(caller: Principal) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """Those that the caller may see (None: all), for `AlarmsService.alarms`, which makes a page of what `alarm_for`
+    leaves of each: asked of its answers once more, the rule would leave the same."""
     return caller.cameras, caller.tenants
+
+
+def metrics(caller: Principal, found: MetricsSnapshot) -> MetricsSnapshot:
+    """`StateService.metrics`. The front's statistics do not say which camera asks an application: of models and
+    applications that `serving` does not show to the caller there are none."""
+    left = whole(caller, found)
+    if caller.sees_all or left.statistics is None:
+        return left
+    shown = set() if left.serving is None else {model.name for model in left.serving.models}
+    return replace(left, statistics=tuple(one for one in left.statistics if one.get("name") in shown))
 
 
 def health(caller: Principal | None, found: BoxHealth) -> BoxHealth | OpenHealth:

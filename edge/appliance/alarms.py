@@ -290,7 +290,7 @@ class Alarms:
                 limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras, tenants=tenants
             )
 
-        # The database knows neither the cameras of a tenant nor the tenant of a served model.
+        # The database looks at tenants, and not at the cameras of a tenant or a served model.
         shown = None if cameras is None and tenants is None else shown_to(cameras, tenants)
         return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch, shown)
 

@@ -92,13 +92,11 @@ class Tenants:
     def within_objective(self) -> ServedNow:
         """How requests of served models fare, and whose these are. An application that a camera asks is for those who
         may see that camera, too."""
-        members, asked = self.shares.members(), self._served.answering()
-        tenants = {t.id: t for t in members.tenants}
-        owners = {}
-        for model in asked:
-            if (owner := members.served.get(model.name)) is not None:
-                cameras = (*members.cameras_of(tenants[owner]), *(() if model.camera is None else (model.camera,)))
-                owners[model.name] = ModelOwner(owner, cameras)
+        served, asked = self.shares.members().served, self._served.answering()
+        owners = {
+            model.name: ModelOwner(owner, () if model.camera is None else (model.camera,))
+            for model in asked if (owner := served.get(model.name)) is not None
+        }  # fmt: skip
         return ServedNow({m.name: 1.0 - m.violations_recent for m in asked}, owners)
 
     def _check_file(self) -> None:

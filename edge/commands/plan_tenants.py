@@ -78,11 +78,11 @@ class SharingStateFile:
             return None
 
     def put_aside_for(self, why: str) -> None:
-        """Rename it, over no other file, and say so on standard error. Raises StoreError."""
+        """Rename it, over no other file, and say so on standard error. Raises DiskFull, StoreError."""
         try:
             aside = put_aside(self.path)
         except StoreError as error:
-            raise StoreError(f"{error}; {why}", error.hint) from error
+            raise type(error)(f"{error.message}; {why}", error.hint) from error
         sys.stderr.write(f"magpie plan: {self.path}: {why}; put aside as {aside.name}, begun anew\n")
 
     def write(self, problem: SharingProblem, state: SharingState) -> None:

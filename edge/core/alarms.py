@@ -261,7 +261,7 @@ class Promoted(Fact):
 
 @dataclass(frozen=True)
 class ModelOwner:
-    """The tenant that a served model is of, and the tenant's cameras."""
+    """The tenant that a served model is of, and of an application the camera that asks it, if one does."""
 
     tenant: str
     cameras: tuple[str, ...] = ()

@@ -181,8 +181,8 @@ class AlarmsPart(Part):
         tenants: Collection[str] | None = None,
     ) -> tuple[Alarm, ...]:
         """Newest first, without those that cannot be read. `cameras` and `tenants` (not None): only alarms of these; of
-        those that belong to no camera only the ones of tenants and of served models. A tenant's cameras are not looked
-        at, nor whose a model is."""
+        those that belong to no camera only the ones of tenants and of their served models. The cameras in `details` are
+        not looked at."""
         query = sa.select(t.alarms).order_by(_a.id.desc())
         if camera is not None:
             query = query.where(_a.camera == camera)
@@ -191,15 +191,20 @@ class AlarmsPart(Part):
         if active is not None:
             query = query.where(_a.ended_utc_s.is_(None) if active else _a.ended_utc_s.is_not(None))
         if cameras is not None or tenants is not None:
-            of_tenant = _a.kind == "tenant"
-            if tenants is not None:
-                of_tenant = of_tenant & _a.subject.in_(sorted(tenants))
+            tenant = sa.case((_a.kind == "tenant", _a.subject), (self._of_served(), _a.details["tenant"].as_string()))
+            of_tenant = tenant.is_not(None) if tenants is None else tenant.in_(sorted(tenants))
             of_camera = _a.camera.is_not(None) if cameras is None else _a.camera.in_(sorted(cameras))
-            query = query.where(of_camera | (_a.camera.is_(None) & (of_tenant | (_a.kind == "slo"))))
+            query = query.where(of_camera | (_a.camera.is_(None) & of_tenant))
         with self.database.read() as c:
             fetch = _fetch(c, query, _a.id)
             found = self.database.unreadable.page("alarm", page(limit), before, fetch, read_alarm, _number)
         return tuple(found)
+
+    def _of_served(self) -> sa.ColumnElement[bool]:
+        """Rows of served models with `details` that can be searched: SQLite keeps texts that are not JSON, too, and
+        fails a query that looks inside one."""
+        served = _a.kind == "slo"
+        return served & (sa.func.json_valid(_a.details) == 1) if self.database.sqlite else served
 
     @retried
     def tracked_object(self, number: int) -> ObjectRecord:

@@ -1,8 +1,8 @@
 """The database's tables (SQLAlchemy Core). The migrations build the same; a test compares the two.
 
 Times are UTC epoch seconds. `window` columns hold the window's number. Rows of a window go when the window goes.
-JSON documents are stored as text that is never searched inside, so that both databases treat them alike. Columns of
-device seconds keep their first name, `gpu_seconds`.
+JSON documents are stored as text that is not searched inside, so that both databases treat them alike, but for the
+tenant of a served model's alarm (edge.store.alarms). Columns of device seconds keep their first name, `gpu_seconds`.
 """
 
 from __future__ import annotations

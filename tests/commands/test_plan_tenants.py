@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -13,7 +14,7 @@ import pytest
 
 from edge.cli import main
 from edge.commands.plan_tenants import SharingStateFile, converse
-from edge.core.errors import StoreError
+from edge.core.errors import DiskFull, StoreError
 from scheduler.tenants.measured import FairPolicy
 from scheduler.tenants.policies import SHARING_POLICIES, ResumablePolicy, sharing_policy
 from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
@@ -257,6 +258,19 @@ def test_no_state_is_written_over_where_it_cannot_be_put_aside(tmp_path: Path) -
     assert state.read_bytes() == before
 
 
+def test_a_state_that_a_full_disk_keeps_from_being_put_aside_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    answers([PROBLEM], "sw", tmp_path / "state.json")
+    monkeypatch.setattr(os, "link", full)
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(DiskFull, match=r"state\.json\.bak: no space left on the disk; state\.policy"):
+        answers([PROBLEM], "ew", tmp_path / "state.json")
+
+
 @pytest.mark.parametrize(("policy", "change", "words"), [
     ("e2e", lambda m: m["members"].pop(), "memory.members: got '11 values', allowed: 12"),
     ("e2e", lambda m: m["members"][3].pop(), "memory.members[3]: got '5 values', allowed: 6"),
@@ -313,11 +327,12 @@ def test_a_state_that_a_step_fails_on_is_put_aside_and_the_conversation_goes_on(
     answers([PROBLEM, *(feedback(n) for n in range(3))], policy, state)
     damaged(state, lambda v: v["state"]["memory"]["targets"].__setitem__(0, 7))
 
-    def refused(*_: Any) -> None:
+    def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
     if not aside:
-        monkeypatch.setattr(os, "replace", refused)
+        for name in ("link", "rename", "replace"):
+            monkeypatch.setattr(os, name, refused)
     capsys.readouterr()
     got = answers([PROBLEM, feedback(2), feedback(3)], policy, state)
     assert [line["round"] for line in got] == [0, 3, 4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -65,11 +66,12 @@ def test_a_file_is_put_aside_over_no_other_and_stays_where_it_cannot_be(
     assert [p.read_text() for p in sorted(tmp_path.iterdir())] == ["0", "1", "2"]
     file.write_text("here")
 
-    def refused(*_: object) -> None:
+    def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", refused)
+        patched.setattr(os, "link", refused)
+        patched.setattr(os, "rename", refused)
         with pytest.raises(StoreError, match=r"a\.bak\.4: Permission denied"):
             put_aside(file)
     assert (file.read_text(), len(list(tmp_path.iterdir()))) == ("here", 4)
@@ -78,6 +80,50 @@ def test_a_file_is_put_aside_over_no_other_and_stays_where_it_cannot_be(
     with pytest.raises(StoreError, match="99 files are put aside"):
         put_aside(file)
     assert file.read_text() == "here"
+
+
+def test_a_file_is_put_aside_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names in a folder that is there take no space of their own; a new file does."""
+    (tmp_path / "a").write_text("here")
+    real = os.open
+
+    def full(path: str, flags: int, *more: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", full)
+    assert put_aside(tmp_path / "a").read_text() == "here"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bak"]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_is_put_aside_over_no_other_where_there_are_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refused)
+    for name in ("a.bak", "a.bak.2"):
+        (tmp_path / "a").write_text(name)
+        assert put_aside(tmp_path / "a") == tmp_path / name
+    assert sorted((p.name, p.read_text()) for p in tmp_path.iterdir()) == [(n, n) for n in ("a.bak", "a.bak.2")]
+
+
+def test_a_file_that_keeps_its_name_is_not_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, real = tmp_path / "a", os.unlink
+    file.write_text("here")
+
+    def refused(path: Path, *more: object, **named: object) -> None:
+        if Path(path) == file:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path)
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(DiskFull, match=r"a\.bak"):
+        put_aside(file)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "here")]
 
 
 def test_several_may_write_one_file_at_once(tmp_path: Path) -> None:

@@ -117,8 +117,64 @@ def test_the_alarm_of_a_served_model_says_whose_the_model_is() -> None:
     w.at(0, a.ServedNow({"plates": 0.5, "faces": 0.4}, {"plates": a.ModelOwner("gate", ("north",))}))
     details = {alarm.subject: alarm.details for alarm in w.last}
     assert details == {
-        "plates": {"model": "plates", "tenant": "gate", "cameras": ["north"]}, "faces": {"model": "faces"},
-    }  # fmt: skip
+        "plates": {"model": "plates", "tenant": "gate", "cameras": ["north"]},
+        "faces": {"model": "faces", "tenant": None, "cameras": []},
+    }
+
+
+def whose(w: Rules) -> list[tuple[str, Any, Any]]:
+    return [(alarm.phase, alarm.details.get("tenant"), alarm.details.get("cameras")) for alarm in w.last]
+
+
+def test_a_model_that_moves_while_its_alarm_is_open_takes_the_alarm_along() -> None:
+    w = Rules(a.Rule("slo", "slo", below=0.9, after_s=0))
+    gate = {"plates": a.ModelOwner("gate", ("north",))}
+    w.at(0, a.ServedNow({"plates": 0.5}, gate))
+    w.at(20, a.ServedNow({"plates": 0.5}, gate))
+    assert w.last == (), "nothing is new"
+    w.at(21, a.ServedNow({"plates": 0.5}, {"plates": a.ModelOwner("yard", ("north",))}))
+    assert whose(w) == [("update", "yard", ["north"])]
+    w.at(40, a.ServedNow({"plates": 0.905}, {"plates": a.ModelOwner("yard", ("south",))}))
+    assert whose(w) == [("update", "yard", ["south"])], "within the margin, too"
+    w.at(45, a.ServedNow({"plates": 0.5}))
+    assert w.last == (), "not too often"
+    w.at(60, a.ServedNow({"plates": 0.5}))
+    assert whose(w) == [("update", None, [])], "the tenants were removed"
+    w.at(80, a.ServedNow({"plates": 0.95}))
+    assert whose(w) == [("end", None, [])]
+
+
+def test_a_tenant_that_gets_a_camera_while_its_alarm_is_open_is_reported() -> None:
+    w = Rules(a.Rule("goals", "tenant"))
+    w.at(0, a.TenantGoalNow("gate", "Gate", 0.8, 0.95, 300.0, ("north",)))
+    w.at(20, a.TenantGoalNow("gate", "Gate", 0.8, 0.95, 320.0, ("north", "south")))
+    assert whose(w) == [("update", "gate", ["north", "south"])]
+
+
+@pytest.mark.parametrize(
+    ("kept", "now", "updates"),
+    [
+        ({"tenant": "gate", "cameras": []}, {"plates": a.ModelOwner("gate")}, []),
+        ({"tenant": "gate", "cameras": []}, {"plates": a.ModelOwner("yard")}, [("update", "yard", [])]),
+        ({"tenant": "gate", "cameras": ["north"]}, {}, [("update", None, [])]),
+        ({}, {"plates": a.ModelOwner("yard", ("north",))}, [("update", "yard", ["north"])]),
+        ({"tenant": ["?"], "cameras": 5}, {"plates": a.ModelOwner("yard")}, [("update", "yard", [])]),
+        ({}, {}, []),
+    ],
+)
+def test_an_alarm_that_is_open_over_a_restart_gets_the_owner_of_then(
+    kept: dict[str, Any], now: dict[str, a.ModelOwner], updates: list[tuple[str, Any, Any]]
+) -> None:
+    """`kept` without an owner: of an earlier version; with an odd one: damaged."""
+    w = Rules(a.Rule("slo", "slo", after_s=0))
+    w.at(0, a.ServedNow({"plates": 0.5}))
+    w.state = restore([replace(w.last[0], details={"model": "plates", **kept})], 8, Now(100, 1e9 + 100, 0))
+    w.at(101, a.ServedNow({"plates": 0.5}, now))
+    assert w.last == ()
+    w.at(111, a.ServedNow({"plates": 0.5}, now))
+    assert whose(w) == updates
+    w.at(131, a.ServedNow({"plates": 0.5}, now))
+    assert w.last == (), "it was reported once"
 
 
 def test_a_stranger_at_the_fleet() -> None:
@@ -222,6 +278,7 @@ def test_the_state_stays_bounded() -> None:
 
 CAMERAS = st.sampled_from(("gate", "yard"))
 SOME = st.lists(st.integers(1, 4), unique=True, max_size=3)
+SOME_CAMERAS = st.sampled_from(((), ("gate",)))
 GATE = Place("line", "gate", "forward")
 
 
@@ -259,7 +316,10 @@ FACTS = st.one_of(
     ),
     st.builds(a.TenantQuiet, st.sampled_from("tu"), st.just("T"), st.just(300.0)),
     st.builds(a.TenantsNow, st.frozensets(st.sampled_from("tu"))),
-    st.builds(a.ServedNow, st.dictionaries(st.sampled_from("pq"), st.floats(0, 1))),
+    st.builds(
+        a.ServedNow, st.dictionaries(st.sampled_from("pq"), st.floats(0, 1)),
+        st.dictionaries(st.sampled_from("pq"), st.builds(a.ModelOwner, st.sampled_from("tu"), SOME_CAMERAS)),
+    ),
     st.builds(a.Acknowledged, st.integers(1, 6), st.just("ann")),
     st.builds(a.TimePassed),
     st.builds(a.RulesChanged, st.just(("o",))),

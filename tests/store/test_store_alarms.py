@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 from store_helpers import JumpClock
 
 from edge.core.alarms import Alarm
@@ -49,6 +50,30 @@ def test_an_alarm_lives_and_keeps_its_acknowledgement(store: Store) -> None:
     assert [a.id for a in store.alarms.newest(cameras=[], tenants=[])] == []
     with pytest.raises(NotFound, match="alarm 9"):
         store.alarms.acknowledge_alarm(9, "ann")
+
+
+def test_alarms_of_served_models_are_found_by_their_tenant(store: Store) -> None:
+    """Those of no tenant, as of a site without tenants, are fetched for no user of some cameras or tenants."""
+    details: list[dict[str, object]] = [
+        {"model": "a"}, {"tenant": None}, {"tenant": "gate"}, {"tenant": "yard", "cameras": ["north"]}, {"tenant": 7},
+        {"tenant": {}},
+    ]  # fmt: skip
+    kept = [replace(alarm(n), camera=None, kind="slo", details=said) for n, said in enumerate(details, 1)]
+    store.alarms.put_alarms(kept)
+    store.alarms.put_alarms([replace(alarm(8, None), kind="disk", subject="", details={"tenant": "gate"})])
+    assert [a.id for a in store.alarms.newest(tenants=["gate"])] == [3]
+    assert [a.id for a in store.alarms.newest(tenants=["yard", "gate"])] == [4, 3]
+    assert store.alarms.newest(tenants=[]) == ()
+    assert {3, 4} <= {a.id for a in store.alarms.newest(cameras=["south"])} <= {3, 4, 5, 6}
+    assert len(store.alarms.newest()) == 7
+
+
+def test_an_alarm_with_details_that_are_not_json_hides_no_other_from_a_tenants_user(lite: Store) -> None:
+    kept = [replace(alarm(n, None), kind="slo", subject="a", details={"tenant": "gate"}) for n in (1, 2, 3)]
+    lite.alarms.put_alarms(kept)
+    with lite.database.write() as c:
+        c.execute(sa.text("UPDATE alarms SET details = '{' WHERE id = 2"))
+    assert [a.id for a in lite.alarms.newest(tenants=["gate"])] == [3, 1]
 
 
 def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:

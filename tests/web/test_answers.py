@@ -66,12 +66,14 @@ from edge.appliance.answers.windows import (
 )
 from edge.appliance.service import LivePicture
 from edge.core.access import Principal
+from edge.core.alarms import ModelOwner, Rule, ServedNow
 from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.detectors import InputSpec, OutputSpec, StudentDetector
 from edge.core.errors import NotFound
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
 from edge.core.profiles import Estimate, RetrainingProfile
 from edge.settings import ConfigurationSpace, RetrainingSettings, RuleSettings, Settings, TenantSettings, ZoneSettings
+from scheduler.alarms import AlarmState, Now, handle
 from web import page_types
 from web.app import create_app
 from web.examples.alarms import ALARM
@@ -244,6 +246,17 @@ def test_details_of_an_alarm_are_those_of_its_kind(details: dict[str, Any], want
     known = {key: value for key, value in details.items() if key != "of_another_version"}
     assert plain(AlarmAnswer, found)["details"] == known
     assert limited(found, lambda camera: camera in (None, found.camera)) == found
+
+
+@pytest.mark.parametrize("owners", [{}, {"plates": ModelOwner("gate")}, {"plates": ModelOwner("gate", ("north",))}])
+def test_whose_a_served_model_is_is_answered_as_its_alarm_says(owners: dict[str, ModelOwner]) -> None:
+    """Messages, too, have the details that the rule writes."""
+    rule = Rule("late", "slo", after_s=0.0)
+    _, (alarm,) = handle([rule], AlarmState(), ServedNow({"plates": 0.5}, owners), Now(0.0, 1e9, 0))
+    found = read(AlarmAnswer, ALARM | {"details": alarm.details})
+    assert plain(AlarmAnswer, found)["details"] == alarm.details
+    old = read(AlarmAnswer, ALARM | {"details": {"model": "plates"}})
+    assert old.details == ServedDetails(model="plates"), "an earlier version kept no more"
 
 
 def test_every_example_is_as_its_schema_says(document: dict[str, Any]) -> None:

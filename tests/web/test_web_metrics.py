@@ -20,25 +20,27 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from edge.appliance.answers.metrics import MetricsSnapshot
-from edge.appliance.answers.read import plain
-from edge.appliance.answers.serving import AddressAnswer, FrontAnswer
+from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.serving import AddressAnswer, FrontAnswer, Serving
 from edge.appliance.metrics import Tally, front_statistics
 from edge.core.access import Principal
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.facts import RetrainingStepped, StudentRejected, WorkerLost
 from edge.core.roll_backs import RollBackReason
 from edge.serving.statistics import VersionStatistics
+from edge.settings import ServingPlanning
 from edge.store.retention import RetentionReport
 from web import limits
 from web.app import create_app
+from web.examples.serving import SERVING
 from web.metrics import CONTENT_TYPE, render
 
 REPO = Path(__file__).resolve().parents[2]
 
 
-def statistics() -> list[dict[str, Any]]:
+def statistics(name: str = "plates") -> list[dict[str, Any]]:
     """The front's real statistics of a version with two answered requests and a failed one."""
-    version = VersionStatistics("plates", "3")
+    version = VersionStatistics(name, "3")
     version.batch(2, 0.001, 0.02, 0.002)
     for _ in range(2):
         version.answered(0.05, 0.01, 0.001, 0.02, 0.002)
@@ -46,6 +48,7 @@ def statistics() -> list[dict[str, Any]]:
     return [version.to_json()]
 
 
+ASKED_FOR = "nv_inference_request_success"
 ASKED = RolledBack("south", "v1", RollBackReason.asked("I say so"))
 
 
@@ -381,10 +384,27 @@ async def test_statistics_are_asked_of_the_front_over_its_own_protocol() -> None
 
 
 async def test_who_sees_some_cameras_or_tenants_may_scrape_where_models_are_served(service: DictAppliance) -> None:
+    """An application that a camera asks is for those who may see that camera, in the front's statistics, too."""
+    ours, theirs = ({"name": f"{camera}-plates", "camera": camera} for camera in ("north", "south"))
+    model, application = SERVING["models"][0], SERVING["applications"][0]
+    now = {
+        "settings": ServingPlanning(),
+        "models": [model, *(model | {"kind": "application"} | one for one in (ours, theirs))],
+        "applications": [application | one for one in (ours, theirs)],
+    }
+    service.served.status = lambda: read(Serving, SERVING | now)  # type: ignore[method-assign]
+    names = ("plates", "north-plates", "south-plates", "just-gone")
+    service.served.statistics = [one for name in names for one in statistics(name)]
     snapshot = await service.state.metrics()
-    for reader in (Principal("ann", "viewer", frozenset({"north"})), Principal("bob", "viewer", tenants=frozenset())):
-        found = render(plain(MetricsSnapshot, limits.whole(reader, snapshot))).decode()
-        assert value(found, "nv_inference_request_success", model="plates", version="3") == 2
+    for reader, shown in (
+        (Principal("ann", "viewer", frozenset({"north"})), names[:2]),
+        (Principal("bob", "viewer", tenants=frozenset()), names[:3]),
+        (Principal("eve", "viewer"), names),
+    ):
+        found = render(plain(MetricsSnapshot, limits.metrics(reader, snapshot))).decode()
+        by_model = {dict(labels)["model"]: n for (name, labels), n in samples(found).items() if name == ASKED_FOR}
+        assert by_model == dict.fromkeys(shown, 2), reader.name
+        assert ("south" in found) == reader.may_see("south")
 
 
 def dashboard() -> dict[str, Any]:

@@ -115,7 +115,7 @@ async def list_alarms(
     alarms of these are shown."""
     if camera is not None:
         seen(caller, camera)
-    mine = limits.alarms(caller)
+    mine = limits.cameras_and_tenants(caller)
     return await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, *mine)
 
 

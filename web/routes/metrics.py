@@ -28,6 +28,6 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 @router.get("/metrics", response_class=Response, responses=_TEXT)
 async def metrics(service: Service, caller: Caller) -> Response:
     """Everything that is counted and measured, for Prometheus. docs/metrics.md has the names."""
-    snapshot = limits.whole(caller, await service.state.metrics())
+    snapshot = limits.metrics(caller, await service.state.metrics())
     text = await asyncio.to_thread(render, plain(MetricsSnapshot, snapshot))
     return Response(text, media_type=CONTENT_TYPE, headers={"cache-control": "no-store"})

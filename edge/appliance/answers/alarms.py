@@ -36,7 +36,8 @@ class RollBackDetails:
 
 @kept
 class ServedDetails:
-    """Of an "slo" alarm: the served model, and its tenant (null: of none) with that tenant's cameras."""
+    """Of an "slo" alarm: the served model or application, its tenant (null: of none), and the camera that asks it, if
+    one does."""
 
     model: Shown[str]
     tenant: OfTenant[str | None] = None

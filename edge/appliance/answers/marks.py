@@ -43,7 +43,7 @@ OfCamera = Annotated[T, Mark.OF_CAMERA]
 #: The ids of the cameras that the row is of: who may not see one of them does not get the row.
 OfCameras = Annotated[T, Mark.OF_CAMERAS]
 #: The id of the tenant that the row is of: who may see some tenants only, and not this one, does not get the row; None:
-#: it is of no tenant, and they do not get it either.
+#: it is of no tenant, and who may see some tenants only does not get it; who may see some cameras and all tenants does.
 OfTenant = Annotated[T, Mark.OF_TENANT]
 ByCamera = Annotated[Mapping[str, T], Mark.BY_CAMERA]
 OfOwn = Annotated[T, Mark.OF_OWN]

@@ -2363,7 +2363,8 @@ export type SecretAnswer = {
   used_by: string[];
 };
 
-/** Of an "slo" alarm: the served model, and its tenant (null: of none) with that tenant's cameras. */
+/** Of an "slo" alarm: the served model or application, its tenant (null: of none), and the camera that asks it, if
+ * one does. */
 export type ServedDetails = {
   model: string;
   tenant: string | null;
