@@ -30,7 +30,7 @@ from edge.core.shares import ideal_caps
 from edge.core.window import WindowProblem
 from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.simulation import capacity_traces as traces
-from edge.simulation.accuracies import clip, fresh
+from edge.simulation.accuracies import clip
 from edge.simulation.record import measured_gains, trace_from_windows
 from edge.simulation.simulator import CameraWindowResult, SimulationResult, simulate
 from edge.simulation.trace import Trace
@@ -142,17 +142,11 @@ def counted(windows: int) -> range:
 
 
 def _true_part(trace: Trace, details: Sequence[Mapping[str, Any]]) -> TruePart:
-    """The part of the gains in `trace` that windows showed (`true_part`), of the windows that count. What was measured
-    has the age of answers in it, gains in a trace do not."""
+    """The part of the gains in `trace` that windows showed (`true_part`), of the windows that count."""
     there = counted(trace.windows)
     replayed = [g for c in trace.cameras for w, g in traces.gains_by_window(c).items() if w in there]
     found = measured_gains(details)
-    measured = [
-        (fresh(g.gain, c.factors, g.window), g.frames)
-        for c in trace.cameras
-        for g in found.get(c.id, ())
-        if g.window in there
-    ]
+    measured = [(g.gain, g.frames) for c in trace.cameras for g in found.get(c.id, ()) if g.window in there]
     return true_part(replayed, measured)
 
 

@@ -11,8 +11,9 @@ from scheduler.learning.promise import FRAME_NOISE, WANDER
 
 #: Gains in a replay count at most so many times.
 MOST_TRUE = 2.0
-#: A replay's mean gain that is small beside this one says little of the part that is true (chosen on no seeds).
-SURE_GAIN = 0.05
+#: The part that is true is at most so unsure (standard deviation), however small a replay's gains are: it is between
+#: 0 and MOST_TRUE.
+PART_SPREAD = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ def true_part(replayed: Sequence[float], measured: Sequence[tuple[float, tuple[i
 
     A replay's gains follow those on held-out frames. These are few and the best is kept, so that of students who have
     learned nearly all there is, most of a gain is noise; the next window takes it back. Nothing is picked by the frames
-    of a window, so their mean is right, if noisy: it is drawn to all of the replay's mean, the more the smaller that is
-    beside SURE_GAIN, for small gains say nothing of what large ones would be."""
+    of a window, so their mean is right, if noisy: it is drawn to all of the replay's mean, and the
+    more the smaller that is, for small gains say nothing of what large ones would be."""
     mean = max(0.0, fmean(replayed)) if replayed else 0.0
     known = [1.0 / (FRAME_NOISE**2 * (1.0 / before + 1.0 / new)) for _, (before, new) in measured]
-    believed = ((mean + SURE_GAIN) / WANDER) ** 2
+    believed = 1.0 / PART_SPREAD**2 + (mean / WANDER) ** 2
     surely = believed + mean**2 * sum(known)
     found = (believed + mean * sum(k * gain for k, (gain, _) in zip(known, measured, strict=True))) / surely
     return TruePart(min(MOST_TRUE, max(0.0, found)), 1.0 / math.sqrt(surely))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -301,25 +300,18 @@ def test_gains_are_measured_between_students_of_one_window_and_nothing_is_expect
     assert measured_gains(details(4))["gate"] == (), "no frame is left of the student before"
 
 
-def test_measured_gains_are_taken_as_on_fresh_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = details(8, realised=0.6)
+def test_gains_are_measured_as_on_fresh_answers() -> None:
+    found = details(4, cameras=("gate",), realised=0.6)
     for d in found:
         for row in d["window"]["cameras"]:
             row["details"]["current_fresh"]["frames"] = 20
-        shares = {row["camera"]: {"inference_share": 0.2} for row in d["window"]["cameras"]}
-        d["plans"][-1]["plan"]["segments"] = [{"start_s": 0.0, "streams": shares}]
-    seen: list[float] = []
-
-    def noticed(replayed: Sequence[float], measured: Sequence[tuple[float, tuple[int, int]]]) -> TruePart:
-        seen.extend(gain for gain, _ in measured)
-        return TruePart()
-
-    monkeypatch.setattr("edge.simulation.capacity.true_part", noticed)
-    forecast(CapacityQuestion(BoxChange.of("window"), tuple(found)))
-    camera = trace_from_windows("box", found).cameras[0]
-    assert set(camera.factors.values()) == {0.9}, "answers are a little old"
-    plain = [g.gain for gains in measured_gains(found).values() for g in gains if g.window in counted(8)]
-    assert seen == pytest.approx([g / 0.9 for g in plain])
+        d["plans"][-1]["plan"]["segments"] = [
+            {"start_s": at_s, "streams": {"gate": {"inference_share": share}}}
+            for at_s, share in ((0.0, 0.05), (100 / 3, 0.2))
+        ]
+    before = (30 * 0.6 - 20 * 0.7) / 10
+    gains = [g.gain for g in measured_gains(found)["gate"]]
+    assert gains == pytest.approx([0.7 / 0.9 - before / 0.6] * 3), "the first third was answered at a lower rate"
 
 
 def learning_box() -> tuple[dict[str, Any], ...]:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.capacity.moves import (
     MOST_TRUE,
-    SURE_GAIN,
-    WANDER,
+    PART_SPREAD,
     ReplayedWindow,
     TruePart,
     by_retraining,
@@ -53,7 +52,7 @@ def test_a_true_part_is_bounded_and_rises_with_what_was_measured(replayed: list[
     measured = [(g, (20, 20)) for g in gains]
     part = true_part(replayed, measured)
     assert 0.0 <= part.value <= MOST_TRUE
-    assert 0.0 < part.spread <= WANDER / SURE_GAIN
+    assert 0.0 < part.spread <= PART_SPREAD
     if sum(replayed) > 1e-6 * len(replayed):
         assert true_part(replayed, [(g + 0.1, f) for g, f in measured]).value >= part.value
         assert true_part(replayed, measured * 2).spread < part.spread
