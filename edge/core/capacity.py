@@ -95,7 +95,7 @@ class BoxWindow:
 class CameraForecast:
     """A camera's mean accuracy now (None: it is not there) and with the change, and the box that it is on (1: this
     one). `unchanged`: its mean accuracy at the time of `then` without the change, for students go on learning (None: it
-    is not there, or the forecast is of an earlier version); what past answers were off moves both alike."""
+    is not there, or the forecast is of an earlier version); errors of past answers move both alike."""
 
     camera: str
     now: float | None

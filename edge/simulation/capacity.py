@@ -249,7 +249,7 @@ class _Box:
         if new is not None and like is not None:
             cameras.append(self._new(new, like, base, means, cameras))
         unwidened = {c.camera: c.then for c in cameras}
-        # What past answers were off is not known to be of the change: it moves what would be without it alike.
+        # Past errors may have been the trend's as well as the change's: they move what would be without it alike.
         bias = 0.0 if past is None else past.bias
         cameras = [
             replace(

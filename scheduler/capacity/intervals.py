@@ -60,7 +60,7 @@ class PastErrors:
 def past_errors(past: Sequence[PastChange], change: BoxChange) -> PastErrors | None:
     """Of past changes, those of the newest question first; those of the kind of `change` count. None: nothing was
     compared. A change that was made once counts once, however often it was asked about: with the newest answer. The
-    bias is that of changes to the same side: what more of the device brings says nothing of less of it. With the
+    bias is that of changes to the same side: outcomes with more device say nothing of less of it. With the
     widening, as large a part of the past values as an interval promises would have been inside, had each been moved by
     what the *other* changes were off; of few values all."""
     once: dict[int, PastChange] = {}

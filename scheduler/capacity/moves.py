@@ -41,7 +41,7 @@ def move(was: ReplayedWindow, then: ReplayedWindow, true_part: float) -> float:
 
 
 def by_retraining(was: ReplayedWindow, then: ReplayedWindow) -> float:
-    """What other retrainings bring from `was` to `then`, all of it."""
+    """The part of the difference from `was` to `then` that other retrainings bring."""
     return then.accuracy - was.accuracy - _by_answers(was, then)
 
 

@@ -56,7 +56,7 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
   );
 }
 
-/** What the change brings; of a forecast of an earlier version, beside what is there now. */
+/** The forecast less the accuracy without the change; of an earlier version, less the accuracy now. */
 function difference(c: Forecast["cameras"][number]): string {
   const without = c.unchanged ?? c.now;
   return without === null ? "–" : points(c.then.value - without);
