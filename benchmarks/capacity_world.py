@@ -3,8 +3,9 @@
 A scene is a point that goes round in a day and wanders. A student has an accuracy in each half window of the run.
 Retraining on a window and on exemplars of all earlier ones moves it a part of the way to what a student of just these
 pictures would have: the nearer a scene is to one of them, the more (an exemplar counts as some way off). So students
-go on learning for days, and lose by what is new in a window. The forecast's rules of trend and loss are not used here;
-costs of labels, profiles and pictures are those of the learning budget, which is a box's own, too. Accuracies are
+go on learning for days, and lose by what is new in a window. The forecast's rules of trend, loss and true gains are not
+used here. Its controller, gate and learning budget are: costs of labels, profiles and pictures, and the part of the way
+that so many labels teach, are the budget's, so whether these are right is not seen here. Accuracies are
 measured with the noise of as many frames as were labelled. All by a seed.
 """
 
@@ -151,8 +152,10 @@ class WorldRun(Simulator):
         self.made: dict[str, dict[int, RecordedWindow]] = {c.name: {} for c in cameras}
         self.jobs: list[dict[str, Any]] = []
         self.plan_times: list[float] = []
-        self.at_end: dict[tuple[str, int], tuple[str, float]] = {}
-        self.promoted_at: dict[str, float] = {}
+        #: The student at the end of a camera's window; seconds of it until it came into force, and the frozen
+        #: student's accuracy times seconds until then.
+        self.at_end: dict[tuple[str, int], tuple[str, float, float]] = {}
+        self.promoted_at: dict[str, tuple[float, float]] = {}
         self.count = windows
         recorded = tuple(
             RecordedCamera(
@@ -182,7 +185,7 @@ class WorldRun(Simulator):
     def _close_sample(self, order: ev.CloseSample) -> None:
         name = order.camera
         in_force = self._cameras[name].model.name
-        self.at_end[name, order.window] = (in_force, self.promoted_at.pop(name, 0.0))
+        self.at_end[name, order.window] = (in_force, *self.promoted_at.pop(name, (0.0, 0.0)))
         if order.window < self.count:
             self.made[name][order.window + 1] = self._record(name, in_force, order.window)
             self.known[name] += self.halves_of(order.window)
@@ -232,7 +235,7 @@ class WorldRun(Simulator):
         if promoted:
             full, before = students[f"{window}-{job.config}"], students[parent]
             students[version] = before + progress(job.profile, part) * (full - before)
-            self.promoted_at[name] = self._now - (window - 1) * self._trace.window_s
+            self.promoted_at[name] = (self._now - (window - 1) * self._trace.window_s, state.frozen_s)
         self.jobs.append(
             {
                 "window": window, "camera": name, "state": "completed", "config": job.config,
@@ -256,16 +259,17 @@ class WorldRun(Simulator):
         rows, profiles, costs = [], [], []
         for name in self.world:
             row = result[name, window]
-            last = (self._cameras[name].model.name, self.promoted_at.get(name, 0.0))
-            model, since_s = self.at_end.get((name, window), last)
+            last = (self._cameras[name].model.name, *self.promoted_at.get(name, (0.0, 0.0)))
+            model, since_s, frozen_s = self.at_end.get((name, window), last)
             shared = float(self.rng.normal(0.0, math.sqrt(0.5)))
             scale = FRAME_NOISE / math.sqrt(labels)
             own = [shared + float(self.rng.normal(0.0, math.sqrt(0.5))) for _ in range(3)]
             fresh = None
-            if model != "frozen":
-                frames = max(1, round(labels * (1 - since_s / length)))
-                # The mean factor of its answers, as the frozen student had it in the same window.
-                factor = row.frozen / max(1e-9, self._cameras[name].frozen[window])
+            frames = round(labels * (1 - since_s / length))
+            if model != "frozen" and frames > 0:
+                # As old as its own answers: their mean factor since it came into force, as the frozen student had it.
+                since = (row.frozen * length - frozen_s) / (length - since_s)
+                factor = since / max(1e-9, self._cameras[name].frozen[window])
                 value = float(self.world[name].students[model][self.halves_of(window)].mean())
                 off = own[2] * FRAME_NOISE / math.sqrt(frames)
                 fresh = {"current_fresh": {"value": clip(factor * value + off), "frames": frames}}

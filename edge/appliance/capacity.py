@@ -25,6 +25,7 @@ from edge.core.capacity import (
     BoxChange,
     CapacityForecast,
     CapacityOutcome,
+    PastChange,
     StoredForecast,
 )
 from edge.core.clock import Clock
@@ -145,7 +146,8 @@ class CapacityForecasts:
         if change.camera is not None:
             checks.one_of("camera", change.camera, sorted(there[-1].realised))
         past = came_of(self._store, change)
-        return CapacityQuestion(change, details, last_budget(self._store), golden, served, past)
+        began = self._store.windows.first_windows()
+        return CapacityQuestion(change, details, last_budget(self._store), golden, served, past, began)
 
     def _look(self, measured: Mapping[str, float]) -> tuple[tuple[StoredForecast, ...], int]:
         closed = [r for r in self._store.windows.newest(WINDOWS + 1) if not r.open]
@@ -220,10 +222,11 @@ def _measured_ms(served: ServedBox | None) -> Mapping[str, float]:
     return {} if served is None else served.measured_ms
 
 
-def came_of(store: Store, change: BoxChange) -> tuple[CapacityOutcome, ...]:
-    """The outcomes of earlier forecasts of such a change, the newest first."""
+def came_of(store: Store, change: BoxChange) -> tuple[PastChange, ...]:
+    """Changes of this kind, to either side, that were forecast and made, those of the newest question first."""
     kept = store.capacity.forecasts()
-    return tuple(k.outcome for k in kept if k.outcome is not None and k.forecast.change.kind == change.kind)
+    found = [PastChange(k.forecast.change, k.outcome) for k in kept if k.outcome is not None]
+    return tuple(p for p in found if p.change.kind == change.kind)
 
 
 def last_budget(store: Store) -> BudgetProblem | None:

@@ -53,6 +53,10 @@ class BoxChange:
         checks.one_of("kind", kind, CHANGE_KINDS)
         return BoxChange(kind, FACTORS[kind] if factor is None else factor, camera)
 
+    def alike(self, other: BoxChange) -> bool:
+        """Whether both are of one kind and to one side: half the device is not like twice the device."""
+        return self.kind == other.kind and (self.factor > 1.0) == (other.factor > 1.0)
+
     @property
     def words(self) -> str:
         """For people."""
@@ -91,7 +95,7 @@ class BoxWindow:
 class CameraForecast:
     """A camera's mean accuracy now (None: it is not there) and with the change, and the box that it is on (1: this
     one). `unchanged`: its mean accuracy at the time of `then` without the change, for students go on learning (None: it
-    is not there, or the forecast is of an earlier version)."""
+    is not there, or the forecast is of an earlier version); errors of past answers move both alike."""
 
     camera: str
     now: float | None
@@ -157,7 +161,7 @@ class CapacityForecast:
 class CameraOutcome:
     """A forecast accuracy beside the mean that came; `held`: inside the interval. `outside`: how far outside
     the interval as it was before past errors moved and widened it, 0 inside; `first`: the estimate as it was then
-    (None: of an earlier version, which moved none)."""
+    (None: the forecast is of an earlier version, whose errors say nothing of later ones)."""
 
     camera: str
     forecast: float
@@ -202,6 +206,14 @@ class CapacityOutcome:
         return CapacityOutcome(
             **{**value, "cameras": cameras, "models": tuple(ModelOutcome(**m) for m in value["models"])}
         )
+
+
+@dataclass(frozen=True)
+class PastChange:
+    """A change that was forecast and made, and its outcome."""
+
+    change: BoxChange
+    outcome: CapacityOutcome
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Final, Literal
 #: `camera` has no measured accuracy; "left_out": `camera` cannot be replayed; "second_box", "device": what is assumed
 #: of them; "budget_unknown": nothing was learned of labels and their cost; "no_room": less is left than cameras need;
 #: "no_latencies": of `model` none are known; "stand_ins": values that were not measured; "past": how right such answers
-#: were; "no_past": none was compared yet; "trend": `camera` goes on learning without any change.
+#: were; "no_past": none was compared yet; "trend": `camera` goes on learning (or losing) without any change.
 NoteCode = Literal[
     "new_camera", "few_windows", "rate_above", "rate_unknown", "not_measured", "left_out", "second_box", "device",
     "budget_unknown", "no_room", "no_latencies", "stand_ins", "past", "no_past", "trend",
@@ -42,16 +42,26 @@ _WORDS: Final[Mapping[str, str]] = {
 #: Of all cameras together: hidden from users of some.
 _OF_ALL: Final[Mapping[str, str]] = {
     "past": "{answers:.0f} changes were compared: {error:.1f} points of error on average, {held:.0f} % of the values "
-    "inside their interval; answers are moved by {bias:+.1f} points, intervals are {wider:.1f} points wider to each "
-    "side",
+    "inside their interval; intervals are {wider:.1f} points wider to each side",
 }
+#: Beside it, where the note says of how many changes answers learned by what they are moved.
+_MOVED: Final = (
+    "; as {learned:.0f} of these changes were off, answers are moved by {bias:+.1f} points, which are unsure by "
+    "{unsure:.1f}"
+)
+#: In place of the words of "trend", where accuracies fall.
+_FALLS: Final = (
+    "{camera}: {points:+.1f} points in the coming windows are what its accuracy goes on losing, as it did in the "
+    "recorded ones, without any change too"
+)
 
 
 @dataclass(frozen=True)
 class CapacityNote:
     """One note. `numbers` by code: "few_windows": `windows`; "rate_above": `recorded` and `asked` answers per second;
-    "no_room": `left` devices; "stand_ins": `count`; "past": `answers`, `error`, `bias` and `wider` in points, `held`
-    in %; "trend": `points`."""
+    "no_room": `left` devices; "stand_ins": `count`; "past": `answers`, `error` and `wider` in points, `held` in %, and
+    `learned` of these answers, `bias` and `unsure` in points (notes of earlier versions have none of the last three);
+    "trend": `points`."""
 
     code: NoteCode
     camera: str | None = None
@@ -61,10 +71,13 @@ class CapacityNote:
     @property
     def words(self) -> str:
         """For people."""
-        return _WORDS[self.code].format(camera=self.camera, model=self.model, **self.numbers)
+        words = _FALLS if self.code == "trend" and self.numbers["points"] < 0 else _WORDS[self.code]
+        return words.format(camera=self.camera, model=self.model, **self.numbers)
 
     @property
     def of_all(self) -> str | None:
         """For people who see every camera: a second sentence, about all cameras together."""
         words = _OF_ALL.get(self.code)
-        return None if words is None else words.format(**self.numbers)
+        if words is None:
+            return None
+        return (words + (_MOVED if "learned" in self.numbers else "")).format(**self.numbers)

@@ -7,6 +7,7 @@ replays share cancel out. Takes seconds per window; `forecast` is a pure functio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -19,7 +20,7 @@ from edge.core.capacity import (
     BoxWindow,
     CameraForecast,
     CapacityForecast,
-    CapacityOutcome,
+    PastChange,
 )
 from edge.core.capacity_notes import CapacityNote
 from edge.core.errors import Conflict
@@ -29,6 +30,7 @@ from edge.core.shares import ideal_caps
 from edge.core.window import WindowProblem
 from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.simulation import capacity_traces as traces
+from edge.simulation.accuracies import clip
 from edge.simulation.record import measured_gains, trace_from_windows
 from edge.simulation.simulator import CameraWindowResult, SimulationResult, simulate
 from edge.simulation.trace import Trace
@@ -36,7 +38,7 @@ from scheduler.capacity.boxes import over_boxes
 from scheduler.capacity.compared import calmed, steady
 from scheduler.capacity.intervals import HORIZON, estimate, interval, past_errors, widened
 from scheduler.capacity.learning import LearningEffect, learning_effect
-from scheduler.capacity.moves import ReplayedWindow, move, true_part
+from scheduler.capacity.moves import ReplayedWindow, TruePart, by_retraining, move, true_part
 from scheduler.capacity.serving import ServedBox, ServedEffect, served_effect
 from scheduler.capacity.trend import LearnedWindow, LearningTrend, learning_trends
 from scheduler.follow import planner
@@ -50,14 +52,16 @@ _Means = Mapping[str, Mapping[int, ReplayedWindow]]
 class CapacityQuestion:
     """A change, and what is known of the box: `details` are documents of edge.store's WindowDetail in any order,
     `budget` the last problem of the learning budget, `golden` the golden model's share (None: as the newest window had
-    it), `past` the outcomes of earlier forecasts of such changes. The same `seed` gives the same intervals."""
+    it), `past` earlier changes that were forecast, `began` the first window of each camera that is known, of all that
+    the box ever had (else of `details`). The same `seed` gives the same intervals."""
 
     change: BoxChange
     details: tuple[Mapping[str, Any], ...]
     budget: BudgetProblem | None = None
     golden: float | None = None
     served: ServedBox | None = None
-    past: tuple[CapacityOutcome, ...] = ()
+    past: tuple[PastChange, ...] = ()
+    began: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
 
 
@@ -125,7 +129,7 @@ def forecast(question: CapacityQuestion) -> CapacityForecast:
         checks.one_of("camera", change.camera, sorted(cameras))
     newest = max(kept, key=lambda d: int(d["window"]["id"]))["window"]
     golden = question.golden if question.golden is not None else float(newest["settings"].get("golden_share") or 0.0)
-    trends, part = _Trends(windows, first_windows(recorded)), _true_part(trace, kept)
+    trends, part = _Trends(windows, first_windows(recorded, question.began)), _true_part(trace, kept)
     box = _Box(question, trace, windows, str(newest["policy"]), golden, trends, part)
     return box.forecast()
 
@@ -137,23 +141,22 @@ def counted(windows: int) -> range:
     return range(max(2, windows + 1 - max(HORIZON, windows // 2)), windows + 1)
 
 
-def _true_part(trace: Trace, details: Sequence[Mapping[str, Any]]) -> float:
+def _true_part(trace: Trace, details: Sequence[Mapping[str, Any]]) -> TruePart:
     """The part of the gains in `trace` that windows showed (`true_part`), of the windows that count."""
     there = counted(trace.windows)
     replayed = [g for c in trace.cameras for w, g in traces.gains_by_window(c).items() if w in there]
-    known = {c.id for c in trace.cameras}
     found = measured_gains(details)
-    measured = [(g.gain, g.frames) for c, gains in found.items() if c in known for g in gains if g.window in there]
+    measured = [(g.gain, g.frames) for c in trace.cameras for g in found.get(c.id, ()) if g.window in there]
     return true_part(replayed, measured)
 
 
-def first_windows(windows: Sequence[BoxWindow]) -> dict[str, int]:
-    """The window that each camera began to learn in, by all that is known of the box, in order: its first one, or, of
-    cameras that were there in all of them, the box's first."""
-    began: dict[str, int] = {}
+def first_windows(windows: Sequence[BoxWindow], known: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The window that each camera began to learn in: the `known` one; else, by these windows, in order, its first one,
+    or, of cameras that were there in all of them, the box's first."""
+    began = dict(known or {})
     for window in windows:
         for camera in window.realised:
-            began.setdefault(camera, 1 if window is windows[0] else window.number)
+            began.setdefault(camera, min(1, window.number) if window is windows[0] else window.number)
     return began
 
 
@@ -170,6 +173,14 @@ class _Trends:
                     one = LearnedWindow(w.number, self._age(camera, w.number), realised, w.frozen.get(camera))
                     seen.setdefault(camera, []).append(one)
         self._trends = learning_trends(seen)
+
+    def young(self, camera: str) -> list[int]:
+        """The recorded windows, numbered from 1, in which it was as young as a new camera is in the windows that are
+        forecast; empty where its beginning is not recorded. The first has no replay."""
+        began, first = self._began.get(camera, 1), self._windows[0].number
+        if began < first - 1:
+            return []
+        return [n for n, w in enumerate(self._windows, 1) if n > 1 and 1 <= w.number - began <= HORIZON]
 
     def _age(self, camera: str, number: int) -> int:
         return max(1, number - self._began.get(camera, 1))
@@ -222,7 +233,7 @@ class _Box:
     policy: str
     golden: float
     trends: _Trends
-    true_part: float
+    true_part: TruePart
 
     def forecast(self) -> CapacityForecast:
         base_run = self._play(self.trace)
@@ -232,13 +243,22 @@ class _Box:
         changed = self._changed(like, new)
         runs = {n: self._play(w.trace) for n, w in changed.boxes.items()}
         means = {c: m for n, run in runs.items() for c, m in _means(run, changed.boxes[n].half).items()}
-        past = past_errors(self.question.past)
+        past = past_errors(self.question.past, self.question.change)
         cameras = [self._camera(c.id, base, means, changed) for c in self.trace.cameras]
         cameras = [replace(c, then=self._reaching(c, base, changed)) for c in cameras]
         if new is not None and like is not None:
             cameras.append(self._new(new, like, base, means, cameras))
         unwidened = {c.camera: c.then for c in cameras}
-        cameras = [replace(c, then=widened(c.then, past)) for c in cameras]
+        # Past errors may have been the trend's as well as the change's: they move what would be without it alike.
+        bias = 0.0 if past is None else past.bias
+        cameras = [
+            replace(
+                c,
+                then=widened(c.then, past),
+                unchanged=None if c.unchanged is None else clip(c.unchanged + bias),
+            )
+            for c in cameras
+        ]
         change, served = self.question.change, changed.served
         stand_ins = sum(sum(run.estimates.values()) for run in (base_run, *runs.values()))
         notes = [*self._notes(like), *changed.notes, *served.notes]
@@ -249,10 +269,12 @@ class _Box:
         else:
             about = {
                 "answers": past.answers,
-                "bias": 100 * past.bias,
                 "error": 100 * past.error,
                 "held": 100 * past.held,
                 "wider": 100 * past.wider,
+                "learned": past.learned,
+                "bias": 100 * past.bias,
+                "unsure": 100 * past.unsure,
             }
             notes.append(CapacityNote("past", numbers=about))
         return CapacityForecast(
@@ -341,18 +363,17 @@ class _Box:
         return found or {n: w.accuracy for n, w in base.get(camera, {}).items()}
 
     def _levels(self, camera: str, base: _Means) -> dict[int, float]:
-        """Those of windows that count, where there are any."""
+        """Those of windows that count; else of the others, of which the first comes last."""
         found = self._measured(camera, base)
-        return {n: v for n, v in found.items() if n in counted(len(self.windows))} or found
+        there = {n: v for n, v in found.items() if n in counted(len(self.windows))}
+        return there or {n: v for n, v in found.items() if n > 1} or found
 
     def _moved(
-        self, levels: Mapping[int, float], was: str, base: _Means, then: str, means: _Means, there: range | None = None
+        self, levels: Mapping[int, float], pairs: Mapping[int, tuple[ReplayedWindow, ReplayedWindow]], part: float
     ) -> list[float]:
-        """Each measured window as it would have been, moved as the replays of camera `was` and with the change of
-        `then` say in windows of `there` (None: that count); windows without a replay move by the mean."""
-        a, b = base[was], means[then]
-        there = counted(len(self.windows)) if there is None else there
-        moves = {w: move(a[w], b[w], self.true_part) for w in a.keys() & b.keys() if w in there}
+        """Each measured window as it would have been, moved as `pairs` say; windows without a replay move by the
+        mean."""
+        moves = {w: move(was, then, part) for w, (was, then) in pairs.items()}
         mean = fmean(moves.values()) if moves else 0.0
         return [min(1.0, max(0.0, v + moves.get(w, mean))) for w, v in levels.items()]
 
@@ -363,8 +384,10 @@ class _Box:
     def _camera(self, camera: str, base: _Means, means: _Means, changed: _Changed) -> CameraForecast:
         levels = self._levels(camera, base)
         learned = self._learned(camera, levels)
-        unsure = self.trends.unsure(camera, levels)
-        then = interval(self._moved(learned, camera, base, camera, means), self.question.seed, unsure)
+        pairs = _pairs(base[camera], means[camera], counted(len(self.windows)))
+        retraining = fmean(by_retraining(*pair) for pair in pairs.values()) if pairs else 0.0
+        unsure = math.hypot(self.trends.unsure(camera, levels), self.true_part.spread * retraining)
+        then = interval(self._moved(learned, pairs, self.true_part.value), self.question.seed, unsure)
         now, unchanged = fmean(levels.values()), fmean(learned.values())
         return CameraForecast(camera, now, then, changed.placed[camera], unchanged)
 
@@ -382,11 +405,15 @@ class _Box:
     def _new(
         self, new: str, like: str, base: _Means, means: _Means, others: Sequence[CameraForecast]
     ) -> CameraForecast:
-        """As its model's, from its first student on, in as many windows as are forecast; it may turn out like any other
-        camera. It has not learned for as long as the others, so it does not gain what they do until then."""
-        young = range(2, HORIZON + 2)
-        levels = {n: v for n, v in self._measured(like, base).items() if n in young} or self._levels(like, base)
-        then = interval(self._moved(levels, like, base, new, means, young), self.question.seed)
+        """As its model's, from its first student on, in as many windows as are forecast, where these are recorded; it
+        may turn out like any other camera. It has not learned for as long as the others, so it does not gain what they
+        do until then. A first student's gains are large, and so all true."""
+        young = self.trends.young(like)
+        levels = {n: v for n, v in self._measured(like, base).items() if n in young}
+        there: Collection[int] = young
+        if not levels:
+            levels, there = self._levels(like, base), counted(len(self.windows))
+        then = interval(self._moved(levels, _pairs(base[like], means[new], there), 1.0), self.question.seed)
         low, high = min(c.then.low for c in others), max(c.then.high for c in others)
         return CameraForecast(new, None, estimate(then.value, min(low, then.low), max(high, then.high)))
 
@@ -420,6 +447,13 @@ class _Box:
         if self.question.budget is None:
             notes.append(CapacityNote("budget_unknown"))
         return notes
+
+
+def _pairs(
+    was: Mapping[int, ReplayedWindow], then: Mapping[int, ReplayedWindow], there: Collection[int]
+) -> dict[int, tuple[ReplayedWindow, ReplayedWindow]]:
+    """A camera in both replays, in windows of `there`."""
+    return {w: (was[w], then[w]) for w in sorted(was.keys() & then.keys()) if w in there}
 
 
 def _means(result: SimulationResult, half: bool) -> dict[str, dict[int, ReplayedWindow]]:

@@ -92,7 +92,8 @@ def _slower(profile: RetrainingProfile, factor: float) -> RetrainingProfile:
 
 def learned(trace: Trace, effect: LearningEffect) -> Trace:
     """Retrainings and labelling as a changed budget makes them. Of windows, the gain that was measured on windows
-    changes (`gained_on_windows`): one on few held-out frames is mostly noise, of which the best was kept."""
+    changes (`gained_on_windows`): one on few held-out frames is mostly noise, of which the best was kept. Held-out
+    accuracies stay on their side of the start: the gate decided by them, and decides so again."""
     if effect == LearningEffect(golden=effect.golden):
         return trace
     gains = gained_on_windows(trace)
@@ -100,15 +101,28 @@ def learned(trace: Trace, effect: LearningEffect) -> Trace:
 
 
 def _learned_camera(camera: RecordedCamera, effect: LearningEffect, gain: float) -> RecordedCamera:
-    change = (effect.gain - 1.0) * gain
-    windows = {w: _learned_window(r, effect, camera.factors, change) for w, r in camera.windows.items()}
+    change, windows = (effect.gain - 1.0) * gain, {}
+    changed = False  # the student in force as the window begins
+    for w, record in sorted(camera.windows.items()):
+        if changed and record.start_live is not None:
+            # It is as much better on windows as it is in the changed replay: no start on held-out frames moves by it.
+            start_live = clip(record.start_live + aged(change, camera.factors, w - 1))
+            record = replace(record, start_live=start_live)
+        windows[w] = _learned_window(record, effect, camera.factors, change)
+        # Nothing is retrained in the first window of a replay.
+        changed = changed or (w > 1 and any(map(_in_force, record.outcomes.values())))
     return replace(camera, windows=windows)
+
+
+def _in_force(outcome: RecordedOutcome) -> bool:
+    """Whether it came into force, by the record or, where that does not say it, because windows know it."""
+    return bool(outcome.live) if outcome.promoted is None else outcome.promoted
 
 
 def _learned_window(
     record: RecordedWindow, effect: LearningEffect, factors: Mapping[int, float], change: float
 ) -> RecordedWindow:
-    """`change`: of a retraining's accuracy on fresh answers."""
+    """`change`: of the accuracy on fresh answers of a student that came into force."""
 
     def gained(start: float, end: float) -> float:
         return end if end <= start else min(1.0, start + (end - start) * effect.gain)
@@ -119,9 +133,15 @@ def _learned_window(
         curve = tuple((x, gained(start, y)) for x, y in p.curve)
         return _with_work(replace(p, end_accuracy=end, curve=curve), effect.work)
 
+    def held_out(o: RecordedOutcome) -> float:
+        # One that windows know is replayed by these; of another, the accuracy stands in for them.
+        if o.live or o.promoted is False or o.accuracy < record.start_accuracy:
+            return o.accuracy
+        return max(record.start_accuracy, clip(o.accuracy + change))
+
     def outcome(o: RecordedOutcome) -> RecordedOutcome:
         live = {w: clip(a + aged(change, factors, w)) for w, a in o.live.items()}
-        return RecordedOutcome(clip(o.accuracy + change), o.device_seconds * effect.work, live, promoted=o.promoted)
+        return RecordedOutcome(held_out(o), o.device_seconds * effect.work, live, promoted=o.promoted)
 
     return replace(
         record,
@@ -162,11 +182,11 @@ def gains_by_window(camera: RecordedCamera) -> dict[int, float]:
     found, factors, before = {}, camera.factors, camera.begins_with or camera.frozen
     for w, record in sorted(camera.windows.items()):
         for o in record.outcomes.values():
-            if o.promoted is False or w not in o.live:
+            if not _in_force(o):
                 continue
-            if w in before:
+            if w in o.live and w in before:
                 found[w] = fresh(o.live[w], factors, w) - fresh(before[w], factors, w)
-            before = o.live
+            before = o.live  # the next student replaces this one, also where no window knows it
     return found
 
 
@@ -230,7 +250,9 @@ def _halved_window(camera: RecordedCamera, record: RecordedWindow, half: int, lo
         found = {half: of_half, half + 1: then - _harder(frozen, whole, whole_of(half + 1))}
         if whole + 1 in o.live:
             later = fresh(o.live[whole + 1], factors, whole + 1)
-            found |= {half + 2: (found[half + 1] + later) / 2, half + 3: later}
+            there = whole_of(half + 2)
+            scenes = _harder(frozen, whole, there), _harder(frozen, whole + 1, there)
+            found |= {half + 2: (then + later - sum(scenes)) / 2, half + 3: later}
         return replace(o, live={h: clip(aged(a, factors, whole_of(h))) for h, a in found.items()})
 
     return replace(record, outcomes={i: outcome(o) for i, o in record.outcomes.items()})

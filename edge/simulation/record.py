@@ -11,6 +11,7 @@ the loss by age is in these accuracies already, and `RecordedCamera.factors` say
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +82,7 @@ def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace
 @dataclass(frozen=True)
 class MeasuredGain:
     """By how much a new student was better on a window's frames than the one before was on the frames before it came,
-    and the number of frames of each. Nothing is expected of it or of them: it is as measured, noise and all."""
+    both on fresh answers, and the number of frames of each. Nothing is expected of it or of them: noise and all."""
 
     window: int
     gain: float
@@ -362,8 +363,12 @@ class _CameraOfRun:
             fresh = None if row is None else _fresh(row)
             answered = None if fresh is None else self._answered_before(number)
             if answered is not None and fresh is not None:
-                value, frames = answered
-                yield MeasuredGain(number, float(fresh["value"]) - value, (frames, int(fresh["frames"])))
+                (value, frames), later = answered, int(fresh["frames"])
+                # A retraining takes from answers: those before its end are older than those after it.
+                at_s = float(self._windows[number - 1].detail["window"]["length_s"]) * frames / (frames + later)
+                new = float(fresh["value"]) / max(LEAST_FACTOR, self._factor(number, since_s=at_s))
+                old = value / max(LEAST_FACTOR, self._factor(number, until_s=at_s))
+                yield MeasuredGain(number, new - old, (frames, later))
 
     def _believed_gain(self, number: int) -> float:
         """The expected gain of the retraining that a window's last student came of, over the student before it."""
@@ -398,11 +403,14 @@ class _CameraOfRun:
             if profile != before
         )
 
-    def _factor(self, number: int) -> float:
-        """The mean inference factor that the camera's answers were planned to have in a window; 1 where it had no
-        plan."""
+    def _factor(self, number: int, since_s: float = 0.0, until_s: float = math.inf) -> float:
+        """The mean inference factor that the camera's answers were planned to have in a part of a window; 1 where it
+        had no plan."""
         answering = self._answering(self._windows[number - 1])
-        parts = [(end_s - begin_s, p.factor(share)) for begin_s, end_s, p, share in answering]
+        parts = [
+            (max(0.0, min(end_s, until_s) - max(begin_s, since_s)), p.factor(share))
+            for begin_s, end_s, p, share in answering
+        ]
         seconds = sum(s for s, _ in parts)
         return sum(s * f for s, f in parts) / seconds if seconds > 0 else 1.0
 

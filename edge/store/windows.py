@@ -194,6 +194,16 @@ class WindowsPart(Part):
             upsert(c, t.camera_windows, ("window", "camera"), row, changes or key)
 
     @retried
+    def first_windows(self) -> dict[str, int]:
+        """The first window of each camera that was there later than in the first window of all that are kept: of others
+        it is not known, for older windows may be deleted."""
+        own = t.camera_windows.c
+        with self.database.read() as c:
+            oldest = c.execute(sa.select(sa.func.min(t.windows.c.id))).scalar()
+            query = sa.select(own.camera, sa.func.min(own.window)).group_by(own.camera)
+            return {str(camera): int(first) for camera, first in c.execute(query) if first > oldest}
+
+    @retried
     def camera_windows(self, camera: str, limit: int = 50, *, before: int | None = None) -> tuple[CameraWindow, ...]:
         """One camera over its windows, the newest first."""
         own = t.camera_windows.c

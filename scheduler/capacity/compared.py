@@ -89,6 +89,8 @@ def _outcome(
 ) -> CapacityOutcome | None:
     known = {c.camera for c in forecast.cameras if c.now is not None}
     new = {name for w in after for name in w.realised} - known
+    # An earlier version did not count on what students go on learning: it was off for reasons of its own.
+    of_this = any(c.unchanged is not None for c in forecast.cameras)
     cameras = []
     for c in forecast.cameras:
         name = c.camera if c.now is not None else next(iter(new), c.camera)
@@ -98,7 +100,7 @@ def _outcome(
             first = forecast.unwidened.get(c.camera, c.then)
             outside = max(0.0, first.low - mean, mean - first.high)
             held = c.then.low <= mean <= c.then.high
-            cameras.append(CameraOutcome(name, c.then.value, mean, held, outside, first))
+            cameras.append(CameraOutcome(name, c.then.value, mean, held, outside, first if of_this else None))
     if not cameras:
         return None
     models = tuple(

@@ -6,13 +6,15 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import NormalDist, fmean
 
-from edge.core.capacity import CameraOutcome, CapacityOutcome
+from edge.core.capacity import BoxChange, CameraOutcome, CapacityOutcome, PastChange
 from edge.core.profiles import Estimate
 
 #: Drawn means behind an interval, and the part of them inside it.
 DRAWS, INSIDE = 400, 0.8
+#: Standard deviations to each side of what is normal that hold as much.
+SIDE = NormalDist().inv_cdf((1.0 + INSIDE) / 2)
 #: A forecast is for the mean of so many coming windows.
 HORIZON = 6
 #: A bias of past answers is believed with the weight n / (n + BIAS_SHRINK) after n changes: what comes of one change is
@@ -42,35 +44,65 @@ def estimate(value: float, low: float, high: float) -> Estimate:
 
 @dataclass(frozen=True)
 class PastErrors:
-    """How right past answers were: mean absolute error [0, 1], the part of values inside their intervals, how far
-    answers are moved for what came of the past ones (above 0: more came), and how much wider intervals must be to each
-    side then."""
+    """How right `answers` past answers were: mean absolute error [0, 1], the part of values inside their intervals, and
+    how much wider intervals must be to each side. `bias`: how far answers are moved for what came of the `learned` ones
+    of these that were alike (above 0: more came); `unsure`: its standard deviation."""
 
     answers: int
     error: float
     held: float
     wider: float
     bias: float = 0.0
+    learned: int = 0
+    unsure: float = 0.0
 
 
-def past_errors(outcomes: Sequence[CapacityOutcome]) -> PastErrors | None:
-    """Of outcomes of one kind of change, those of the newest question first. None: nothing was compared. With the
-    widening, as large a part of the past values as an interval promises would have been inside; of few values all. A
-    change that was made once counts once, however often it was asked about: with the newest answer."""
-    once: dict[int, CapacityOutcome] = {}
-    for o in outcomes:
-        once.setdefault(o.window, o)
-    found = [c for o in once.values() for c in o.cameras]
+def past_errors(past: Sequence[PastChange], change: BoxChange) -> PastErrors | None:
+    """Of past changes, those of the newest question first; those of the kind of `change` count. None: nothing was
+    compared. A change that was made once counts once, however often it was asked about: with the newest answer. The
+    bias is that of changes to the same side: outcomes with more device say nothing of less of it. With the
+    widening, as large a part of the past values as an interval promises would have been inside, had each been moved by
+    what the *other* changes were off; of few values all."""
+    once: dict[int, PastChange] = {}
+    for p in past:
+        if p.change.kind == change.kind:
+            once.setdefault(p.outcome.window, p)
+    found = [c for p in once.values() for c in p.outcome.cameras]
     if not found:
         return None
-    # Cameras of one change err alike: it counts as one. Earlier versions erred in their own way.
-    kept = [[c.came - c.first.value for c in o.cameras if c.first is not None] for o in once.values()]
-    off = [fmean(errors) for errors in kept if errors]
-    bias = sum(off) / (len(off) + BIAS_SHRINK)
-    outside = sorted(_outside(c, bias) for c in found)
+    off = {number: error for number, p in once.items() if (error := _off(p.outcome)) is not None}
+    outside = []
+    for number, p in once.items():
+        others = [e for n, e in off.items() if n != number and once[n].change.alike(p.change)]
+        outside += [_outside(c, _bias(others)) for c in p.outcome.cameras]
+    outside.sort()
     rank = min(len(outside), math.ceil((len(outside) + 1) * INSIDE)) - 1
     error = fmean(abs(c.forecast - c.came) for c in found)
-    return PastErrors(len(once), error, sum(c.held for c in found) / len(found), outside[rank], bias)
+    alike = [e for n, e in off.items() if once[n].change.alike(change)]
+    held = sum(c.held for c in found) / len(found)
+    return PastErrors(len(once), error, held, outside[rank], _bias(alike), len(alike), _bias_unsure(alike))
+
+
+def _off(outcome: CapacityOutcome) -> float | None:
+    """How much more came of a change than was forecast. Cameras of one change err alike: it counts as one. None: the
+    forecast was of an earlier version, which erred in its own way."""
+    errors = [c.came - c.first.value for c in outcome.cameras if c.first is not None]
+    return fmean(errors) if errors else None
+
+
+def _bias(off: Sequence[float]) -> float:
+    """Of changes that were so far off."""
+    return sum(off) / (len(off) + BIAS_SHRINK)
+
+
+def _bias_unsure(off: Sequence[float]) -> float:
+    """Standard deviation of a bias. The bias is drawn to none as if it varied, between kinds of changes, by
+    1 / sqrt(BIAS_SHRINK) of how changes of one kind differ; that is the most likely one by `off`."""
+    if not off:
+        return 0.0
+    bias = _bias(off)
+    differ = (sum((e - bias) ** 2 for e in off) + BIAS_SHRINK * bias**2) / len(off)
+    return math.sqrt(differ / (len(off) + BIAS_SHRINK))
 
 
 def _outside(camera: CameraOutcome, bias: float) -> float:
@@ -87,8 +119,9 @@ def _moved(found: Estimate, bias: float) -> Estimate:
 
 
 def widened(found: Estimate, past: PastErrors | None) -> Estimate:
-    """`found`, moved by what past answers were off, and wider where they did not hold."""
+    """`found`, moved by what past answers were off, and wider where they did not hold, and by what that is unsure."""
     if past is None:
         return found
-    moved = _moved(found, past.bias)
-    return estimate(moved.value, moved.low - past.wider, moved.high + past.wider)
+    moved, unsure = _moved(found, past.bias), SIDE * past.unsure
+    below, above = moved.value - moved.low + past.wider, moved.high - moved.value + past.wider
+    return estimate(moved.value, moved.value - math.hypot(below, unsure), moved.value + math.hypot(above, unsure))

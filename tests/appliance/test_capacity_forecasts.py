@@ -6,14 +6,16 @@ import asyncio
 import pickle
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from capacity_kit import INFERENCE, made
 
-from edge.appliance.capacity import CapacityForecasts
-from edge.core.capacity import BoxChange
+from edge.appliance.capacity import CapacityForecasts, came_of, forecast_answer
+from edge.core.capacity import BoxChange, CameraOutcome, CapacityForecast, CapacityOutcome, StoredForecast
+from edge.core.capacity_notes import CapacityNote
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue
 from edge.core.labels import Accuracy
@@ -190,3 +192,33 @@ async def test_a_service_that_is_closed_while_windows_are_read_begins_nothing(st
     with pytest.raises(Conflict, match="is ending"):
         await asking
     assert (await capacity.all()).working is None
+
+
+def test_a_forecast_of_an_earlier_version_is_shown() -> None:
+    numbers = {"answers": 2, "error": 1.2, "held": 83.0, "wider": 0.5}
+    value = replace(made(HALF), notes=(CapacityNote("past", numbers=numbers),)).to_json()
+    for camera in value["cameras"]:
+        del camera["unchanged"]
+    del value["unwidened"], value["last"]
+    answer = forecast_answer(StoredForecast(3, 0.0, "anna", CapacityForecast.from_json(value)))
+    assert [c.unchanged for c in answer.cameras] == [None, None]
+    assert answer.notes[0].of_all is not None
+    assert answer.notes[0].of_all.startswith("2 changes were compared")
+
+
+def test_a_camera_that_came_later_is_as_young_as_it_is_however_few_windows_are_looked_at(store: Store) -> None:
+    record(store, 3)
+    for _ in range(3):
+        window = store.windows.open_window(0.0, 100.0, "no-retraining")
+        for camera in ("gate", "yard"):
+            store.windows.put_camera_window(window, camera, model_version="v1")
+        store.windows.close_window(window)
+    assert store.windows.first_windows() == {"yard": 3}, "of the oldest kept window it is not known what was before"
+
+
+def test_changes_to_either_side_are_past_ones_with_their_factor(store: Store) -> None:
+    came = CapacityOutcome(9, 6, 0.0, (CameraOutcome("gate", 0.6, 0.6, True),))
+    for change in (BoxChange.of("device", 0.5), BoxChange.of("device", 2.0), HALF):
+        store.capacity.put_forecast_outcome(store.capacity.add_forecast("", made(change)).id, came)
+    store.capacity.add_forecast("", made(BoxChange.of("device", 4.0)))
+    assert [p.change.factor for p in came_of(store, BoxChange.of("device", 0.25))] == [2.0, 0.5]

@@ -13,8 +13,9 @@ _PAST: Final = (
     "not enough"
 )
 _PAST_OF_ALL: Final = (
-    "2 changes were compared: 1.2 points of error on average, 83 % of the values inside their interval; answers are "
-    "moved by -0.8 points, intervals are 0.0 points wider to each side"
+    "2 changes were compared: 1.2 points of error on average, 83 % of the values inside their interval; intervals are "
+    "0.0 points wider to each side; as 2 of these changes were off, answers are moved by -0.8 points, which are unsure "
+    "by 0.5"
 )
 FORECAST: Final[Example] = {
     "id": 7,

@@ -13,6 +13,7 @@ from scheduler.capacity.boxes import over_boxes
 from scheduler.capacity.compared import outcome, steady
 from scheduler.capacity.intervals import HORIZON
 
+WINDOW = BoxChange.of("window")
 TWO: dict[str, float | None] = {"gate": 0.62, "yard": 0.62}
 BEFORE = [box_window(n, TWO) for n in range(1, 9)]  # the forecast was made from windows up to 6
 
@@ -129,6 +130,18 @@ def test_a_forecast_whose_windows_are_gone_is_compared_from_the_window_that_it_k
     kept = replace(asked, last=BEFORE[5])
     assert type(kept).from_json(kept.to_json()) == kept
     assert outcome(kept, halves) is not None
+
+
+def test_an_estimate_of_a_version_without_trends_is_no_first_one() -> None:
+    halves = [*BEFORE, *after(2 * HORIZON + 1, length_s=50.0)]
+    old = made(WINDOW)
+    old = replace(old, unwidened={c.camera: c.then for c in old.cameras})
+    new = replace(old, cameras=tuple(replace(c, unchanged=0.62) for c in old.cameras))
+    for asked, known in ((old, False), (new, True)):
+        found = outcome(asked, halves)
+        assert found is not None
+        assert [c.first is not None for c in found.cameras] == [known, known]
+        assert found.cameras[1].outside == pytest.approx(0.05)
 
 
 def test_newest_windows_count_when_every_camera_was_measured() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,11 +11,12 @@ from capacity_kit import box_window, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.core.capacity import BoxChange, CameraForecast, CameraOutcome, CapacityOutcome
+from edge.core.capacity import BoxChange, CameraForecast, CameraOutcome, CapacityOutcome, PastChange
 from edge.core.profiles import Estimate
 from scheduler.capacity.compared import outcome
-from scheduler.capacity.intervals import BIAS_SHRINK, interval, past_errors, widened
+from scheduler.capacity.intervals import BIAS_SHRINK, PastErrors, interval, past_errors, widened
 
+WINDOW = BoxChange.of("window")
 ACCURACIES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12)
 
 
@@ -43,22 +46,27 @@ def test_what_is_unsure_of_all_windows_widens_and_moves_no_value(values: list[fl
     assert interval([0.5] * 6, seed, 0.1).low < interval([0.5] * 6, seed, 0.05).low < 0.5
 
 
+def past_of(outcomes: Sequence[CapacityOutcome], change: BoxChange = WINDOW) -> PastErrors | None:
+    """Of outcomes of one change, before the same change."""
+    return past_errors([PastChange(change, o) for o in outcomes], change)
+
+
 def outcomes(*outside: float) -> list[CapacityOutcome]:
     cameras = tuple(CameraOutcome("gate", 0.6, 0.6 + o, o == 0.0, o) for o in outside)
     return [CapacityOutcome(9, 6, 0.0, cameras)]
 
 
 def test_past_answers_that_held_widen_nothing() -> None:
-    past = past_errors(outcomes(*[0.0] * 9, 0.2))
+    past = past_of(outcomes(*[0.0] * 9, 0.2))
     assert past is not None
     assert (past.held, past.wider) == (0.9, 0.0)
     assert widened(Estimate(0.6, 0.5, 0.7), past) == Estimate(0.6, 0.5, 0.7)
-    assert past_errors([]) is None
+    assert past_of([]) is None
 
 
 @given(st.lists(st.sampled_from([0.0, 0.01, 0.05, 0.2]), min_size=1, max_size=20))
 def test_with_the_widening_four_in_five_past_values_would_have_held(outside: list[float]) -> None:
-    past = past_errors(outcomes(*outside))
+    past = past_of(outcomes(*outside))
     assert past is not None
     assert sum(o <= past.wider for o in outside) >= 0.8 * len(outside)
     wide = widened(Estimate(0.5, 0.4, 0.6), past)
@@ -69,11 +77,11 @@ def test_with_the_widening_four_in_five_past_values_would_have_held(outside: lis
 def test_answers_move_by_what_past_ones_were_off_and_stay_wide_by_the_rest() -> None:
     own, came, past, found_then = Estimate(0.6, 0.55, 0.65), 0.5, [], []
     for n in range(5):
-        then = widened(own, past_errors(past))
+        then = widened(own, past_of(past))
         found_then.append(then)
         first = 100 * n
         asked = replace(
-            made(BoxChange.of("window"), last=first), cameras=(CameraForecast("gate", 0.6, then),),
+            made(BoxChange.of("window"), last=first), cameras=(CameraForecast("gate", 0.6, then, unchanged=0.6),),
             unwidened={"gate": own}, last=box_window(first, {"gate": 0.6}),
         )  # fmt: skip
         found = outcome(asked, [box_window(first + 1 + k, {"gate": came}, length_s=50.0) for k in range(13)])
@@ -95,8 +103,8 @@ def came_by(*came: float) -> list[CapacityOutcome]:
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))
-def test_a_learned_bias_is_between_none_and_the_mean_of_past_errors(came: list[float]) -> None:
-    past = past_errors(came_by(*came))
+def test_a_learned_bias_is_between_none_and_the_mean_of_past_of(came: list[float]) -> None:
+    past = past_of(came_by(*came))
     assert past is not None
     mean = sum(v - 0.6 for v in came) / len(came)
     assert past.bias == pytest.approx(mean * len(came) / (len(came) + BIAS_SHRINK))
@@ -109,7 +117,7 @@ def test_a_learned_bias_is_between_none_and_the_mean_of_past_errors(came: list[f
 def test_cameras_of_one_change_err_alike_and_count_as_one() -> None:
     (one,) = came_by(0.7)
     many = replace(one, cameras=one.cameras * 8)
-    a, b = past_errors([one]), past_errors([many])
+    a, b = past_of([one]), past_of([many])
     assert a is not None
     assert b is not None
     assert a.bias == pytest.approx(b.bias)
@@ -122,15 +130,58 @@ def test_an_outcome_of_an_earlier_version_is_read_and_counted() -> None:
     for camera in value["cameras"]:
         del camera["first"]
     old = CapacityOutcome.from_json(value)
-    past = past_errors([old])
+    past = past_of([old])
     assert past is not None
-    assert (past.answers, past.bias) == (1, 0.0), (
+    assert (past.answers, past.learned, past.bias, past.unsure) == (1, 0, 0.0, 0.0), (
         "it was made without trends: what it was off says nothing of later ones"
     )
 
 
 def test_one_change_that_was_asked_about_often_counts_once_with_its_newest_answer() -> None:
     newest, older, other = outcomes(0.0)[0], outcomes(0.3)[0], replace(outcomes(0.0)[0], window=20)
-    past = past_errors([other, newest, *[older] * 8])
+    past = past_of([other, newest, *[older] * 8])
     assert past is not None
     assert (past.answers, past.wider) == (2, 0.0)
+
+
+def test_what_more_of_the_device_brought_says_nothing_of_less_of_it() -> None:
+    half, twice = BoxChange.of("device", 0.5), BoxChange.of("device", 2.0)
+    low, high = came_by(0.5, 0.7)
+    past = [PastChange(half, low), PastChange(twice, replace(high, window=20))]
+    biases = {}
+    for change in (half, twice, BoxChange.of("device", 0.25), BoxChange.of("device", 4.0)):
+        found = past_errors(past, change)
+        assert found is not None
+        assert (found.answers, found.learned) == (2, 1), "both widen"
+        biases[change.factor] = found.bias
+    assert biases == pytest.approx({0.5: -0.05, 2.0: 0.05, 0.25: -0.05, 4.0: 0.05})
+    assert past_errors(past, WINDOW) is None, "another kind"
+
+
+def test_a_change_is_judged_by_what_the_others_were_off() -> None:
+    one = past_of(came_by(0.7))
+    assert one is not None
+    assert one.wider == pytest.approx(0.05), "nothing was known before the only one"
+    two = past_of(came_by(0.7, 0.7))
+    assert two is not None
+    assert two.wider == pytest.approx(0.0), "half of the other's 0.1 moves it to the edge"
+    apart = past_of(came_by(0.7, 0.5))
+    assert apart is not None
+    assert apart.bias == pytest.approx(0.0)
+    assert apart.wider == pytest.approx(0.1), "each was expected on the other side"
+
+
+def test_a_bias_of_few_changes_is_unsure_and_widens() -> None:
+    unsure = []
+    for n in (1, 2, 8, 32):
+        found = past_of(came_by(*[0.68, 0.72] * (n // 2) or [0.7]))
+        assert found is not None
+        unsure.append(found.unsure)
+    assert unsure == sorted(unsure, reverse=True)
+    assert unsure[0] == pytest.approx(0.05), "as much as the bias of the only one"
+    plain = PastErrors(1, 0.1, 0.0, 0.0, 0.05, 1)
+    own = Estimate(0.6, 0.55, 0.65)
+    sure, wide = widened(own, plain), widened(own, replace(plain, unsure=0.05))
+    assert sure.high - sure.value == pytest.approx(0.05)
+    assert wide.high - wide.value == pytest.approx(math.hypot(0.05, 1.2816 * 0.05), abs=1e-5)
+    assert wide.value - wide.low == pytest.approx(wide.high - wide.value)

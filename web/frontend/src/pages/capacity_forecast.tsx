@@ -26,15 +26,16 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
         coming windows four times in five.
       </p>
       <Table
-        caption="Accuracy of each camera now and with the change"
+        caption="Accuracy of each camera now, and in the coming windows without the change and with it"
         rows={forecast.cameras}
         rowKey={(c) => c.camera}
         columns={[
           { key: "camera", title: "Camera", cell: (c) => (c.now === null ? "The new camera" : named(c.camera)) },
           { key: "now", title: "Now", number: true, cell: (c) => percent(c.now, 1) },
+          { key: "unchanged", title: "Without the change", number: true, cell: (c) => percent(c.unchanged, 1) },
           { key: "then", title: "Forecast", number: true, cell: (c) => percent(c.then.value, 1) },
           { key: "interval", title: "Interval", number: true, cell: (c) => range(c.then) },
-          { key: "difference", title: "Difference", number: true, cell: (c) => (c.now === null ? "–" : points(c.then.value - c.now)) },
+          { key: "difference", title: "By the change", number: true, cell: (c) => difference(c) },
           ...(boxes ? [{ key: "box", title: "Box", cell: (c: Forecast["cameras"][number]) => (c.box === 1 ? "this one" : "the second") }] : []),
         ]}
       />
@@ -53,6 +54,12 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
       )}
     </section>
   );
+}
+
+/** The forecast less the accuracy without the change; of an earlier version, less the accuracy now. */
+function difference(c: Forecast["cameras"][number]): string {
+  const without = c.unchanged ?? c.now;
+  return without === null ? "–" : points(c.then.value - without);
 }
 
 function ms(value: number | null): string {
