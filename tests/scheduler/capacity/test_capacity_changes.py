@@ -60,10 +60,11 @@ def test_a_budget_that_gives_fewer_labels_gains_less_by_less_work() -> None:
 
 
 def test_what_comes_before_the_trials_does_not_shrink_with_them() -> None:
-    half, change = replace(BUDGET, families=4, ready=0.1), BoxChange.of("window")
-    bare = learning_effect(half, change, 2, 2)
-    facts = replace(half.facts, setup_s=Cost(2.0, 0.1, 20))
-    with_setup = learning_effect(replace(half, facts=facts), change, 2, 2)
+    facts = LearningFacts(label_s=Cost(0.02, 0.01, 50), trial_s=Cost(0.3, 0.1, 20))
+    half, change = BudgetProblem(400.0, 4, 0.9, 0.3, facts, families=6, ready=0.3), BoxChange.of("window")
+    bare = learning_effect(half, change, 4, 4)
+    facts = replace(facts, setup_s=Cost(2.0, 0.1, 20))
+    with_setup = learning_effect(replace(half, facts=facts), change, 4, 4)
     assert bare.profiling < 1.0
     assert bare.profiling < with_setup.profiling <= 1.0
 
