@@ -26,7 +26,7 @@ def connections(port: int) -> int:
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
 async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off() -> None:
     app = Starlette(routes=[Route("/", lambda request: Response(_LARGE))])
-    server = AsgiServer(app, "127.0.0.1", 0, "a test", "test.port", unread_s=0.5)
+    server = AsgiServer(app, "127.0.0.1", 0, "a test", "test.port", unread_s=3.0)
     await server.start()
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
