@@ -214,18 +214,18 @@ class Boundary:
         )
         try:
             async with asyncio.timeout(MEMORY_WAIT * s.window_s):
-                if not await asyncio.shield(done):
-                    await self._remember_by_labels(camera, folders, data)
+                looked = await asyncio.shield(done)
         except TimeoutError:
-            left = parts.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
-            if not left:
-                # It has begun, and lets pictures go: the next training data must not name them.
-                await self._remembering[camera.id]
-            else:
+            if parts.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id):
                 self._note("exemplars.late", camera=camera.id, window=data.window)
-                await self._remember_by_labels(camera, folders, data)
+                looked = False
+            else:
+                # It has begun, and lets pictures go: the next training data must not name them.
+                looked = await done
         finally:
             self._remembering.pop(camera.id, None)
+        if not looked:
+            await self._remember_by_labels(camera, folders, data)
 
     async def _remember_by_labels(self, camera: CameraRuntime, folders: MemoryFolders, data: LabelledWindow) -> None:
         if self._parts.cameras.get(camera.id) is not camera or camera.closed.get(data.window) is not data:

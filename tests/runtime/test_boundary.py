@@ -357,6 +357,24 @@ async def test_exemplars_that_are_late_are_left_or_awaited_where_they_have_begun
     assert box.profilers.withdraw(lambda job: isinstance(job, m.Remember)) == []
 
 
+async def test_a_late_look_that_fails_is_made_up_for_by_labels(box: Box) -> None:
+    box.parts.window.settings = RetrainingSettings.model_construct(**dict(box.settings) | {"window_s": 0.2})
+    box.sampled(10)
+    await box.close()
+    box.events.clear()
+    box.sampled(10, window=2)
+    box.boundary.close(ev.CloseSample("a", 2))
+    await until(lambda: (2, 3) in box.closed)
+    box.profilers.ask = lambda job: box.profilers.asked.append(job)  # it begins at once
+    box.boundary.sample_closed("a", 2, ())
+    await until(lambda: box.profilers.of(m.Remember))
+    await asyncio.sleep(0.05)
+    box.boundary.remembered("a", looked=False)
+    await box.ended()
+    assert len(read_exemplars(box.folder / "exemplars" / "a")) == 7
+    assert "exemplars.late" not in [kind for kind, _, _ in box.notes]
+
+
 async def test_a_measurement_that_never_began_is_left_for_the_new_one(box: Box) -> None:
     student = m.StudentFile("a-first", Path("a"))
     box.profilers.ask(m.Evaluate(held(0), student, student, None))
