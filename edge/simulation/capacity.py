@@ -375,11 +375,11 @@ class _Box:
         mean."""
         moves = {w: move(was, then, part) for w, (was, then) in pairs.items()}
         mean = fmean(moves.values()) if moves else 0.0
-        return [min(1.0, max(0.0, v + moves.get(w, mean))) for w, v in levels.items()]
+        return [clip(v + moves.get(w, mean)) for w, v in levels.items()]
 
     def _learned(self, camera: str, levels: Mapping[int, float]) -> dict[int, float]:
         """Each measured window as it would be in the coming ones, without the change."""
-        return {n: min(1.0, max(0.0, v + self.trends.gained(camera, n))) for n, v in levels.items()}
+        return {n: clip(v + self.trends.gained(camera, n)) for n, v in levels.items()}
 
     def _camera(self, camera: str, base: _Means, means: _Means, changed: _Changed) -> CameraForecast:
         levels = self._levels(camera, base)

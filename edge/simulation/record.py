@@ -63,7 +63,7 @@ def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace
     Windows are renumbered from 1 in their order. A camera without a measured frozen student in any window is left out,
     because there is nothing to carry it by. Raises InvalidValue where no closed window has a plan and such a camera.
     """
-    closed = sorted((d for d in details if not d["window"]["open"]), key=lambda d: d["window"]["id"])
+    closed = _closed(details)
     problems = [WindowProblem.from_json(p["problem"]) for d in closed for p in d["plans"][-1:]]
     if not problems:
         raise InvalidValue("windows", len(closed), "at least one closed window with a recorded plan")
@@ -91,9 +91,13 @@ class MeasuredGain:
 
 def measured_gains(details: Sequence[Mapping[str, Any]]) -> dict[str, tuple[MeasuredGain, ...]]:
     """Of each camera, in order; windows are numbered as those of `trace_from_windows`."""
-    closed = sorted((d for d in details if not d["window"]["open"]), key=lambda d: d["window"]["id"])
+    closed = _closed(details)
     windows = _windows_of(closed)
     return {name: tuple(_CameraOfRun(name, windows).gains()) for name in _names(closed)}
+
+
+def _closed(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted((d for d in details if not d["window"]["open"]), key=lambda d: d["window"]["id"])
 
 
 def _windows_of(closed: Sequence[Mapping[str, Any]]) -> list[_WindowOfRun]:

@@ -27,11 +27,9 @@ from edge.core.configs import StudentSpec
 from edge.core.errors import WeightsError
 from edge.detectors.session import first_line, open_session
 from edge.students.network import Activations, StudentNet
+from edge.students.published import SAME, distance
 
 log = logging.getLogger(__name__)
-
-#: Torch and onnxruntime must agree so far on outputs (of the largest one, where that is above 1), or torch answers.
-SAME = 1e-3
 
 #: Graphs without weights, by a digest of their specification.
 GRAPHS = Path(__file__).parent / "graphs"
@@ -148,11 +146,10 @@ def _with_weights(graph: onnx.ModelProto, module: StudentNet) -> onnx.ModelProto
 
 
 def _apart(spec: StudentSpec, module: StudentNet, net: ExportedNet) -> float:
-    """The largest difference of their outputs."""
+    """The largest `distance` of their outputs."""
     x = _picture(spec)
     with torch.inference_mode():
-        pairs = list(zip(module(x), net(x), strict=True))
-    return max(float((a - b).abs().max()) / max(1.0, float(a.abs().max())) for a, b in pairs)
+        return max(distance(ours.numpy(), theirs.numpy()) for ours, theirs in zip(module(x), net(x), strict=True))
 
 
 def _picture(spec: StudentSpec) -> Tensor:
