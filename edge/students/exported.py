@@ -149,7 +149,7 @@ def _apart(spec: StudentSpec, module: StudentNet, net: ExportedNet) -> float:
     """The largest `distance` of their outputs."""
     x = _picture(spec)
     with torch.inference_mode():
-        return max(distance(ours.numpy(), theirs.numpy()) for ours, theirs in zip(module(x), net(x), strict=True))
+        return distance((ours.numpy(), theirs.numpy()) for ours, theirs in zip(module(x), net(x), strict=True))
 
 
 def _picture(spec: StudentSpec) -> Tensor:

@@ -7,7 +7,7 @@ the same graph as a torch module, made when it is trained (or to answer on a GPU
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -216,9 +216,9 @@ def is_published(path: Path) -> bool:
     return len(head) == 9 and head[8:9] != b"{"
 
 
-def distance(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
-    """The largest difference of two outputs, of values above 1 as a part of them."""
-    return float((np.abs(ours - theirs) / np.maximum(1.0, np.abs(theirs))).max())
+def distance(outputs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
+    """The largest difference of pairs of outputs, of values above 1 as a part of them; NaN where one of them is."""
+    return float(np.max([(np.abs(a - b) / np.maximum(1.0, np.abs(b))).max() for a, b in outputs]))
 
 
 def check_trainable(student: PublishedStudent) -> None:
@@ -237,7 +237,7 @@ def check_trainable(student: PublishedStudent) -> None:
             ours = network(torch.from_numpy(tensors))
         for n in range(2):
             theirs = student.raw(tensors[n : n + 1], size)
-            apart = max(distance(ours[k][n : n + 1].numpy(), v) for k, v in theirs.items())
+            apart = distance((ours[k][n : n + 1].numpy(), v) for k, v in theirs.items())
             if not apart <= SAME:
                 raise WeightsError(
                     f"{student.detector.name}: cannot be trained: torch and onnxruntime differ by {apart:.2g} at "

@@ -269,7 +269,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         theirs = student.raw(tensor.numpy(), self.examples.size)
         with torch.inference_mode():
             ours = student.network().to(self.parent.device)(tensor.to(self.parent.device))
-        apart = max(distance(ours[name].cpu().numpy(), value) for name, value in theirs.items())
+        apart = distance((ours[name].cpu().numpy(), value) for name, value in theirs.items())
         if not apart <= tolerance:
             raise TrainingFailed(
                 f"retraining {self.config.id}: torch and onnxruntime differ by {apart:.2g} (at most {tolerance:g})"

@@ -86,10 +86,18 @@ def test_torch_answers_where_nothing_can_be_exported(
     assert len(answers(student)) > 0, "by torch"
 
 
-def test_what_is_not_a_number_is_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_number_is_not_the_same() -> None:
     student = lively(DETECTOR).for_inference()
     for value in student.module.state_dict().values():
         value.fill_(float("nan"))
+    assert open_exported(student.spec, student.module) is None
+
+
+@pytest.mark.parametrize("part", ["class_out", "box_out"])
+def test_one_output_that_is_not_a_number_is_enough(part: str) -> None:
+    """Whichever of them it is, the first or the last."""
+    student = lively(DETECTOR).for_inference()
+    student.module.state_dict()[f"{part}.weight"].fill_(float("nan"))
     assert open_exported(student.spec, student.module) is None
 
 
