@@ -208,10 +208,7 @@ class Boundary:
             return
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._remembering[camera.id] = done
-        student = parts.student(camera.version)
-        parts.profilers.ask(
-            m.Remember(data, student, folders.exemplars, s.exemplars, parts.shares.cores, folders.kept_out)
-        )
+        parts.profilers.ask(m.Remember(data, parts.student(camera.version), folders, parts.shares.cores))
         try:
             async with asyncio.timeout(MEMORY_WAIT * s.window_s):
                 looked = await asyncio.shield(done)

@@ -20,6 +20,7 @@ from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFra
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.ingest.source import CameraSource
+from edge.recording.remembering import MemoryFolders
 from edge.settings import CameraSettings, ClipSettings, RecordingSettings
 from scheduler.contenders import Contender
 
@@ -397,10 +398,8 @@ class Remember:
 
     data: LabelledWindow
     student: StudentFile
-    root: Path
-    max_frames: int
+    folders: MemoryFolders
     cores: float = 1.0
-    kept_out_root: Path | None = None
 
 
 @dataclass(frozen=True)

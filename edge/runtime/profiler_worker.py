@@ -22,7 +22,7 @@ from edge.core.thresholds import LOWEST, best_score
 from edge.core.trials import TrialResult, TrialRunner
 from edge.core.vision import Detections
 from edge.detectors.pictures import read_picture
-from edge.recording.remembering import MemoryFolders, remember
+from edge.recording.remembering import remember
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare, open_bucket
 from edge.runtime.judge_candidate import judge_candidate
@@ -369,7 +369,6 @@ def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Rememb
             if seen:
                 frames += [f for f, _ in seen]
                 features.append(student.features([p for _, p in seen]))
-    folders = MemoryFolders(job.root, job.max_frames, job.kept_out_root)
-    kept = remember(folders, job.data, frames, np.concatenate(features) if frames else np.zeros((0, 0)))
+    kept = remember(job.folders, job.data, frames, np.concatenate(features) if frames else np.zeros((0, 0)))
     seconds = (share.worked_s() - began) / job.cores
     return m.Remembered(job.data.camera, job.data.window, kept, seconds)

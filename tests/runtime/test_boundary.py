@@ -244,8 +244,12 @@ async def test_exemplars_are_picked_of_the_window_before_while_labels_come(box: 
     box.boundary.sample_closed("a", 2, ())
     await until(lambda: box.profilers.of(m.Remember))
     (asked,) = box.profilers.of(m.Remember)
-    assert (asked.data.window, asked.root, asked.max_frames) == (1, box.folder / "exemplars" / "a", 64)
-    assert (asked.student.version, asked.kept_out_root) == ("a-first", None)
+    assert (asked.data.window, asked.folders.exemplars, asked.folders.max_frames) == (
+        1,
+        box.folder / "exemplars" / "a",
+        64,
+    )
+    assert (asked.student.version, asked.folders.kept_out) == ("a-first", None)
     await asyncio.sleep(0)
     assert box.events == [], "the next training data must not name pictures that the memory lets go"
     box.boundary.remembered("a")

@@ -17,6 +17,7 @@ from edge.core.learning import Correction, Promise
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.vision import Detections
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
+from edge.recording.remembering import MemoryFolders
 from edge.runtime import messages as m
 from edge.runtime.learning import FIRST_LABELS, BudgetBox, Learning, drift_per_s, history_of, with_late_labels
 from edge.settings import CameraSettings, RetrainingSettings, parse
@@ -153,7 +154,7 @@ def test_profiles_of_cameras_that_waited_longest_go_first(learning: Learning) ->
         data = LabelledWindow(camera, 5, "detection", ("car",), (), ())
         return m.Profile(data, student, (CONFIG,), 1.0, None, 1.0, 1)
 
-    remember = m.Remember(job("a").data, student, Path("/none"), 4)
+    remember = m.Remember(job("a").data, student, MemoryFolders(Path("/none"), 4))
     evaluate = m.Evaluate(job("b").data, None, student, None)
     jobs = [evaluate, job("a"), job("b"), remember]
     assert sorted(jobs, key=learning.urgency) == [remember, jobs[2], jobs[1], evaluate]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edge.core.labels import LabelledWindow
 from edge.core.workers import Worker
+from edge.recording.remembering import MemoryFolders
 from edge.runtime import messages as m
 from edge.runtime.profilers import Job, Profilers
 
@@ -83,7 +84,7 @@ def window(camera: str) -> LabelledWindow:
 
 
 def remember(camera: str) -> m.Remember:
-    return m.Remember(window(camera), m.StudentFile("v", Path("v")), Path("memory"), 8, 2.0, None)
+    return m.Remember(window(camera), m.StudentFile("v", Path("v")), MemoryFolders(Path("memory"), 8), 2.0)
 
 
 def profile(camera: str) -> m.Profile:

@@ -19,6 +19,7 @@ from edge.core.errors import InvalidValue, LabelError, MemoryLimitExceeded, Weig
 from edge.core.labels import LabelledWindow
 from edge.core.models import ModelVersion
 from edge.recording.kept_out import read_kept_out
+from edge.recording.remembering import MemoryFolders
 from edge.runtime import messages as m
 from edge.runtime.process import Ready
 from edge.runtime.profiler_worker import profiler_worker
@@ -190,7 +191,9 @@ async def test_profiles_exemplars_and_kept_out_frames(
     profiles = done.profiles
     assert {p.config for p in profiles} <= set(space)
     assert profiles
-    b.supervisor.send("profiler-0", m.Remember(window, download, tmp_path / "ex", 4, 2.0, tmp_path / "kept"))
+    b.supervisor.send(
+        "profiler-0", m.Remember(window, download, MemoryFolders(tmp_path / "ex", 4, tmp_path / "kept"), 2.0)
+    )
     await until(lambda: of(b, m.Remembered))
     assert of(b, m.Remembered)[0].frames == 4
     kept = read_kept_out(tmp_path / "kept")

@@ -20,6 +20,7 @@ from edge.core.configs import InferenceConfig, RetrainingConfig, StudentSpec
 from edge.core.labels import LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneSpec
+from edge.recording.remembering import MemoryFolders
 from edge.runtime import messages as m
 from edge.runtime.camera_worker import camera_worker
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
@@ -111,7 +112,7 @@ async def test_the_profiler_evaluates_profiles_and_remembers(
     assert {p.config for p in done.profiles} <= set(space)
     assert done.profiles
     assert all(p.throughput[-1] == (1.0, 0.5) for p in done.profiles), "one thread: half of two cores"
-    b.supervisor.send("profiler-0", m.Remember(window, student, tmp_path / "exemplars", 4))
+    b.supervisor.send("profiler-0", m.Remember(window, student, MemoryFolders(tmp_path / "exemplars", 4)))
     await until(lambda: of(b, m.Remembered))
     assert of(b, m.Remembered)[0].frames == 4
     nowhere = m.StudentFile("v9", tmp_path / "missing.safetensors")
