@@ -26,8 +26,10 @@ from edge.core.errors import ShareError
 #: The environment variable (LaunchSpec.env) that names the worker's bucket file.
 ENVIRONMENT = "MAGPIE_SHARE_BUCKET"
 
-#: Longest sleep before the rate is read again, in seconds.
-SLICE_S = 0.010
+#: Longest sleep before the rate is read again, in seconds: the least that it is, and the most, where the share is so
+#: small that to wake more often would use more than WAKE_PART of it.
+SLICE_S, MOST_SLICE_S = 0.010, 0.050
+WAKE_PART = 0.02
 #: Device time that may be saved up while idle, in seconds; one batch if that is more, but never above MAX_BURST_S.
 BURST_S = 0.020
 MAX_BURST_S = 0.250
@@ -248,6 +250,8 @@ class Bucket:
         self._lock = threading.Lock()
         self._balance = 0.0
         self._largest = 0.0
+        #: What waking to look costs, in device seconds.
+        self._wake_s = 0.0
         self._credit = board[_F_CREDIT]
         self._at = now()
         self._used_at = self._meter.read()
@@ -325,7 +329,8 @@ class Bucket:
     def ready(self, stop: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Wait, as one with nothing to do so far, until the bucket lets a batch begin.
 
-        `stop` is asked in every slice (<= 10 ms); it is also the place for a heartbeat. False: stopped or timed out.
+        `stop` is asked in every slice (at most 50 ms); it is also the place for a heartbeat. False: stopped or timed
+        out.
         """
         with self._lock:
             self._settle(_IDLE)
@@ -414,8 +419,17 @@ class Bucket:
             if left <= 0:
                 return False
             board[_F_STATE] = _WAITING
-            need = -self._balance / rate if rate > 0.0 else SLICE_S
             before = self._at
-            self._sleep(max(0.0005, min(SLICE_S, need, left)))
-            self._settle(_WAITING)
+            self._sleep(max(0.0005, min(self._slice_s(rate), left)))
+            used = self._settle(_WAITING)
             board[_F_WAITED] += self._at - before
+            # Other threads of the process use time meanwhile: what waking costs is the least of late.
+            self._wake_s += (used - self._wake_s) * (0.5 if used < self._wake_s else 0.1)
+
+    def _slice_s(self, rate: float) -> float:
+        """How long to sleep before the next look: until the debt is paid, what the look costs included. Without that
+        a small share never gets there: in half a millisecond it earns less than a look uses."""
+        if rate <= 0.0:
+            return MOST_SLICE_S
+        longest = min(MOST_SLICE_S, max(SLICE_S, self._wake_s / (WAKE_PART * rate)))
+        return min(longest, (1.1 * self._wake_s - self._balance) / rate)  # a tenth more: it must not be short by a hair

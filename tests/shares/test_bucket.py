@@ -14,13 +14,25 @@ from hypothesis import strategies as st
 from share_kit import OBEDIENT, child
 
 from edge.core.errors import ShareError
-from edge.shares.bucket import BURST_S, ENVIRONMENT, MAX_BURST_S, SLICE_S, Bucket, BucketFile, CpuMeter, CudaEventMeter
+from edge.shares.bucket import (
+    BURST_S,
+    ENVIRONMENT,
+    MAX_BURST_S,
+    MOST_SLICE_S,
+    SLICE_S,
+    Bucket,
+    BucketFile,
+    CpuMeter,
+    CudaEventMeter,
+)
 
 
 class Machine:
     """A clock and a CPU that only this bucket uses; `work` burns CPU at one second per second."""
 
-    def __init__(self, path: Path, rate: float, delay: float | None = 0.0) -> None:
+    def __init__(self, path: Path, rate: float, delay: float | None = 0.0, wake_s: float = 0.0) -> None:
+        #: CPU time that waking from a sleep takes.
+        self.wake_s = wake_s
         self.now_s = 100.0
         self.cpu_s = 5.0
         self.delay_s = delay
@@ -36,6 +48,7 @@ class Machine:
     def _sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
         self.now_s += seconds
+        self.cpu_s += self.wake_s
         self.on_sleep()
 
     def work(self, cpu_s: float, speed: float = 1.0) -> None:
@@ -70,6 +83,39 @@ def test_continuous_work_gets_its_share_whatever_the_batches(
     assert used >= rate * elapsed - 2 * SLICE_S  # and no less: waiting never overshoots by more than a slice
     assert max(m.sleeps, default=0.0) <= SLICE_S
     m.file.close()
+
+
+@pytest.mark.parametrize("wake_s", [20e-6, 75e-6, 200e-6])
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])
+def test_waiting_leaves_most_of_a_small_share_to_the_batches(folder: Path, rate: float, wake_s: float) -> None:
+    m = Machine(folder / "x", rate, wake_s=wake_s)
+    with m.bucket.batch():
+        m.work(0.005)
+    began, used = m.now_s, 0.0
+    while m.now_s < began + 100.0:
+        with m.bucket.batch():
+            m.work(0.005)
+        used += 0.005
+    # A look in each of the longest slices, one after it that paid the debt, and a beginning that does not know yet.
+    looks = wake_s * (100.0 / MOST_SLICE_S + 1.5 * used / 0.005) + 50 * wake_s
+    assert used >= 0.97 * rate * 100.0 - looks
+    assert max(m.sleeps) <= MOST_SLICE_S
+
+
+def test_other_threads_time_is_not_taken_for_what_waking_costs(folder: Path) -> None:
+    m = Machine(folder / "x", 0.1)
+    began, used = m.now_s, 0.0
+    burst = iter(range(10**9))
+
+    def other() -> None:
+        m.cpu_s += 0.01 if next(burst) % 4 == 0 else 0.0
+
+    m.on_sleep = other
+    while m.now_s < began + 100.0:
+        with m.bucket.batch():
+            m.work(0.005)
+        used += 0.005
+    assert m.cpu_s - 5.0 == pytest.approx(0.1 * 100.0, rel=0.02)  # all of the share is used, and no more
 
 
 @settings(max_examples=60, deadline=None)
