@@ -5,8 +5,10 @@
 Seven workers share all cores of this machine (0.9 of them together): saturating ones of each role, one with little to
 do, and for half of the window other shares than for the other half. `given` is what a worker used plus what it was
 offered and left (edge.core.shares.Usage). The target is |given - asked| <= 5 points for every worker. `batch x` is how
-many times its CPU time a batch took, median and 99th percentile. A kind that cannot be had here is left out and named.
-Run it on a machine that does nothing else: the load at the start is recorded, and a busy machine is marked.
+many times its CPU time a batch took, median and 99th percentile. `in batches` is the part of a worker's CPU time that
+its batches had; the rest goes to waiting for the share (target: 0.9 where it always has a batch to run). A kind that
+cannot be had here is left out and named. Run it on a machine that does nothing else: the load at the start is recorded,
+and a busy machine is marked.
 """
 
 from __future__ import annotations
@@ -29,21 +31,24 @@ from edge.shares.cgroup import available_cores
 from edge.shares.cpu import CpuPartitioner, open_cpu_partitioner
 
 RESULT = Path(__file__).parent / "results" / "shares.json"
-TARGET_POINTS = 5.0
+TARGET_POINTS, TARGET_IN_BATCHES = 5.0, 0.9
 
 #: Burns CPU in batches of BATCH CPU-seconds; with PAUSE it rests between them. Asked to end, it prints how much
-#: longer than its CPU time a batch took (median, 99th percentile).
+#: longer than its CPU time a batch took (median, 99th percentile), and the part of its CPU time that batches had.
 WORKER = """
 import json, os, signal, sys, time
 from edge.shares.bucket import Bucket
 bucket = Bucket.from_environment()
 batch, pause = float(os.environ["BATCH"]), float(os.environ["PAUSE"])
 stretch = []
+first = time.process_time()
 def end(*_):
+    part = len(stretch) * batch / max(1e-9, last - first)
     stretch.sort()
     pick = lambda q: stretch[min(len(stretch) - 1, int(q * len(stretch)))] if stretch else None
-    print(json.dumps([pick(0.5), pick(0.99)]), flush=True)
+    print(json.dumps([pick(0.5), pick(0.99), part]), flush=True)
     os._exit(0)
+last = first
 signal.signal(signal.SIGTERM, end)
 while True:
     if pause:
@@ -54,6 +59,7 @@ while True:
         while time.process_time() < stop:
             pass
         stretch.append((time.monotonic() - began) / batch)
+        last = time.process_time()
 """
 
 #: name, role, share in the first and in the second half of the window, CPU-seconds per batch, pause between batches
@@ -79,7 +85,8 @@ def start(parts: CpuPartitioner, name: str, role: Role, share: float, batch: flo
 
 
 def window(parts: CpuPartitioner, seconds: float) -> tuple[tuple[Usage, ...], dict[str, list[float]]]:
-    """One window of `seconds` with a change of shares in the middle: every worker's usage, and its batches' stretch."""
+    """One window of `seconds` with a change of shares in the middle: every worker's usage, and how its batches
+    went: their stretch, and their part of its CPU time."""
     processes = [start(parts, name, role, first, batch, pause) for name, role, first, _, batch, pause in PLAN]
     try:
         time.sleep(1.0)
@@ -140,22 +147,26 @@ def table(rows: dict[str, list[Usage]], stretched: dict[str, list[list[float]]])
         off = [100 * (g - u.asked) for g, u in zip(given, usages, strict=True)]
         asked = statistics.fmean(u.asked for u in usages)
         shown = " ".join(f"{o:+.1f}" for o in off)
-        middle, tail = (statistics.median(column) for column in zip(*stretched[name], strict=True))
+        middle, tail, part = (statistics.median(column) for column in zip(*stretched[name], strict=True))
         longer = f"{middle:.1f} / {tail:.1f}"
         used = statistics.fmean(u.used_share for u in usages)
-        print(f"  {name:12} {asked:6.3f} {statistics.fmean(given):6.3f} {used:6.3f} {longer:>12} {shown:>26}")
+        print(
+            f"  {name:12} {asked:6.3f} {statistics.fmean(given):6.3f} {used:6.3f} {longer:>12} {part:10.3f} {shown:>26}"
+        )
         workers[name] = {
             "asked": asked,
             "given": given,
             "points_off": off,
-            "batch_stretch_p50_p99": stretched[name],
+            "batch_stretch_p50_p99": [row[:2] for row in stretched[name]],
+            "in_batches": [row[2] for row in stretched[name]],
             "windows": [u.to_json() for u in usages],
         }
     return workers
 
 
 def main() -> int:
-    """Print the tables, write the result. Returns 1 if a worker of the default kind missed its share."""
+    """Print the tables, write the result. Returns 1 if a worker of the default kind missed its share, or had
+    too little of it for its batches."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--repeats", type=int, default=3)
@@ -189,7 +200,10 @@ def main() -> int:
         )
         if load > cores:
             print("  other work keeps this machine busy: a worker's missing share may be for want of a core")
-        print(f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'points off (each window)':>26}")
+        print(
+            f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'in batches':>10}"
+            f" {'points off (each window)':>26}"
+        )
         workers = table(rows, stretched)
         comparable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
             n for n in rows if n != "camera-idle"
@@ -198,10 +212,13 @@ def main() -> int:
         for way, values in bites.items():
             span = f"{min(values):.0f} to {max(values):.0f}"
             print(f"  resize {way:4}: bites after {statistics.median(values):4.0f} ms ({span})")
-        good = worst <= TARGET_POINTS
-        print(f"  worst: {worst:.1f} points off, target {TARGET_POINTS:g}: {'held' if good else 'MISSED'}")
+        least = min(min(workers[n]["in_batches"]) for n, *_, pause in PLAN if not pause)
+        good = worst <= TARGET_POINTS and (kind == "cgroup" or least >= TARGET_IN_BATCHES)
+        print(f"  worst: {worst:.1f} points off, target {TARGET_POINTS:g}; least in batches {least:.2f}, target"
+              f" {TARGET_IN_BATCHES:g}: {'held' if good else 'MISSED'}")  # fmt: skip
         missed += not good and number == 0
-        kinds[kind] = {"load": load, "workers": workers, "worst_points_off": worst, "resize_ms": bites, "held": good}
+        kinds[kind] = {"load": load, "workers": workers, "worst_points_off": worst, "least_in_batches": least,
+                       "resize_ms": bites, "held": good}  # fmt: skip
     result = {
         "benchmark": "shares",
         "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
