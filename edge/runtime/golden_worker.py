@@ -69,6 +69,7 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
     with share.batch(stop=channel.beating):
         teacher = open_teacher(described, host_threads(share.device), share.device)
     channel.ready()
+    cold = True
     labellers: dict[tuple[tuple[str, ...], str], Labeller] = {}
     while True:
         channel.beat()
@@ -87,6 +88,12 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             )
             labellers[key] = Labeller(teacher, class_map, described.label_score)
         for frame in order.frames:
+            if cold:
+                # An opened model's first answer takes several times a later one: it would be taken for a label's cost,
+                # and a box that has just begun would starve its cameras for labels that it does not need.
+                cold = False
+                with share.batch(stop=channel.beating):
+                    labellers[key].label(frame)
             began = share.worked_s()
             with share.batch(stop=channel.beating):
                 labelled = labellers[key].label(frame)

@@ -25,7 +25,7 @@ from edge.runtime import messages as m
 from edge.runtime.camera_worker import camera_worker
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
 from edge.runtime.labelling import label_path
-from edge.runtime.process import Ready, Retire, TakeOver
+from edge.runtime.process import Ready, Retire, Stop, TakeOver
 from edge.runtime.profiler_worker import profiler_worker
 from edge.runtime.training_worker import training_worker
 from edge.settings import CameraSettings, RecordingSettings
@@ -91,6 +91,47 @@ async def test_the_golden_worker_labels_keeps_and_hands_over(bench: Make, window
     assert LabelledFrame.from_json(json.loads(kept.read_text())).frame.id == frames[0].id
     kept.unlink()
     label_path(frames[1].path).unlink()
+
+
+def test_the_golden_model_answers_once_before_labels_are_timed(
+    monkeypatch: pytest.MonkeyPatch, window: LabelledWindow
+) -> None:
+    frames = tuple(f.frame for f in window.train[:2])
+    done: list[str] = []
+
+    class NotesWhatItDoes:
+        """A teacher, and the other end of the channel."""
+
+        name, classes = "demo", CLASSES
+
+        def __init__(self) -> None:
+            self.orders: list[Any] = [m.Label("a", CLASSES, {}, frames), Stop()]
+
+        def label(self, picture: Any) -> Detections:
+            done.append("answer")
+            return Detections.empty()
+
+        def receive(self, timeout_s: float) -> Any:
+            return self.orders.pop(0)
+
+        def send(self, message: Any) -> None:
+            done.append(type(message).__name__)
+
+        def ready(self) -> None:
+            pass
+
+        def beat(self) -> None:
+            pass
+
+        def beating(self) -> bool:
+            return False
+
+    both = NotesWhatItDoes()
+    monkeypatch.setattr("edge.runtime.golden_worker.open_teacher", lambda *_: both)
+    golden_worker(both, GoldenWorkerSpec(TEACHER))
+    assert done == ["answer", "answer", "Labelled", "answer", "Labelled"]
+    for frame in frames:
+        label_path(frame.path).unlink()
 
 
 async def test_the_profiler_evaluates_profiles_and_remembers(
