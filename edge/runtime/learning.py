@@ -55,6 +55,8 @@ KEEP_WITHIN = 0.2
 FEWEST_SAMPLES = 3
 #: The golden share follows inside a window where it is off by this part, and not more often than that of a window.
 FOLLOW_OFF, FOLLOW_EVERY = 0.5, 0.15
+#: It grows to so many times itself at once: while a box begins, and its workers load, a label seems far too dear.
+FOLLOW_MOST = 2.0
 #: A student must have answered so many frames of a window for its drift inside it to be measured.
 _FEWEST_FOR_DRIFT = 16
 
@@ -219,8 +221,8 @@ class Learning:
         if now_s - self._followed_s < FOLLOW_EVERY * s.window_s and self._golden is not None:
             return None
         most = MOST_GOLDEN if self._problem is None else most_golden_share(self._problem)
-        wanted = round(min(most, needed_golden_share(coming, cost, left_s)), 4)
         now = self.golden_share(s)
+        wanted = round(min(most, FOLLOW_MOST * now, needed_golden_share(coming, cost, left_s)), 4)
         if self._golden is not None and abs(wanted - now) <= FOLLOW_OFF * now:
             return None
         self._followed_s, self._golden = now_s, wanted

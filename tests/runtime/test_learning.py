@@ -76,7 +76,14 @@ def test_the_golden_share_follows_the_first_labels(learning: Learning) -> None:
     assert share * 80.0 >= 180 * 0.02, "enough for what is coming"
     assert learning.follow(S, 180, 79.0, 11.0) is None, "not twice in a row"
     assert learning.follow(S, 180, 60.0, 40.0) is None, "not for a little"
-    assert learning.follow(S, 400, 50.0, 60.0) > 2 * share
+    assert learning.follow(S, 400, 50.0, 60.0) > 1.5 * share
+
+
+def test_the_golden_share_grows_to_twice_itself_at_once_at_most(learning: Learning) -> None:
+    first = learning.golden_share(S)
+    timed(learning, 1.0)
+    shares = [learning.follow(S, 400, 80.0, now_s) for now_s in (10.0, 30.0, 50.0)]
+    assert shares == [2 * first, 0.6, None], "first labels that seem far too dear do not take all at once"
 
 
 def test_labels_of_other_boxes_are_counted_on_where_they_came_twice(learning: Learning) -> None:
