@@ -73,8 +73,9 @@ WINDOW_S, DAY_WINDOWS = 100.0, 24
 #: The first window that counts. As the first one ends there are frames to label and to retrain on.
 FIRST_COUNTED = 3
 #: The load: so much of the largest rate that the true table holds in MOST_SHARE, head-room included, wherever the load
-#: lies. It is scarce for three tenants: with little load everybody's goal is met by planned shares.
-PART, MOST_SHARE = 0.9, 0.6
+#: lies. The control process, the front under this load, labels and measuring take 0.4 to 0.45 of a box of one core; the
+#: models' tenants have half of the rest. With 0.6, as it was, both ways to share were short of everything.
+PART, MOST_SHARE = 0.9, 0.3
 #: Budgets move by small steps: the table has shares that are closer than those that are measured by default.
 SHARES = (5, 8, 11, 14, 17, 20, 23, 26, 30, 35, 40, 50, 60, 80, 100)
 #: Part of the cores that stands for a box.
@@ -83,8 +84,9 @@ ARMS = ("learned", "planned", "watched")
 HEAVY, LIGHT = 0.75, 0.25
 #: Reached: the worst tenant's utility is so much higher.
 GAIN = 0.1
-#: What is wanted for cameras, and for served models.
-STREETS, SERVED = TenantObjective("accuracy", 0.6, "sqrt"), TenantObjective("within_slo", 0.95)
+#: What is wanted for cameras (what their first students reach at noon, looking as often as they like; 0.6, as it was,
+#: is beyond any share of such a box), and for served models.
+STREETS, SERVED = TenantObjective("accuracy", 0.45, "sqrt"), TenantObjective("within_slo", 0.95)
 TENANTS: tuple[dict[str, Any], ...] = (
     {"id": "entrance", "models": ["vehicles"], "floor": 0.05, "objective": {"goal": SERVED.goal}},
     {"id": "office", "models": ["shufflenet"], "floor": 0.05, "objective": {"goal": SERVED.goal}},
@@ -331,9 +333,12 @@ def half_windows(minutes: float, boxes: int, window_s: float) -> int:
 async def settled(
     box: Appliance, folder: Path, rates: dict[str, float], seconds: float, times: Times, seed: int
 ) -> None:
-    """Load that does not count, where there is time for it."""
+    """Load that does not count, where there is time for it. One that fails is told, and no more."""
     if times.load_s(seconds) > times.lead_s:
-        await load(box, rates, times.load_s(seconds), None, seed, folder)
+        try:
+            await load(box, rates, times.load_s(seconds), None, seed, folder)
+        except RuntimeError as error:
+            print(f"before the windows that count: {error}", flush=True)
 
 
 async def halves(
