@@ -164,6 +164,45 @@ def table(rows: dict[str, list[Usage]], stretched: dict[str, list[list[float]]])
     return workers
 
 
+def reported(
+    kind: str,
+    what: str,
+    cores: float,
+    load: float,
+    rows: dict[str, list[Usage]],
+    stretched: dict[str, list[list[float]]],
+    bites: dict[str, list[float]],
+) -> dict[str, Any]:
+    """Print one kind's table; its numbers, and whether it held its targets."""
+    print(f"\n{kind}: {what} on {cores:g} cores, load {load:.1f} at the start")
+    if load > cores:
+        print("  other work keeps this machine busy: a worker's missing share may be for want of a core")
+    print(
+        f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'in batches':>10}"
+        f" {'points off (each window)':>26}"
+    )
+    workers = table(rows, stretched)
+    comparable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
+        n for n in rows if n != "camera-idle"
+    ]
+    worst = max(abs(o) for n in comparable for o in workers[n]["points_off"])
+    for way, values in bites.items():
+        span = f"{min(values):.0f} to {max(values):.0f}"
+        print(f"  resize {way:4}: bites after {statistics.median(values):4.0f} ms ({span})")
+    least = min(min(workers[n]["in_batches"]) for n, *_, pause in PLAN if not pause)
+    good = worst <= TARGET_POINTS and (kind == "cgroup" or least >= TARGET_IN_BATCHES)
+    print(f"  worst: {worst:.1f} points off, target {TARGET_POINTS:g}; least in batches {least:.2f}, target"
+          f" {TARGET_IN_BATCHES:g}: {'held' if good else 'MISSED'}")  # fmt: skip
+    return {
+        "load": load,
+        "workers": workers,
+        "worst_points_off": worst,
+        "least_in_batches": least,
+        "resize_ms": bites,
+        "held": good,
+    }
+
+
 def main() -> int:
     """Print the tables, write the result. Returns 1 if a worker of the default kind missed its share, or had
     too little of it for its batches."""
@@ -195,30 +234,10 @@ def main() -> int:
             bites = bite(parts, max(3, args.repeats * 2))
         finally:
             parts.close()
-        print(
-            f"\n{kind}: {args.repeats} windows of {args.seconds:g} s on {cores:g} cores, load {load:.1f} at the start"
+        kinds[kind] = reported(
+            kind, f"{args.repeats} windows of {args.seconds:g} s", cores, load, rows, stretched, bites
         )
-        if load > cores:
-            print("  other work keeps this machine busy: a worker's missing share may be for want of a core")
-        print(
-            f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'in batches':>10}"
-            f" {'points off (each window)':>26}"
-        )
-        workers = table(rows, stretched)
-        comparable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
-            n for n in rows if n != "camera-idle"
-        ]
-        worst = max(abs(o) for n in comparable for o in workers[n]["points_off"])
-        for way, values in bites.items():
-            span = f"{min(values):.0f} to {max(values):.0f}"
-            print(f"  resize {way:4}: bites after {statistics.median(values):4.0f} ms ({span})")
-        least = min(min(workers[n]["in_batches"]) for n, *_, pause in PLAN if not pause)
-        good = worst <= TARGET_POINTS and (kind == "cgroup" or least >= TARGET_IN_BATCHES)
-        print(f"  worst: {worst:.1f} points off, target {TARGET_POINTS:g}; least in batches {least:.2f}, target"
-              f" {TARGET_IN_BATCHES:g}: {'held' if good else 'MISSED'}")  # fmt: skip
-        missed += not good and number == 0
-        kinds[kind] = {"load": load, "workers": workers, "worst_points_off": worst, "least_in_batches": least,
-                       "resize_ms": bites, "held": good}  # fmt: skip
+        missed += not kinds[kind]["held"] and number == 0
     result = {
         "benchmark": "shares",
         "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),

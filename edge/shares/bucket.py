@@ -250,7 +250,7 @@ class Bucket:
         self._lock = threading.Lock()
         self._balance = 0.0
         self._largest = 0.0
-        #: What waking to look costs, in device seconds.
+        #: The cost of waking to look, in device seconds.
         self._wake_s = 0.0
         self._credit = board[_F_CREDIT]
         self._at = now()
