@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Boxes = NDArray[np.float64]
+Areas = NDArray[np.float64]
 #: Nearer to the picture's edge than this a box is cut off by it.
 _EDGE = 0.01
 
@@ -23,23 +24,44 @@ def centre(boxes: Boxes) -> NDArray[np.float64]:
 
 def cut_off(boxes: Boxes) -> NDArray[np.bool_]:
     """(N,) whether a box touches the picture's edge."""
-    return np.asarray((boxes[:, :2] <= _EDGE).any(1) | (boxes[:, 2:] >= 1 - _EDGE).any(1))
+    low, high = np.minimum(boxes[:, 0], boxes[:, 1]), np.maximum(boxes[:, 2], boxes[:, 3])
+    return np.asarray((low <= _EDGE) | (high >= 1 - _EDGE))
 
 
 def within(a: Boxes, b: Boxes) -> NDArray[np.float64]:
     """(len(a), len(b)) how much of the smaller of two boxes lies in the other."""
-    both, own_a, own_b = _common(a, b)
-    return np.asarray(both / np.maximum(np.minimum(own_a[:, None], own_b[None]), 1e-12))
+    return _within(*_common(a[:, None], b[None]))
 
 
 def iou(a: Boxes, b: Boxes) -> NDArray[np.float64]:
     """(len(a), len(b)) intersection over union."""
-    both, own_a, own_b = _common(a, b)
-    return np.asarray(both / np.maximum(own_a[:, None] + own_b[None] - both, 1e-12))
+    return _iou(*_common(a[:, None], b[None]))
 
 
-def _common(a: Boxes, b: Boxes) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    both = np.prod(np.clip(high - low, 0.0, None), axis=2)
-    return both, np.prod(a[:, 2:] - a[:, :2], axis=1), np.prod(b[:, 2:] - b[:, :2], axis=1)
+def iou_and_within(a: Boxes, b: Boxes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both, (len(a), len(b)) each."""
+    areas = _common(a[:, None], b[None])
+    return _iou(*areas), _within(*areas)
+
+
+def iou_each(a: Boxes, b: Boxes) -> NDArray[np.float64]:
+    """(N,) intersection over union of each of N boxes with the one of `b` at its place."""
+    return _iou(*_common(a, b))
+
+
+def _iou(both: Areas, own_a: Areas, own_b: Areas) -> Areas:
+    return np.asarray(both / np.maximum(own_a + own_b - both, 1e-12))
+
+
+def _within(both: Areas, own_a: Areas, own_b: Areas) -> Areas:
+    return np.asarray(both / np.maximum(np.minimum(own_a, own_b), 1e-12))
+
+
+def _common(a: Boxes, b: Boxes) -> tuple[Areas, Areas, Areas]:
+    """Of boxes (..., 4): the areas that they have in common, and their own."""
+    sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
+    return _area(np.maximum(sides, 0.0)), _area(a[..., 2:] - a[..., :2]), _area(b[..., 2:] - b[..., :2])
+
+
+def _area(sides: NDArray[np.float64]) -> Areas:
+    return np.asarray(sides[..., 0] * sides[..., 1])

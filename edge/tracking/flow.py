@@ -20,11 +20,15 @@ Numbers = NDArray[np.float64]
 #: So many samples are kept of a camera; the oldest give way.
 _KEPT: Final = 1000
 #: Columns of a sample: where (x, y), the logarithm of its size, its way (x, y, in fractions of the picture a second),
-#: how its size's logarithm grew a second, and its class.
-_X, _SIZE, _WAY, _GROWTH, _CLASS = slice(0, 2), 2, slice(3, 5), 5, 6
+#: how its size's logarithm grew a second, the squares of its way's length and of its place's, and its class.
+_X, _SIZE, _WAY, _GROWTH, _WAY_SQUARED, _X_SQUARED, _CLASS = slice(0, 2), 2, slice(3, 5), 5, 6, 7, 8
+#: What a sample tells of an object like it: way, growth, and the square of the way's length.
+_TOLD = slice(3, 7)
 #: Samples count by how near they are (in sizes of the object), how alike in size (logarithm), and how alike they go:
 #: samples are uncertain by so many sizes a second. One of another class counts so much.
 _NEAR, _ALIKE, _UNCERTAIN, _OTHER_CLASS = 0.45, 0.35, 1.0, 0.3
+#: Samples further apart than this, by the squares of these, count as if they were so far.
+_FURTHEST: Final = 60.0
 #: With less weight of samples a place is not known.
 _LEAST: Final = 1.5
 #: A speed is uncertain by so many sizes a second, and by this part of it, at least.
@@ -54,12 +58,12 @@ class Sample:
 
 
 def _none() -> Numbers:
-    return np.empty((0, 7))
+    return np.empty((0, 9))
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The samples of a camera, the oldest first; `classes` are numbered in the order in which they came."""
+    """The samples (N, 9) of a camera, the oldest first; `classes` are numbered in the order in which they came."""
 
     samples: Numbers = field(default_factory=_none)
     classes: tuple[str, ...] = ()
@@ -70,8 +74,10 @@ class Flow:
             return self
         names = (*self.classes, *sorted({s.class_name for s in new} - set(self.classes)))
         rows = sorted(
-            (*s.centre, float(np.log(s.size)), *s.way, s.growth, float(names.index(s.class_name))) for s in new
-        )
+            (*s.centre, float(np.log(s.size)), *s.way, s.growth, _square(s.way), _square(s.centre),
+             float(names.index(s.class_name)))
+            for s in new
+        )  # fmt: skip
         return Flow(np.concatenate([self.samples, np.array(rows)])[-_KEPT:], names)
 
     def at(
@@ -82,23 +88,40 @@ class Flow:
             nothing = np.zeros(len(centres))
             return Going(np.zeros((len(centres), 2)), nothing, nothing, np.zeros(len(centres), bool))
         known = {name: n for n, name in enumerate(self.classes)}
-        own = np.array([known.get(name, -1) for name in class_names])
+        own = [known.get(name, -1) for name in class_names]
         s, square = self.samples, sizes**2
-        apart = _squares(centres, s[:, _X]) / (_NEAR**2 * square[:, None])
-        apart += (np.log(sizes)[:, None] - s[None, :, _SIZE]) ** 2 / _ALIKE**2
-        apart += _squares(ways, s[:, _WAY]) / (variances + _UNCERTAIN**2 * square)[:, None]
-        weight = np.exp(-0.5 * np.minimum(apart, 60.0))
-        weight *= np.where(own[:, None] == s[None, :, _CLASS], 1.0, _OTHER_CLASS)
+        apart = _squares(centres, s[:, _X], s[:, _X_SQUARED])
+        apart /= (_NEAR**2 * square)[:, None]
+        apart += (np.log(sizes)[:, None] - s[:, _SIZE].copy()) ** 2 / _ALIKE**2
+        otherwise = _squares(ways, s[:, _WAY], s[:, _WAY_SQUARED])
+        otherwise /= (variances + _UNCERTAIN**2 * square)[:, None]
+        apart += otherwise
+        of_class = np.where(np.arange(len(known)) == np.array(own)[:, None], 1.0, _OTHER_CLASS)
+        weight = _weights(apart)
+        weight *= of_class.take(s[:, _CLASS].astype(np.intp), axis=1)
         total = weight.sum(1)
-        way, growth, squared = np.split(
-            weight @ np.column_stack([s[:, _WAY], s[:, _GROWTH], (s[:, _WAY] ** 2).sum(1)])
-            / np.maximum(total, 1e-12)[:, None], (2, 3), axis=1,
-        )  # fmt: skip
-        spread = np.maximum(0.0, squared[:, 0] - (way**2).sum(1)) / 2
+        mean = weight @ s[:, _TOLD] / np.maximum(total, 1e-12)[:, None]
+        way, growth, squared = mean[:, :2], mean[:, 2], mean[:, 3]
+        spread = np.maximum(0.0, squared - (way**2).sum(1)) / 2
         least = (_ERROR * sizes + _ERROR_OF_SPEED * np.hypot(way[:, 0], way[:, 1])) ** 2
-        return Going(way, np.maximum(spread, least), growth[:, 0], total >= _LEAST)
+        return Going(way, np.maximum(spread, least), growth, total >= _LEAST)
 
 
-def _squares(a: Numbers, b: Numbers) -> Numbers:
-    """(len(a), len(b)) squares of the distances between points."""
-    return np.asarray(np.maximum(0.0, (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * (a @ b.T)))
+def _weights(apart: Numbers) -> Numbers:
+    """(N, S) of samples so far apart. Most of them are further than the furthest, and one number is enough."""
+    near = np.flatnonzero(apart < _FURTHEST)
+    weight = np.full(apart.size, np.exp(-0.5 * _FURTHEST))
+    weight[near] = np.exp(-0.5 * apart.ravel()[near])
+    return weight.reshape(apart.shape)
+
+
+def _square(a: tuple[float, float]) -> float:
+    """Of a length."""
+    return a[0] * a[0] + a[1] * a[1]
+
+
+def _squares(a: Numbers, b: Numbers, b_squared: Numbers) -> Numbers:
+    """(len(a), len(b)) squares of the distances between points; `b_squared` (len(b),): those of `b` from the origin."""
+    out = (a**2).sum(1)[:, None] + b_squared
+    out += (-2.0 * a) @ b.T
+    return np.asarray(np.maximum(out, 0.0, out=out))

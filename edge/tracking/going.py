@@ -26,44 +26,40 @@ _RARE, _RARE_S = 3, 0.5
 def expected(tracks: Sequence[Track], flow: Flow, at_s: float) -> list[Track]:
     """The tracks with where they are ahead at `at_s`, where the flow says it."""
     going = [n for n, t in enumerate(tracks) if not t.still and 0.0 < at_s - t.seen_s <= _FURTHEST_S]
-    out = list(tracks)
     if not going or not len(flow.samples):
         return [_to(t, None) for t in tracks]
-    begun = [tracks[n].course.ahead or Ahead(tracks[n].seen_s, tracks[n].motion, 0.0) for n in going]
-    ahead = begun
-    known = [True] * len(going)
+    ahead: dict[int, Ahead | None] = {
+        n: tracks[n].course.ahead or Ahead(tracks[n].seen_s, tracks[n].motion, 0.0) for n in going
+    }
     for _ in range(math.ceil((_FURTHEST_S + 1) / _STRIDE_S)):
-        left = [k for k, a in enumerate(ahead) if known[k] and a.at_s < at_s]
+        left = {n: a for n, a in ahead.items() if a is not None and a.at_s < at_s}
         if not left:
             break
-        moved, sure = _one_stride([tracks[going[k]] for k in left], [ahead[k] for k in left], flow, at_s)
-        for k, to, so in zip(left, moved, sure, strict=True):
-            ahead[k], known[k] = to, so
-    for n, to, so in zip(going, ahead, known, strict=True):
-        out[n] = _to(tracks[n], to if so else None)
-    return out
+        ahead.update(zip(left, _one_stride([tracks[n] for n in left], list(left.values()), flow, at_s), strict=True))
+    return [_to(t, ahead[n]) if n in ahead else t for n, t in enumerate(tracks)]
 
 
 def _to(track: Track, ahead: Ahead | None) -> Track:
     return track if track.course.ahead is ahead else replace(track, course=replace(track.course, ahead=ahead))
 
 
-def _one_stride(
-    tracks: Sequence[Track], ahead: Sequence[Ahead], flow: Flow, at_s: float
-) -> tuple[list[Ahead], list[bool]]:
+def _one_stride(tracks: Sequence[Track], ahead: Sequence[Ahead], flow: Flow, at_s: float) -> list[Ahead | None]:
+    """Where each is a stride later, at `at_s` at the latest; None where the flow does not say it."""
     sizes = np.array([t.size * math.exp(a.growth) for t, a in zip(tracks, ahead, strict=True)])
     going = flow.at(
         np.array([a.motion.centre for a in ahead]), sizes, np.array([a.motion.velocity for a in ahead]),
         np.array([a.motion.of_velocity for a in ahead]), [t.class_name for t in tracks],
     )  # fmt: skip
-    out = []
-    for n, a in enumerate(ahead):
+    out: list[Ahead | None] = []
+    told = (x.tolist() for x in (sizes, going.way, going.variance, going.growth, going.known))
+    for a, size, (x, y), variance, growth, known in zip(ahead, *told, strict=True):
+        if not known:
+            out.append(None)
+            continue
         passed = min(_STRIDE_S, at_s - a.at_s)
         to = at_s if at_s - a.at_s <= _STRIDE_S else a.at_s + passed
-        size = float(sizes[n])
-        m = a.motion.drawn((float(going.way[n, 0]), float(going.way[n, 1])), float(going.variance[n]))
-        out.append(Ahead(to, m.after(passed, size), a.growth + passed * float(going.growth[n])))
-    return out, going.known.tolist()
+        out.append(Ahead(to, a.motion.drawn((x, y), variance).after(passed, size), a.growth + passed * growth))
+    return out
 
 
 def learned(flow: Flow, tracks: Sequence[Track], at_s: float) -> Flow:

@@ -15,7 +15,6 @@ from scipy.optimize import linear_sum_assignment
 
 from edge.core.tracks import Seen
 from edge.tracking import boxes as bx
-from edge.tracking import motion as mo
 from edge.tracking.track import ScoredBox, Track, apart
 
 #: Two boxes of one answer that overlap by more show one object, even under different names; so do two of one name if so
@@ -44,17 +43,21 @@ def one_per_object(seen: Seen) -> list[ScoredBox]:
     given = np.asarray(seen.boxes, np.float64)
     width, height = given[:, 2] - given[:, 0], given[:, 3] - given[:, 1]
     usable = np.flatnonzero((width > 0) & (height > 0) & (width * height < _WHOLE)).tolist()
-    looks = [()] * len(given) if seen.looks is None else [tuple(look) for look in np.asarray(seen.looks).tolist()]
-    order = sorted(usable, key=lambda n: (-float(seen.scores[n]), *given[n].tolist(), seen.classes[n], looks[n]))
+    boxes, scores, cut = given.tolist(), seen.scores.tolist(), bx.cut_off(given).tolist()
+    looks: list[tuple[float, ...]] = [()] * len(given)
+    if seen.looks is not None:
+        looks = [tuple(look) for look in np.asarray(seen.looks, np.float64).tolist()]
+    order = sorted(usable, key=lambda n: (-scores[n], *boxes[n], seen.classes[n], looks[n]))
     kept: list[int] = []
     votes: list[dict[str, float]] = []
-    overlap, within = bx.iou(given, given), bx.within(given, given)
+    overlap, within = bx.iou_and_within(given, given)
+    same_object, part = (overlap > _SAME_OBJECT).tolist(), (within > _WITHIN).tolist()
     for n in order:
-        name, score = seen.classes[n], float(seen.scores[n])
+        name, score = seen.classes[n], scores[n]
         alike = (
             k
             for k, other in enumerate(kept)
-            if overlap[n, other] > _SAME_OBJECT or (within[n, other] > _WITHIN and name == seen.classes[other])
+            if same_object[n][other] or (part[n][other] and name == seen.classes[other])
         )
         same = next(alike, None)
         if same is None:
@@ -64,9 +67,8 @@ def one_per_object(seen: Seen) -> list[ScoredBox]:
             votes[same][name] = max(score, votes[same].get(name, 0.0))
     made = []
     for n, of in zip(kept, votes, strict=True):
-        x0, y0, x1, y1 = given[n].tolist()
-        look = () if seen.looks is None else tuple(np.asarray(seen.looks[n], np.float64).tolist())
-        made.append(ScoredBox((x0, y0, x1, y1), of, look, max(of.values()) >= seen.sure))
+        x0, y0, x1, y1 = boxes[n]
+        made.append(ScoredBox((x0, y0, x1, y1), of, looks[n], max(of.values()) >= seen.sure, cut[n]))
     return made
 
 
@@ -95,19 +97,19 @@ def match(tracks: Sequence[Track], answers: Sequence[ScoredBox], at_s: float, si
 def unlike(a: Sequence[tuple[float, ...]], b: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:
     """(len(a), len(b)) how differently two look: 0 as one does from answer to answer, or where it is not known."""
     cost = np.minimum(apart(a, b) / _LOOK**2 - 1.0, _LOOK_MOST)
-    return np.asarray(np.nan_to_num(cost, nan=0.0))
+    return np.where(np.isnan(cost), 0.0, cost)
 
 
 def _costs(tracks: Sequence[Track], answers: Sequence[ScoredBox], at_s: float, nothing: float) -> NDArray[np.float64]:
     """(tracks, answers); _NEVER where an answer cannot be the track's."""
     expected = [t.expected(at_s) for t in tracks]
-    there = np.array([t.predicted(at_s) for t in tracks])
+    there = np.array([t.around(m.centre, at_s) for t, m in zip(tracks, expected, strict=True)])
     here = np.array([a.box for a in answers])
-    cut_t, cut_a = bx.cut_off(there), bx.cut_off(here)
+    cut_t, cut_a = bx.cut_off(there), np.array([a.cut for a in answers])
     size_t, size_a = bx.size(there)[:, None], bx.size(here)[None]
-    trembles = np.array([mo.measured(a.size, bool(cut)) for a, cut in zip(answers, cut_a, strict=True)])
-    variance = np.array([m.of_centre for m in expected])[:, None] + trembles[None]
-    away = ((bx.centre(there)[:, None] - bx.centre(here)[None]) ** 2).sum(2)
+    variance = np.array([m.of_centre for m in expected])[:, None] + np.array([a.variance for a in answers])
+    off = bx.centre(there)[:, None] - bx.centre(here)[None]
+    away = off[..., 0] ** 2 + off[..., 1] ** 2
     area = size_t * size_a
     passed = np.array([at_s - t.seen_s for t in tracks])[:, None]
     grown = np.log(size_a / size_t)
@@ -115,7 +117,8 @@ def _costs(tracks: Sequence[Track], answers: Sequence[ScoredBox], at_s: float, n
     cut = np.where(grown < 0, cut_a[None], cut_t[:, None])
     growth = _GROWS + _GROWS_PER_S * np.minimum(passed, _GROWS_MOST_S) + np.where(cut, _GROWS_CUT, 0.0)
     shape = _shape(here)[None] - _shape(there)[:, None]
-    same = np.array([[t.class_name in a.votes for a in answers] for t in tracks])
+    named = {name: [name in a.votes for a in answers] for name in {t.class_name for t in tracks}}
+    same = np.array([named[t.class_name] for t in tracks])
     cost = (
         away / variance
         + 2 * np.log(variance / (nothing * area))

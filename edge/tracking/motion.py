@@ -37,6 +37,11 @@ class Motion:
         part = max(0.0, 1.0 - math.sqrt(max(0.0, self.of_velocity)) / speed) if speed > 0 else 0.0
         return part * self.velocity[0], part * self.velocity[1]
 
+    @property
+    def stopped(self) -> Motion:
+        """As it would be if it stood."""
+        return Motion(self.centre, (0.0, 0.0), self.of_centre, self.between, self.of_velocity)
+
     def after(self, passed_s: float, size: float) -> Motion:
         """The expectation `passed_s` later for an object of `size`."""
         t = passed_s

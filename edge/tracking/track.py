@@ -43,12 +43,14 @@ class Stay:
 
 @dataclass(frozen=True)
 class ScoredBox:
-    """One box of an answer with the scores of the names given to it; `look` empty where none was sent."""
+    """One box of an answer with the scores of the names given to it; `look` empty where none was sent; `cut` off by
+    the picture's edge."""
 
     box: Box
     votes: Votes
     look: tuple[float, ...]
     sure: bool
+    cut: bool
 
     @property
     def score(self) -> float:
@@ -65,7 +67,13 @@ class ScoredBox:
     @property
     def size(self) -> float:
         """Root of its area."""
-        return math.sqrt(self.sides[0] * self.sides[1])
+        width, height = self.sides
+        return math.sqrt(width * height)
+
+    @property
+    def variance(self) -> float:
+        """Of its centre."""
+        return mo.measured(self.size, self.cut)
 
 
 @dataclass(frozen=True)
@@ -158,14 +166,18 @@ class Track:
         if ahead is not None:
             return ahead.motion
         if self.still:
-            return replace(self.motion, velocity=(0.0, 0.0)).after(min(passed, _STANDS_S), self.size)
+            return self.motion.stopped.after(min(passed, _STANDS_S), self.size)
         return self.motion.after(passed, self.size)
 
     def predicted(self, at_s: float) -> Box:
         """Its box at `at_s`."""
+        return self.around(self.expected(at_s).centre, at_s)
+
+    def around(self, centre: mo.Point, at_s: float) -> Box:
+        """Its box if its middle is there at `at_s`."""
         ahead = self.course.at(at_s)
         larger = 1.0 if ahead is None else math.exp(ahead.growth)
-        (x, y), (w, h) = self.expected(at_s).centre, (larger * side for side in self.sides)
+        (x, y), w, h = centre, larger * self.sides[0], larger * self.sides[1]
         return x - w / 2, y - h / 2, x + w / 2, y + h / 2
 
     def extent(self, at_s: float) -> Box:
@@ -224,11 +236,23 @@ def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
     )
 
 
-def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone], limits: TrackerLimits) -> Track:
-    """The track after a box that is its own."""
-    here = np.array([answer.box])
-    variance = mo.measured(answer.size, bool(bx.cut_off(here)[0]))
-    there = track.predicted(seen.at_s)
+def seen_again(
+    pairs: Sequence[tuple[Track, ScoredBox]], seen: Seen, zones: Sequence[Zone], limits: TrackerLimits
+) -> list[Track]:
+    """The tracks after the boxes that are their own."""
+    if not pairs:
+        return []
+    overlaps = bx.iou_each(np.array([t.anchor.box for t, _ in pairs]), np.array([a.box for _, a in pairs]))
+    stand = (overlaps >= _STILL_OVERLAP).tolist()
+    return [_with(*pair, stands, seen, zones, limits) for pair, stands in zip(pairs, stand, strict=True)]
+
+
+def _with(
+    track: Track, answer: ScoredBox, stands: bool, seen: Seen, zones: Sequence[Zone], limits: TrackerLimits
+) -> Track:
+    """After a box that is its own, and lies where the track `stands`."""
+    motion = track.expected(seen.at_s)
+    there = track.around(motion.centre, seen.at_s)
     before = there[2] - there[0], there[3] - there[1]
     sides = [old ** (1 - _NEW_SIDES) * new**_NEW_SIDES for old, new in zip(before, answer.sides, strict=True)]
     counted = {name: _KEEP_VOTES * weight for name, weight in track.votes}
@@ -236,7 +260,6 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
         counted[name] = counted.get(name, 0.0) + score
     ranked = _ranked(counted)
     name = leading(ranked, track.class_name)
-    stands = float(bx.iou(np.array([track.anchor.box]), here)[0, 0]) >= _STILL_OVERLAP
     anchor = track.anchor if stands else Anchor(answer.box, seen.at_s)
     return replace(
         track,
@@ -249,7 +272,7 @@ def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone
         answers=track.answers + 1,
         missed=0,
         evidence=track.evidence + answer.score,
-        motion=track.expected(seen.at_s).seen(answer.centre, variance),
+        motion=motion.seen(answer.centre, answer.variance),
         sides=(sides[0], sides[1]),
         look=_mixed(track.look, answer.look),
         anchor=anchor,

@@ -73,15 +73,13 @@ def step(
     tracks = expected(state.tracks, state.flow, seen.at_s)
     found = match(tracks, answers, seen.at_s, seen.at_s - state.at_s if state.tracks else 0.0)
     missed = _MISSED * min(1.0, _MISSED_S / (seen.at_s - state.at_s))
-    following: list[Track] = []
-    before: dict[int, Track] = {}
-    for n, track in enumerate(tracks):
-        if n in found:
-            following.append(seen_again(track, answers[found[n]], seen, zones, limits))
-        else:
-            following.append(replace(track, missed=track.missed + 1, evidence=track.evidence - missed))
-        if track.object is not None:
-            before[track.object] = track
+    pairs = [(track, answers[found[n]]) for n, track in enumerate(tracks) if n in found]
+    again = iter(seen_again(pairs, seen, zones, limits))
+    following = [
+        next(again) if n in found else replace(t, missed=t.missed + 1, evidence=t.evidence - missed)
+        for n, t in enumerate(tracks)
+    ]
+    before = {t.object: t for t in tracks if t.object is not None}
     taken, refused = set(found.values()), state.refused
     for n, answer in enumerate(answers):
         if n in taken or not answer.sure:
@@ -124,7 +122,7 @@ def _ended(
     """Those that are waited for, and the ends of the others; `there` are the tracks as they are expected at `now_s`."""
     kept, ended = [], []
     for track, then in zip(tracks, there, strict=True):
-        if now_s - track.seen_s <= _patience_s(then, now_s, limits):
+        if track.seen_s >= now_s or now_s - track.seen_s <= _patience_s(then, now_s, limits):
             kept.append(track)
         elif track.object is not None:
             ended.append(_end(camera, track))
