@@ -22,8 +22,8 @@ _KEPT: Final = 1000
 #: Columns of a sample: where (x, y), the logarithm of its size, its way (x, y, in fractions of the picture a second),
 #: how its size's logarithm grew a second, the squares of its way's length and of its place's, and its class.
 _X, _SIZE, _WAY, _GROWTH, _WAY_SQUARED, _X_SQUARED, _CLASS = slice(0, 2), 2, slice(3, 5), 5, 6, 7, 8
-#: What a sample tells of an object like it: way, growth, and the square of the way's length.
-_TOLD = slice(3, 7)
+#: The columns that are averaged for an object like the samples: way, growth, and the square of the way's length.
+_AVERAGED = slice(3, 7)
 #: Samples count by how near they are (in sizes of the object), how alike in size (logarithm), and how alike they go:
 #: samples are uncertain by so many sizes a second. One of another class counts so much.
 _NEAR, _ALIKE, _UNCERTAIN, _OTHER_CLASS = 0.45, 0.35, 1.0, 0.3
@@ -100,7 +100,7 @@ class Flow:
         weight = _weights(apart)
         weight *= of_class.take(s[:, _CLASS].astype(np.intp), axis=1)
         total = weight.sum(1)
-        mean = weight @ s[:, _TOLD] / np.maximum(total, 1e-12)[:, None]
+        mean = weight @ s[:, _AVERAGED] / np.maximum(total, 1e-12)[:, None]
         way, growth, squared = mean[:, :2], mean[:, 2], mean[:, 3]
         spread = np.maximum(0.0, squared - (way**2).sum(1)) / 2
         least = (_ERROR * sizes + _ERROR_OF_SPEED * np.hypot(way[:, 0], way[:, 1])) ** 2

@@ -51,8 +51,8 @@ def _one_stride(tracks: Sequence[Track], ahead: Sequence[Ahead], flow: Flow, at_
         np.array([a.motion.of_velocity for a in ahead]), [t.class_name for t in tracks],
     )  # fmt: skip
     out: list[Ahead | None] = []
-    told = (x.tolist() for x in (sizes, going.way, going.variance, going.growth, going.known))
-    for a, size, (x, y), variance, growth, known in zip(ahead, *told, strict=True):
+    columns = (x.tolist() for x in (sizes, going.way, going.variance, going.growth, going.known))
+    for a, size, (x, y), variance, growth, known in zip(ahead, *columns, strict=True):
         if not known:
             out.append(None)
             continue
