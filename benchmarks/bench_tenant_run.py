@@ -333,12 +333,9 @@ def half_windows(minutes: float, boxes: int, window_s: float) -> int:
 async def settled(
     box: Appliance, folder: Path, rates: dict[str, float], seconds: float, times: Times, seed: int
 ) -> None:
-    """Load that does not count, where there is time for it. One that fails is told, and no more."""
+    """Load that does not count, where there is time for it."""
     if times.load_s(seconds) > times.lead_s:
-        try:
-            await load(box, rates, times.load_s(seconds), None, seed, folder)
-        except RuntimeError as error:
-            print(f"before the windows that count: {error}", flush=True)
+        await load(box, rates, times.load_s(seconds), None, seed, folder)
 
 
 async def halves(

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from edge.detectors.classes import ClassMap
 from edge.runtime import messages as m
 from edge.runtime.device import host_threads, open_bucket
@@ -18,6 +20,9 @@ from golden.content import teacher_content
 from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import check_teacher, open_teacher
+
+#: A picture of nothing: rows, columns, colours.
+_BLANK = (360, 640, 3)
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,10 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
     described = read_teacher(spec.teacher)
     with share.batch(stop=channel.beating):
         teacher = open_teacher(described, host_threads(share.device), share.device)
+        # An opened model's first answer takes several times a later one: it would be taken for a label's cost, and a
+        # box that has just begun would starve its cameras for labels that it does not need.
+        teacher.label(np.zeros(_BLANK, np.uint8))
     channel.ready()
-    cold = True
     labellers: dict[tuple[tuple[str, ...], str], Labeller] = {}
     while True:
         channel.beat()
@@ -88,12 +95,6 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             )
             labellers[key] = Labeller(teacher, class_map, described.label_score)
         for frame in order.frames:
-            if cold:
-                # An opened model's first answer takes several times a later one: it would be taken for a label's cost,
-                # and a box that has just begun would starve its cameras for labels that it does not need.
-                cold = False
-                with share.batch(stop=channel.beating):
-                    labellers[key].label(frame)
             began = share.worked_s()
             with share.batch(stop=channel.beating):
                 labelled = labellers[key].label(frame)

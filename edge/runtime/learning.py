@@ -55,7 +55,8 @@ KEEP_WITHIN = 0.2
 FEWEST_SAMPLES = 3
 #: The golden share follows inside a window where it is off by this part, and not more often than that of a window.
 FOLLOW_OFF, FOLLOW_EVERY = 0.5, 0.15
-#: It grows to so many times itself at once: while a box begins, and its workers load, a label seems far too dear.
+#: It grows to so many times itself at once, or so many times the first one, if that is more: while a box begins, and
+#: its workers load, a label seems far too dear.
 FOLLOW_MOST = 2.0
 #: A student must have answered so many frames of a window for its drift inside it to be measured.
 _FEWEST_FOR_DRIFT = 16
@@ -222,7 +223,8 @@ class Learning:
             return None
         most = MOST_GOLDEN if self._problem is None else most_golden_share(self._problem)
         now = self.golden_share(s)
-        wanted = round(min(most, FOLLOW_MOST * now, needed_golden_share(coming, cost, left_s)), 4)
+        most = min(most, FOLLOW_MOST * max(now, FIRST_GOLDEN_SHARE))
+        wanted = round(min(most, needed_golden_share(coming, cost, left_s)), 4)
         if self._golden is not None and abs(wanted - now) <= FOLLOW_OFF * now:
             return None
         self._followed_s, self._golden = now_s, wanted

@@ -26,10 +26,9 @@ from edge.core.errors import ShareError
 #: The environment variable (LaunchSpec.env) that names the worker's bucket file.
 ENVIRONMENT = "MAGPIE_SHARE_BUCKET"
 
-#: Longest sleep before the rate is read again, in seconds: the least that it is, and the most, where the share is so
-#: small that to wake more often would use more than WAKE_PART of it.
-SLICE_S, MOST_SLICE_S = 0.010, 0.050
-WAKE_PART = 0.02
+#: Between two looks at its rate a worker sleeps SLICE_S at most, in seconds; up to MOST_SLICE_S where looking that
+#: often would use more than WAKE_PART of its share.
+SLICE_S, MOST_SLICE_S, WAKE_PART = 0.010, 0.050, 0.02
 #: Device time that may be saved up while idle, in seconds; one batch if that is more, but never above MAX_BURST_S.
 BURST_S = 0.020
 MAX_BURST_S = 0.250
@@ -158,12 +157,17 @@ class Meter(Protocol):
     def read(self) -> float:
         """Device seconds so far; never goes back."""
 
+    def read_own(self) -> float:
+        """Those of the calling thread: differences are what it costs to wait."""
+
 
 class CpuMeter:
     """User and system time of all threads of this process (children not counted)."""
 
-    def __init__(self, clock: Callable[[], float] = time.process_time) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], float] = time.process_time, own_clock: Callable[[], float] = time.thread_time
+    ) -> None:
+        self._clock, self._own_clock = clock, own_clock
 
     def begin(self) -> None:
         """Nothing to do: the kernel counts."""
@@ -173,6 +177,9 @@ class CpuMeter:
 
     def read(self) -> float:
         return self._clock()
+
+    def read_own(self) -> float:
+        return self._own_clock()
 
 
 class CudaEventMeter:
@@ -212,6 +219,10 @@ class CudaEventMeter:
             self._total_s += start.elapsed_time(stop) / 1000.0
             del self._pending[0]
         return self._total_s
+
+    def read_own(self) -> float:
+        """Nothing: waiting uses no device."""
+        return 0.0
 
 
 def run_delay_s() -> float | None:
@@ -410,7 +421,7 @@ class Bucket:
         began = self._at
         board = self._board
         while True:
-            rate = board[_F_RATE]
+            rate, own = board[_F_RATE], self._meter.read_own()
             if board[_F_RELEASED] or math.isinf(rate) or (self._balance >= 0.0 and rate > 0.0):
                 return True
             if stop is not None and stop():
@@ -421,10 +432,9 @@ class Bucket:
             board[_F_STATE] = _WAITING
             before = self._at
             self._sleep(max(0.0005, min(self._slice_s(rate), left)))
-            used = self._settle(_WAITING)
+            self._settle(_WAITING)
             board[_F_WAITED] += self._at - before
-            # Other threads of the process use time meanwhile: what waking costs is the least of late.
-            self._wake_s += (used - self._wake_s) * (0.5 if used < self._wake_s else 0.1)
+            self._wake_s += 0.2 * (self._meter.read_own() - own - self._wake_s)
 
     def _slice_s(self, rate: float) -> float:
         """How long to sleep before the next look: until the debt is paid, what the look costs included. Without that
@@ -432,4 +442,5 @@ class Bucket:
         if rate <= 0.0:
             return MOST_SLICE_S
         longest = min(MOST_SLICE_S, max(SLICE_S, self._wake_s / (WAKE_PART * rate)))
-        return min(longest, (1.1 * self._wake_s - self._balance) / rate)  # a tenth more: it must not be short by a hair
+        # Half more than the mean look: most looks shall be the last one.
+        return min(longest, (1.5 * self._wake_s - self._balance) / rate)

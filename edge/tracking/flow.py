@@ -92,7 +92,7 @@ class Flow:
         s, square = self.samples, sizes**2
         apart = _squares(centres, s[:, _X], s[:, _X_SQUARED])
         apart /= (_NEAR**2 * square)[:, None]
-        apart += (np.log(sizes)[:, None] - s[:, _SIZE].copy()) ** 2 / _ALIKE**2
+        apart += (np.log(sizes)[:, None] - s[:, _SIZE]) ** 2 / _ALIKE**2
         otherwise = _squares(ways, s[:, _WAY], s[:, _WAY_SQUARED])
         otherwise /= (variances + _UNCERTAIN**2 * square)[:, None]
         apart += otherwise

@@ -244,13 +244,13 @@ def seen_again(
         return []
     overlaps = bx.iou_each(np.array([t.anchor.box for t, _ in pairs]), np.array([a.box for _, a in pairs]))
     stand = (overlaps >= _STILL_OVERLAP).tolist()
-    return [_with(*pair, stands, seen, zones, limits) for pair, stands in zip(pairs, stand, strict=True)]
+    return [_after_box(*pair, stands, seen, zones, limits) for pair, stands in zip(pairs, stand, strict=True)]
 
 
-def _with(
+def _after_box(
     track: Track, answer: ScoredBox, stands: bool, seen: Seen, zones: Sequence[Zone], limits: TrackerLimits
 ) -> Track:
-    """After a box that is its own, and lies where the track `stands`."""
+    """The track after one box. `stands`: the box lies where the track has stood."""
     motion = track.expected(seen.at_s)
     there = track.around(motion.centre, seen.at_s)
     before = there[2] - there[0], there[3] - there[1]

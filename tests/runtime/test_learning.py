@@ -84,6 +84,10 @@ def test_the_golden_share_grows_to_twice_itself_at_once_at_most(learning: Learni
     timed(learning, 1.0)
     shares = [learning.follow(S, 400, 80.0, now_s) for now_s in (10.0, 30.0, 50.0)]
     assert shares == [2 * first, 0.6, None], "first labels that seem far too dear do not take all at once"
+    few = learning.follow(S, 1, 80.0, 70.0)
+    assert few is not None
+    assert few < 0.03
+    assert learning.follow(S, 400, 80.0, 90.0) == 2 * first, "a share that was small for a while is soon there again"
 
 
 def test_labels_of_other_boxes_are_counted_on_where_they_came_twice(learning: Learning) -> None:

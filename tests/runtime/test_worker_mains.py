@@ -118,7 +118,7 @@ def test_the_golden_model_answers_once_before_labels_are_timed(
             done.append(type(message).__name__)
 
         def ready(self) -> None:
-            pass
+            done.append("ready")
 
         def beat(self) -> None:
             pass
@@ -129,7 +129,7 @@ def test_the_golden_model_answers_once_before_labels_are_timed(
     both = NotesWhatItDoes()
     monkeypatch.setattr("edge.runtime.golden_worker.open_teacher", lambda *_: both)
     golden_worker(both, GoldenWorkerSpec(TEACHER))
-    assert done == ["answer", "answer", "Labelled", "answer", "Labelled"]
+    assert done == ["answer", "ready", "answer", "Labelled", "answer", "Labelled"]
     for frame in frames:
         label_path(frame.path).unlink()
 

@@ -31,8 +31,8 @@ class Machine:
     """A clock and a CPU that only this bucket uses; `work` burns CPU at one second per second."""
 
     def __init__(self, path: Path, rate: float, delay: float | None = 0.0, wake_s: float = 0.0) -> None:
-        #: CPU time that waking from a sleep takes.
-        self.wake_s = wake_s
+        #: CPU time that waking from a sleep takes in the mean, and what the waiting thread used so far.
+        self.wake_s, self.own_s = wake_s, 0.0
         self.now_s = 100.0
         self.cpu_s = 5.0
         self.delay_s = delay
@@ -42,13 +42,19 @@ class Machine:
         self.file.set_rate(rate)
         opened = Bucket.attach(path)
         self.bucket = Bucket(
-            opened._board, CpuMeter(lambda: self.cpu_s), lambda: self.now_s, self._sleep, lambda: self.delay_s
+            opened._board,
+            CpuMeter(lambda: self.cpu_s, lambda: self.own_s),
+            lambda: self.now_s,
+            self._sleep,
+            lambda: self.delay_s,
         )
 
     def _sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
         self.now_s += seconds
-        self.cpu_s += self.wake_s
+        wake_s = self.wake_s * (0.5 if len(self.sleeps) % 2 else 1.5)
+        self.cpu_s += wake_s
+        self.own_s += wake_s
         self.on_sleep()
 
     def work(self, cpu_s: float, speed: float = 1.0) -> None:
@@ -85,37 +91,41 @@ def test_continuous_work_gets_its_share_whatever_the_batches(
     m.file.close()
 
 
-@pytest.mark.parametrize("wake_s", [20e-6, 75e-6, 200e-6])
-@pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])
-def test_waiting_leaves_most_of_a_small_share_to_the_batches(folder: Path, rate: float, wake_s: float) -> None:
+@pytest.mark.parametrize(
+    ("rate", "wake_s", "least"),
+    [(0.01, 20e-6, 0.94), (0.05, 75e-6, 0.93), (0.05, 200e-6, 0.85), (0.2, 200e-6, 0.9), (0.5, 75e-6, 0.95)],
+)
+def test_waiting_leaves_most_of_a_share_to_the_batches(folder: Path, rate: float, wake_s: float, least: float) -> None:
     m = Machine(folder / "x", rate, wake_s=wake_s)
-    with m.bucket.batch():
-        m.work(0.005)
     began, used = m.now_s, 0.0
     while m.now_s < began + 100.0:
         with m.bucket.batch():
             m.work(0.005)
         used += 0.005
-    # A look in each of the longest slices, one after it that paid the debt, and a beginning that does not know yet.
-    looks = wake_s * (100.0 / MOST_SLICE_S + 1.5 * used / 0.005) + 50 * wake_s
-    assert used >= 0.97 * rate * 100.0 - looks
+    assert used >= least * rate * 100.0
     assert max(m.sleeps) <= MOST_SLICE_S
 
 
-def test_other_threads_time_is_not_taken_for_what_waking_costs(folder: Path) -> None:
-    m = Machine(folder / "x", 0.1)
-    began, used = m.now_s, 0.0
-    burst = iter(range(10**9))
+def test_the_time_of_other_threads_is_not_taken_for_what_waking_costs(folder: Path) -> None:
+    m = Machine(folder / "x", 0.3)
+    began, bursts = m.now_s, 0
 
-    def other() -> None:
-        m.cpu_s += 0.01 if next(burst) % 4 == 0 else 0.0
+    def decode() -> None:
+        """4 ms in each 40 ms, in another thread."""
+        nonlocal bursts
+        due = int((m.now_s - began) / 0.04)
+        m.cpu_s += 0.004 * (due - bursts)
+        bursts = due
 
-    m.on_sleep = other
+    m.on_sleep = decode
+    used = 0.0
     while m.now_s < began + 100.0:
         with m.bucket.batch():
             m.work(0.005)
+        decode()
         used += 0.005
-    assert m.cpu_s - 5.0 == pytest.approx(0.1 * 100.0, rel=0.02)  # all of the share is used, and no more
+    assert max(m.sleeps) <= SLICE_S, "it looks as often as one that is alone"
+    assert used == pytest.approx((0.3 - 0.1) * 100.0, rel=0.02)
 
 
 @settings(max_examples=60, deadline=None)
@@ -304,6 +314,7 @@ class FakeEvent:
 def test_gpu_time_is_read_from_events_without_running_far_ahead() -> None:
     FakeEvent.gpu_ms = FakeEvent.finished_ms = 0.0
     meter = CudaEventMeter(FakeEvent, depth=2)
+    assert meter.read_own() == 0.0, "waiting uses no GPU"
     for _ in range(5):
         meter.begin()
         FakeEvent.gpu_ms += 10.0
