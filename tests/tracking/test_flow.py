@@ -37,6 +37,38 @@ def test_of_two_directions_it_is_that_of_the_object() -> None:
     assert either.variance[0] > up.variance[0]
 
 
+def test_the_flow_is_the_mean_of_all_samples_by_their_weights() -> None:
+    """Against the formula, one object and one sample after another."""
+    rng = np.random.default_rng(3)
+    names = ("bus", "car", "person")
+    samples = [
+        Sample(
+            (rng.uniform(), rng.uniform()), rng.uniform(0.03, 0.3), (rng.normal(0, 0.2), rng.normal(0, 0.2)),
+            rng.normal(), names[int(rng.integers(3))],
+        )
+        for _ in range(300)
+    ]  # fmt: skip
+    asked = [*names, "of no sample", "car"]
+    places, sizes = rng.uniform(size=(5, 2)), rng.uniform(0.05, 0.3, 5)
+    ways, variances = rng.normal(0, 0.2, (5, 2)), rng.uniform(0.001, 0.2, 5)
+    going = Flow().with_samples(samples).at(places, sizes, ways, variances, asked)
+    for n, name in enumerate(asked):
+        weights = []
+        for s in samples:
+            near = np.sum((places[n] - s.centre) ** 2) / (0.45 * sizes[n]) ** 2
+            alike = np.log(sizes[n] / s.size) ** 2 / 0.35**2
+            same_way = np.sum((ways[n] - s.way) ** 2) / (variances[n] + sizes[n] ** 2)
+            other = 1.0 if s.class_name == name else 0.3
+            weights.append(other * np.exp(-0.5 * min(60.0, near + alike + same_way)))
+        total = sum(weights)
+        told = np.average([(*s.way, s.growth, s.way[0] ** 2 + s.way[1] ** 2) for s in samples], 0, weights)
+        least = (0.4 * sizes[n] + 0.15 * np.hypot(told[0], told[1])) ** 2
+        assert going.way[n].tolist() == pytest.approx(told[:2], abs=1e-9)
+        assert going.growth[n] == pytest.approx(told[2], abs=1e-9)
+        assert going.variance[n] == pytest.approx(max((told[3] - told[0] ** 2 - told[1] ** 2) / 2, least), abs=1e-9)
+        assert bool(going.known[n]) == (total >= 1.5)
+
+
 def test_the_order_of_samples_says_nothing_and_old_ones_give_way() -> None:
     new = [sample(0.1 * n, name=name) for n in range(5) for name in ("car", "bus")]
     assert Flow().with_samples(new).samples.tolist() == Flow().with_samples(new[::-1]).samples.tolist()
