@@ -84,8 +84,8 @@ ARMS = ("learned", "planned", "watched")
 HEAVY, LIGHT = 0.75, 0.25
 #: Reached: the worst tenant's utility is so much higher.
 GAIN = 0.1
-#: What is wanted for cameras (what their first students reach at noon, looking as often as they like; 0.6, as it was,
-#: is beyond any share of such a box), and for served models.
+#: What is wanted for cameras (about what a box that begins plans for its first students; 0.6, as it was, is beyond any
+#: share of a box of one core), and for served models.
 STREETS, SERVED = TenantObjective("accuracy", 0.45, "sqrt"), TenantObjective("within_slo", 0.95)
 TENANTS: tuple[dict[str, Any], ...] = (
     {"id": "entrance", "models": ["vehicles"], "floor": 0.05, "objective": {"goal": SERVED.goal}},

@@ -76,7 +76,7 @@ def test_the_golden_share_follows_the_first_labels(learning: Learning) -> None:
     assert share * 80.0 >= 180 * 0.02, "enough for what is coming"
     assert learning.follow(S, 180, 79.0, 11.0) is None, "not twice in a row"
     assert learning.follow(S, 180, 60.0, 40.0) is None, "not for a little"
-    assert learning.follow(S, 400, 50.0, 60.0) > 1.5 * share
+    assert learning.follow(S, 400, 50.0, 60.0) > 2 * share
 
 
 def test_the_golden_share_grows_to_twice_itself_at_once_at_most(learning: Learning) -> None:
