@@ -139,7 +139,7 @@ def bite(parts: CpuPartitioner, repeats: int) -> dict[str, list[float]]:
     return found
 
 
-def table(rows: dict[str, list[Usage]], stretched: dict[str, list[list[float]]]) -> dict[str, Any]:
+def table(rows: dict[str, list[Usage]], batches: dict[str, list[list[float]]]) -> dict[str, Any]:
     """Print a line for each worker; the numbers behind it."""
     workers = {}
     for name, usages in rows.items():
@@ -147,7 +147,7 @@ def table(rows: dict[str, list[Usage]], stretched: dict[str, list[list[float]]])
         off = [100 * (g - u.asked) for g, u in zip(given, usages, strict=True)]
         asked = statistics.fmean(u.asked for u in usages)
         shown = " ".join(f"{o:+.1f}" for o in off)
-        middle, tail, part = (statistics.median(column) for column in zip(*stretched[name], strict=True))
+        middle, tail, part = (statistics.median(column) for column in zip(*batches[name], strict=True))
         longer = f"{middle:.1f} / {tail:.1f}"
         used = statistics.fmean(u.used_share for u in usages)
         print(
@@ -157,8 +157,8 @@ def table(rows: dict[str, list[Usage]], stretched: dict[str, list[list[float]]])
             "asked": asked,
             "given": given,
             "points_off": off,
-            "batch_stretch_p50_p99": [row[:2] for row in stretched[name]],
-            "in_batches": [row[2] for row in stretched[name]],
+            "batch_stretch_p50_p99": [row[:2] for row in batches[name]],
+            "in_batches": [row[2] for row in batches[name]],
             "windows": [u.to_json() for u in usages],
         }
     return workers
@@ -170,7 +170,7 @@ def reported(
     cores: float,
     load: float,
     rows: dict[str, list[Usage]],
-    stretched: dict[str, list[list[float]]],
+    batches: dict[str, list[list[float]]],
     bites: dict[str, list[float]],
 ) -> dict[str, Any]:
     """Print one kind's table; its numbers, and whether it held its targets."""
@@ -181,7 +181,7 @@ def reported(
         f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'in batches':>10}"
         f" {'points off (each window)':>26}"
     )
-    workers = table(rows, stretched)
+    workers = table(rows, batches)
     comparable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
         n for n in rows if n != "camera-idle"
     ]
@@ -224,19 +224,17 @@ def main() -> int:
         try:
             rows: dict[str, list[Usage]] = {name: [] for name, *_ in PLAN}
             load = os.getloadavg()[0]
-            stretched: dict[str, list[list[float]]] = {name: [] for name, *_ in PLAN}
+            batches: dict[str, list[list[float]]] = {name: [] for name, *_ in PLAN}
             for _ in range(args.repeats):
                 usages, stretch = window(parts, args.seconds)
                 for name, values in stretch.items():
-                    stretched[name].append(values)
+                    batches[name].append(values)
                 for usage in usages:
                     rows[usage.worker].append(usage)
             bites = bite(parts, max(3, args.repeats * 2))
         finally:
             parts.close()
-        kinds[kind] = reported(
-            kind, f"{args.repeats} windows of {args.seconds:g} s", cores, load, rows, stretched, bites
-        )
+        kinds[kind] = reported(kind, f"{args.repeats} windows of {args.seconds:g} s", cores, load, rows, batches, bites)
         missed += not kinds[kind]["held"] and number == 0
     result = {
         "benchmark": "shares",

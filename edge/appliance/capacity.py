@@ -145,7 +145,7 @@ class CapacityForecasts:
         there = enough(box_windows(details))
         if change.camera is not None:
             checks.one_of("camera", change.camera, sorted(there[-1].realised))
-        past = came_of(self._store, change)
+        past = came_of(self._store)
         began = self._store.windows.first_windows()
         return CapacityQuestion(change, details, last_budget(self._store), golden, served, past, began)
 
@@ -222,11 +222,10 @@ def _measured_ms(served: ServedBox | None) -> Mapping[str, float]:
     return {} if served is None else served.measured_ms
 
 
-def came_of(store: Store, change: BoxChange) -> tuple[PastChange, ...]:
-    """Changes of this kind, to either side, that were forecast and made, those of the newest question first."""
+def came_of(store: Store) -> tuple[PastChange, ...]:
+    """Changes of all kinds that were forecast and made, those of the newest question first."""
     kept = store.capacity.forecasts()
-    found = [PastChange(k.forecast.change, k.outcome) for k in kept if k.outcome is not None]
-    return tuple(p for p in found if p.change.kind == change.kind)
+    return tuple(PastChange(k.forecast.change, k.outcome) for k in kept if k.outcome is not None)
 
 
 def last_budget(store: Store) -> BudgetProblem | None:

@@ -85,7 +85,7 @@ def _of_folder(args: argparse.Namespace, change: BoxChange) -> dict[str, Any]:
 
     with opened_store(args.data, args.database) as store:
         details = tuple(kept_windows(store, args.windows))
-        past, began = came_of(store, change), store.windows.first_windows()
+        past, began = came_of(store), store.windows.first_windows()
         question = CapacityQuestion(change, details, last_budget(store), past=past, began=began)
     found = forecast(question)
     return dict(plain(ForecastAnswer, forecast_answer(StoredForecast(0, time.time(), "", found))))

@@ -31,7 +31,7 @@ from edge.core.window import WindowProblem
 from edge.runtime.device_shares import LEAST_CAMERAS
 from edge.simulation import capacity_traces as traces
 from edge.simulation.accuracies import clip
-from edge.simulation.record import measured_gains, trace_from_windows
+from edge.simulation.record import MeasuredGain, RecordedRun
 from edge.simulation.simulator import CameraWindowResult, SimulationResult, simulate
 from edge.simulation.trace import Trace
 from scheduler.capacity.boxes import over_boxes
@@ -123,13 +123,14 @@ def forecast(question: CapacityQuestion) -> CapacityForecast:
     windows = enough(recorded)
     numbers = {w.number for w in windows}
     kept = [d for d in question.details if int(d["window"]["id"]) in numbers]
-    trace = replace(trace_from_windows("box", kept), num_gpus=fmean(map(_share, kept)), num_gpus_at=())
+    run = RecordedRun(kept)
+    trace = replace(run.trace("box"), num_gpus=fmean(map(_share, kept)), num_gpus_at=())
     change, cameras = question.change, {c.id for c in trace.cameras}
     if change.camera is not None:
         checks.one_of("camera", change.camera, sorted(cameras))
     newest = max(kept, key=lambda d: int(d["window"]["id"]))["window"]
     golden = question.golden if question.golden is not None else float(newest["settings"].get("golden_share") or 0.0)
-    trends, part = _Trends(windows, first_windows(recorded, question.began)), _true_part(trace, kept)
+    trends, part = _Trends(windows, first_windows(recorded, question.began)), _true_part(trace, run.gains())
     box = _Box(question, trace, windows, str(newest["policy"]), golden, trends, part)
     return box.forecast()
 
@@ -141,11 +142,10 @@ def counted(windows: int) -> range:
     return range(max(2, windows + 1 - max(HORIZON, windows // 2)), windows + 1)
 
 
-def _true_part(trace: Trace, details: Sequence[Mapping[str, Any]]) -> TruePart:
+def _true_part(trace: Trace, found: Mapping[str, Sequence[MeasuredGain]]) -> TruePart:
     """The part of the gains in `trace` that windows showed (`true_part`), of the windows that count."""
     there = counted(trace.windows)
     replayed = [g for c in trace.cameras for w, g in traces.gains_by_window(c).items() if w in there]
-    found = measured_gains(details)
     measured = [(g.gain, g.frames) for c in trace.cameras for g in found.get(c.id, ()) if g.window in there]
     return true_part(replayed, measured)
 

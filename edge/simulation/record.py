@@ -63,20 +63,7 @@ def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace
     Windows are renumbered from 1 in their order. A camera without a measured frozen student in any window is left out,
     because there is nothing to carry it by. Raises InvalidValue where no closed window has a plan and such a camera.
     """
-    closed = _closed(details)
-    problems = [WindowProblem.from_json(p["problem"]) for d in closed for p in d["plans"][-1:]]
-    if not problems:
-        raise InvalidValue("windows", len(closed), "at least one closed window with a recorded plan")
-    last = problems[-1]
-    windows = _windows_of(closed)
-    cameras = tuple(c for c in (_CameraOfRun(n, windows).recorded() for n in _names(closed)) if c is not None)
-    if not cameras:
-        raise InvalidValue("windows", len(closed), "a window in which the frozen student of a camera was measured")
-    seconds = float(closed[-1]["window"]["length_s"])
-    return Trace(
-        name, seconds, last.num_gpus, cameras, len(closed), last.delta, last.a_min, "from a live run", _caps(closed),
-        _num_gpus_at(windows, seconds),
-    )  # fmt: skip
+    return RecordedRun(details).trace(name)
 
 
 @dataclass(frozen=True)
@@ -89,11 +76,33 @@ class MeasuredGain:
     frames: tuple[int, int]
 
 
-def measured_gains(details: Sequence[Mapping[str, Any]]) -> dict[str, tuple[MeasuredGain, ...]]:
-    """Of each camera, in order; windows are numbered as those of `trace_from_windows`."""
-    closed = _closed(details)
-    windows = _windows_of(closed)
-    return {name: tuple(_CameraOfRun(name, windows).gains()) for name in _names(closed)}
+class RecordedRun:
+    """The closed windows of a live run, read once: its trace (`trace_from_windows`), and what each new student gained."""
+
+    def __init__(self, details: Sequence[Mapping[str, Any]]) -> None:
+        self._closed = _closed(details)
+        self._windows = _windows_of(self._closed)
+        self._cameras = {name: _CameraOfRun(name, self._windows) for name in _names(self._closed)}
+
+    def trace(self, name: str) -> Trace:
+        """See `trace_from_windows`."""
+        closed = self._closed
+        problems = [WindowProblem.from_json(p["problem"]) for d in closed for p in d["plans"][-1:]]
+        if not problems:
+            raise InvalidValue("windows", len(closed), "at least one closed window with a recorded plan")
+        last = problems[-1]
+        cameras = tuple(c for c in (camera.recorded() for camera in self._cameras.values()) if c is not None)
+        if not cameras:
+            raise InvalidValue("windows", len(closed), "a window in which the frozen student of a camera was measured")
+        seconds = float(closed[-1]["window"]["length_s"])
+        return Trace(
+            name, seconds, last.num_gpus, cameras, len(closed), last.delta, last.a_min, "from a live run",
+            _caps(closed), _num_gpus_at(self._windows, seconds),
+        )  # fmt: skip
+
+    def gains(self) -> dict[str, tuple[MeasuredGain, ...]]:
+        """Of each camera, in order; windows are numbered as those of the trace."""
+        return {name: tuple(camera.gains()) for name, camera in self._cameras.items()}
 
 
 def _closed(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -216,9 +216,13 @@ def test_a_camera_that_came_later_is_as_young_as_it_is_however_few_windows_are_l
     assert store.windows.first_windows() == {"yard": 3}, "of the oldest kept window it is not known what was before"
 
 
-def test_changes_to_either_side_are_past_ones_with_their_factor(store: Store) -> None:
+def test_changes_of_all_kinds_and_sides_are_past_ones_with_their_factor(store: Store) -> None:
     came = CapacityOutcome(9, 6, 0.0, (CameraOutcome("gate", 0.6, 0.6, True),))
     for change in (BoxChange.of("device", 0.5), BoxChange.of("device", 2.0), HALF):
         store.capacity.put_forecast_outcome(store.capacity.add_forecast("", made(change)).id, came)
     store.capacity.add_forecast("", made(BoxChange.of("device", 4.0)))
-    assert [p.change.factor for p in came_of(store, BoxChange.of("device", 0.25))] == [2.0, 0.5]
+    assert [(p.change.kind, p.change.factor) for p in came_of(store)] == [
+        ("window", 0.5),
+        ("device", 2.0),
+        ("device", 0.5),
+    ]

@@ -21,7 +21,8 @@ class Box:
         loop = asyncio.get_running_loop()
         self._began_s, self._window_s, self._loop = loop.time(), window_s, loop
         self.runtime: Any = SimpleNamespace(clock=SimpleNamespace(monotonic=loop.time), controller=self)
-        self.services = SimpleNamespace(events=SimpleNamespace(recent=lambda *_: []))
+        nothing = SimpleNamespace(recent=lambda *_: [])
+        self.services = SimpleNamespace(events=nothing, windows=nothing)
 
     @property
     def state(self) -> SimpleNamespace:
@@ -47,6 +48,22 @@ def test_a_half_that_begins_late_is_reported() -> None:
     assert bench.as_meant([first, second, first, second])
     assert not bench.as_meant([first, second, first, second | {"first_window": 7}])
     assert not bench.as_meant([first | {"first_window": 4}, second | {"first_window": 7}])
+
+
+def test_a_cameras_window_counts_where_every_box_measured_it() -> None:
+    def block(*windows: dict[str, tuple[float | None, float | None, int]], first: int = 3) -> dict[str, Any]:
+        return {"first_window": first, "windows": len(windows), "cameras": list(windows), "utility": {"office": 1.0}}
+
+    goal = bench.STREETS.goal
+    some = block({"a": (goal, 0.0, 24), "b": (0.1, 0.1, 24)}, {"a": (0.0, 0.0, 24), "b": (goal, goal, 24)})
+    other = block({"a": (0.0, goal, 24), "b": (None, 0.1, 0)}, {"a": (None, None, 0), "b": (0.0, 0.0, 24)})
+    later = block({"a": (None, None, 0)}, first=5)
+    bench.with_streets([some, other, later])
+    assert [b["camera_windows"] for b in (some, other, later)] == [2, 2, 0]
+    assert some["utility"] == {"office": 1.0, "streets": 1.0}
+    assert other["utility"] == {"office": 1.0, "streets": 0.0}
+    assert some["frozen_streets"] == other["frozen_streets"] == pytest.approx(0.5**0.5, abs=1e-4)
+    assert later["utility"] == {"office": 1.0}
 
 
 def test_the_load_moves_half_way_and_nothing_waits_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:

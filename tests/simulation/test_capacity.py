@@ -27,7 +27,7 @@ from edge.simulation.capacity_traces import (
     whole_of,
     with_rate,
 )
-from edge.simulation.record import measured_gains, trace_from_windows
+from edge.simulation.record import RecordedRun, trace_from_windows
 from edge.simulation.simulator import simulate
 from edge.simulation.trace import Trace
 from scheduler.admission import Box
@@ -293,11 +293,11 @@ def test_gains_are_measured_between_students_of_one_window_and_nothing_is_expect
     found = details(4, cameras=("gate",), realised=0.6)
     for d in found:
         d["window"]["cameras"][0]["details"]["current_fresh"]["frames"] = 20
-    gains = measured_gains(found)["gate"]
+    gains = RecordedRun(found).gains()["gate"]
     assert [(g.window, g.frames) for g in gains] == [(n, (10, 20)) for n in (2, 3, 4)]
     before = (30 * 0.6 - 20 * 0.7) / 10
     assert [g.gain for g in gains] == pytest.approx([0.7 - before] * 3)
-    assert measured_gains(details(4))["gate"] == (), "no frame is left of the student before"
+    assert RecordedRun(details(4)).gains()["gate"] == (), "no frame is left of the student before"
 
 
 def test_gains_are_measured_as_on_fresh_answers() -> None:
@@ -310,7 +310,7 @@ def test_gains_are_measured_as_on_fresh_answers() -> None:
             for at_s, share in ((0.0, 0.05), (100 / 3, 0.2))
         ]
     before = (30 * 0.6 - 20 * 0.7) / 10
-    gains = [g.gain for g in measured_gains(found)["gate"]]
+    gains = [g.gain for g in RecordedRun(found).gains()["gate"]]
     assert gains == pytest.approx([0.7 / 0.9 - before / 0.6] * 3), "the first third was answered at a lower rate"
 
 
