@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import bench_tenant_run as bench
+from edge.core.serving import DeviceTable
 from edge.simulation.virtual_time import run_virtual
 
 
@@ -48,6 +49,19 @@ def test_a_half_that_begins_late_is_reported() -> None:
     assert bench.as_meant([first, second, first, second])
     assert not bench.as_meant([first, second, first, second | {"first_window": 7}])
     assert not bench.as_meant([first | {"first_window": 4}, second | {"first_window": 7}])
+
+
+def test_before_one_model_became_slower_its_batches_took_less_time_and_all_else_was_the_same() -> None:
+    entrance, office = bench.MODELS.values()
+    latencies = {m: {14: (16.0, 32.0)} for m in (entrance, office)}
+    batches = {k: {m: {"14": (8.0, 16.0)} for m in (entrance, office)} for k in ("run_ms", "typical_ms")}
+    true = DeviceTable("now", latencies, {}, details={**batches, "machine": "m"})
+    before = bench.as_recorded(true)
+    assert before.latency_ms == {entrance: {14: (16.0, 32.0)}, office: {14: (10.0, 20.0)}}
+    for typical in (False, True):
+        assert before.busy_ms(office, 14, 2, typical) == true.busy_ms(office, 14, 2, typical) / bench.SLOWER == 10.0
+        assert before.busy_ms(entrance, 14, 2, typical) == 16.0
+    assert before.details["machine"] == "m"
 
 
 def test_a_cameras_window_counts_where_every_box_measured_it() -> None:
