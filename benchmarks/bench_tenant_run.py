@@ -5,9 +5,10 @@
 One model takes 1.6 times as long as its table says: the table that the appliance gets has its measured latencies
 divided by that. Each way to share has a box of its own, one after the other, which begins with nothing learned and with
 first students. In each box the load moves from one serving tenant to the other half-way, and the cameras show the same
-streets from the beginning of the same day, at the pace of the demo (`magpie demo`: a day of 24 windows): both ways to
-share see the same pictures. With --rounds 2 they take turns forth and back, in halves of half the length. Counted are
-whole retraining windows, from the third of each box on: the first two are for its start and for cameras' first data.
+streets from the beginning of the same day, with the demo's pace and task (`magpie demo`: a day of 24 windows,
+detection): both ways to share see the same pictures. With --rounds 2 they take turns forth and back, in halves of half
+the length. Counted are whole retraining windows, from the third of each box on: the first two are for its start and for
+cameras' first data.
 
 learned: shares by what came of them. planned: no tenants, shares by the recorded table alone, as an offline profile
 gives them; serving plans more for a model that misses its objective, as always. watched (--arms): no tenants, shares by
@@ -128,7 +129,7 @@ async def appliance(
     with camera_process(described, folder) as (_, port):
         site = demo_site(
             described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / "run",
-            window_s=window_s, policy="relay", task="mixed", teacher=None, classes=(), class_map={}, port=0,
+            window_s=window_s, policy="relay", task="detection", teacher=None, classes=(), class_map={}, port=0,
             overrides={"a_min": 0.1, "label_budget": LABELS},
         )  # fmt: skip
         asked = {m: {"slo_ms": SLO_MS} for m in MODELS.values()}
