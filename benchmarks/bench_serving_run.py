@@ -198,6 +198,7 @@ def counted(report: dict[str, Any]) -> dict[str, Any]:
                 "slo_ms": m["slo_ms"],
                 "p50_ms": round(m["latency_ms"].get("p50", math.nan), 2),
                 "p99_ms": round(m["latency_ms"].get("p99", math.nan), 2),
+                "lag_p99_ms": round(m["lag_ms"].get("p99", math.nan), 2),
                 "violation_ratio": m["violation_ratio"],
             }
             for m in models

@@ -14,7 +14,7 @@ from typing import Literal
 from edge.core.plan_reasons import PlanReason
 from edge.core.shares import ShareCaps
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, WindowPlan, WindowProblem
-from scheduler.static import SAME_INSTANT_S, all_faults, without_empty
+from scheduler.static import SAME_INSTANT_S, all_faults, with_present_shares, without_empty
 from scheduler.timeline import EPSILON, evaluate
 
 #: The step used where a share kind is continuous (devices).
@@ -71,7 +71,7 @@ def grant(problem: WindowProblem, plan: WindowPlan, caps: ShareCaps) -> WindowPl
     granted = tuple(without_empty(segments))
     outcome = evaluate(problem, granted)
     why = PlanReason("granted", name=caps.kind, numbers={"step": step, "least": caps.min_share})
-    reasons = dict(plan.reasons) | {"": (*plan.reasons.get("", ()), why)}
+    reasons = with_present_shares(problem, plan.reasons, granted) | {"": (*plan.reasons.get("", ()), why)}
     faults = all_faults(problem, outcome, plan.faults)
     return replace(plan, segments=granted, objective=outcome.objective, reasons=reasons, faults=faults)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
-from scheduler.static import all_faults
+from scheduler.static import all_faults, with_present_shares
 from scheduler.timeline import Outcome, evaluate
 
 #: Each camera is counted with at least this, even under a lower floor: a camera without a share sees nothing.
@@ -85,7 +85,7 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     if segments == plan.segments:
         return plan
     why = PlanReason("least_kept")
-    reasons = dict(plan.reasons) | {"": (*plan.reasons.get("", ()), why)}
+    reasons = with_present_shares(problem, plan.reasons, segments) | {"": (*plan.reasons.get("", ()), why)}
     outcome = evaluate(problem, segments)
     held = {s.id for s in problem.streams if problem.a_min and not _below(problem, outcome, s)}
     faults = all_faults(problem, outcome, [f for f in plan.faults if f.camera not in held])

@@ -75,9 +75,7 @@ def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, t
     order = first_starts(segments)
     reasons: dict[str, tuple[PlanReason, ...]] = {}
     for stream in problem.streams:
-        first = segments[0].streams[stream.id]
-        kept = stream.inference_profile.factor(first.inference_share)
-        serve = PlanReason("inference", stream.id, numbers={"share": first.inference_share, "kept": kept})
+        serve = _serving(stream, segments[0].streams[stream.id])
         config = next((s.streams[stream.id].retrain_config for s in segments if _trains(s, stream.id)), None)
         if config is None:
             gains = any(o.end_accuracy > stream.start_accuracy for o in stream.options)
@@ -95,6 +93,24 @@ def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, t
         code: PlanReasonCode = "go_on" if stream.running == config else "retrain"
         reasons[stream.id] = (PlanReason(code, stream.id, config, numbers), serve)
     return reasons
+
+
+def with_present_shares(
+    problem: WindowProblem, reasons: Mapping[str, tuple[PlanReason, ...]], segments: Sequence[Segment]
+) -> dict[str, tuple[PlanReason, ...]]:
+    """The reasons of a plan whose inference shares were moved, with those that it has now at its start."""
+    found = dict(reasons)
+    for stream in problem.streams:
+        allocation = segments[0].streams.get(stream.id)
+        if allocation is not None and stream.id in found:
+            now = _serving(stream, allocation)
+            found[stream.id] = tuple(now if r.code == "inference" else r for r in found[stream.id])
+    return found
+
+
+def _serving(stream: StreamProblem, allocation: StreamAllocation) -> PlanReason:
+    share = allocation.inference_share
+    return PlanReason("inference", stream.id, numbers={"share": share, "kept": stream.inference_profile.factor(share)})
 
 
 def _lent(stream: StreamProblem, arrival: Arrival) -> PlanReason:

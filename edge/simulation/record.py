@@ -77,7 +77,7 @@ class MeasuredGain:
 
 
 class RecordedRun:
-    """The closed windows of a live run, read once: its trace (`trace_from_windows`), and what each new student gained."""
+    """The closed windows of a live run, read once: its trace (`trace_from_windows`), and each new student's gain."""
 
     def __init__(self, details: Sequence[Mapping[str, Any]]) -> None:
         self._closed = _closed(details)

@@ -26,6 +26,8 @@ FORGET = 0.975
 RESIDUAL, LENGTH = 0.03, 0.6
 #: The noise of a report before any was seen, as if PRIOR_PAIRS pairs had shown it.
 NOISE, PRIOR_PAIRS, LEAST_NOISE = 0.03, 4.0, 0.003
+#: A round of one report shows noise beside earlier reports at its place that weigh at least so much.
+LEAST_BESIDE = 1.0
 #: A change: so many rounds in a row outside so many standard deviations, on the same side.
 OUTSIDE, ROUNDS_OUTSIDE = 2.5, 3
 #: Sums of performance are at most this, and their squares are finite.
@@ -142,12 +144,15 @@ def with_round(
     outside = memory.outside + side if side * memory.outside >= 0 and side else side
     recent = (*memory.recent, *seen)[-ROUNDS_OUTSIDE * 4 :] if side else ()
     memory = replace(memory, outside=outside, recent=recent)
+    # One report beyond the band may be noise; more of them on one side are about to be a change.
+    if len(seen) == 1 and abs(outside) <= 1:
+        memory = _noise_beside(memory, curve, place, value)
     if abs(outside) >= ROUNDS_OUTSIDE:
         memory = _changed(memory, curve)
     sums = {b: (FORGET * w, FORGET * s) for b, w, s in zip(memory.bins, memory.weights, memory.sums, strict=True)}
     for p, y in seen:
         # A report lies between two grid points; each gets its part.
-        where = min(max((p - LOWEST) / STEP, 0.0), POINTS - 1.001)
+        where = _bin(p)
         low, part = int(where), where - int(where)
         for b, w in ((low, 1 - part), (low + 1, part)):
             weight, total = sums.get(b, (0.0, 0.0))
@@ -202,10 +207,36 @@ def _rising(values: Floats, weights: Floats) -> Floats:
 
 def _noise_from(memory: CurveMemory, seen: Sequence[tuple[float, float]]) -> CurveMemory:
     """Half the square of the difference of two reports of one round estimates the noise."""
-    pairs = [(a[1] - b[1]) ** 2 / 2 for a, b in pairwise(seen)]
-    if not pairs:
+    return _with_pairs(memory, [(a[1] - b[1]) ** 2 / 2 for a, b in pairwise(seen)])
+
+
+def _noise_beside(memory: CurveMemory, curve: LearnedCurve, place: float, value: float) -> CurveMemory:
+    """The only report of its round beside earlier ones at its place, where there are some, all less the curve.
+
+    A report far outside the band counts as one just outside. Reports that agree say little of those at other places (of
+    requests that are all in time none can be more in time), so the noise is not lowered below NOISE by them."""
+    where = _bin(place)
+    near = [(b, w, s) for b, w, s in zip(memory.bins, memory.weights, memory.sums, strict=True) if abs(b - where) < 1.0]
+    weight = sum(w for _, w, _ in near)
+    if weight < LEAST_BESIDE:
         return memory
-    return replace(memory, pairs=0.98 * memory.pairs + len(pairs), squares=0.98 * memory.squares + sum(pairs))
+    here, *there = curve.at(np.array([place, *(GRID[b] for b, _, _ in near)])).tolist()
+    before = sum(s - w * mean for (_, w, s), mean in zip(near, there, strict=True)) / weight
+    away = (value - here - before) ** 2 * weight / (weight + 1.0)
+    found = _with_pairs(memory, [min(away, (OUTSIDE * memory.noise) ** 2)])
+    return replace(found, squares=max(found.squares, found.pairs * min(NOISE, memory.noise) ** 2))
+
+
+def _with_pairs(memory: CurveMemory, squares: Sequence[float]) -> CurveMemory:
+    if not squares:
+        return memory
+    pairs = 0.98 * memory.pairs + len(squares)
+    return replace(memory, pairs=pairs, squares=0.98 * memory.squares + sum(squares))
+
+
+def _bin(place: float) -> float:
+    """Where a place lies among the points of the grid; places beyond the grid count as its end."""
+    return min(max((place - LOWEST) / STEP, 0.0), POINTS - 1.001)
 
 
 def _changed(memory: CurveMemory, curve: LearnedCurve) -> CurveMemory:

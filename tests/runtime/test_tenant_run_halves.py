@@ -22,8 +22,9 @@ class Box:
         loop = asyncio.get_running_loop()
         self._began_s, self._window_s, self._loop = loop.time(), window_s, loop
         self.runtime: Any = SimpleNamespace(clock=SimpleNamespace(monotonic=loop.time), controller=self)
-        nothing = SimpleNamespace(recent=lambda *_: [])
-        self.services = SimpleNamespace(events=nothing, windows=nothing)
+        measured = [SimpleNamespace(realised=0.5)]
+        windows = SimpleNamespace(recent=lambda *_: [SimpleNamespace(id=n, cameras=measured) for n in range(1, 9)])
+        self.services = SimpleNamespace(events=SimpleNamespace(recent=lambda *_: []), windows=windows)
 
     @property
     def state(self) -> SimpleNamespace:

@@ -43,6 +43,9 @@ def test_granted_shares_are_legal_and_valued(
             if step is not None:
                 assert share / step == pytest.approx(round(share / step), abs=1e-4)
     assert found.objective == pytest.approx(evaluate(problem, found.segments).objective, abs=1e-12)
+    for stream, allocation in found.segments[0].streams.items():
+        told = [r.numbers["share"] for r in found.reasons[stream] if r.code == "inference"]
+        assert told == [allocation.inference_share], "the reason says what is granted"
     starts = [s.start_s for s in found.segments]
     assert starts == sorted(set(starts))
     assert found.segments[0].start_s == pytest.approx(problem.label_delay_s)

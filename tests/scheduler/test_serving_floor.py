@@ -28,6 +28,9 @@ def test_a_camera_with_a_worthless_model_still_answers() -> None:
     problem = WindowProblem("w", 0.5, 100.0, (stream("good", 0.8), stream("bad", 0.0)))
     plan = keep_serving(problem, window_policy("no-retraining").plan(problem))
     assert all(s.streams["bad"].inference_share >= 0.05 - 1e-9 for s in plan.segments)
+    for camera, allocation in plan.segments[0].streams.items():
+        told = next(r for r in plan.reasons[camera] if r.code == "inference")
+        assert told.numbers["share"] == allocation.inference_share, "the reason says what the camera gets"
     assert plan.objective == pytest.approx(evaluate(problem, plan.segments).objective)
 
 

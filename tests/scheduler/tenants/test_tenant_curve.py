@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from scheduler.tenants.curve import CurveMemory, cut_mean, learned, with_round
+from scheduler.tenants.curve import NOISE, ROUNDS_OUTSIDE, CurveMemory, cut_mean, learned, with_round
 from scheduler.tenants.load import LoadForecast
 from scheduler.tenants.shapes import GRID, Ending, shapes
 
@@ -83,6 +83,36 @@ def test_a_change_is_noticed_and_the_old_curve_moves() -> None:
     after = learned(memory, "part")
     assert abs(after.at(np.array([0.3]))[0] - truth(0.3 - math.log(2))) < 0.05
     assert memory.reports < 40
+
+
+def test_the_noise_of_single_reports_is_seen_beside_earlier_ones_at_their_place() -> None:
+    """As of cameras on a box: one accuracy a window, of other cars each time."""
+    rng = np.random.default_rng(5)
+    windows = [(0.3, float(np.clip(0.35 + 0.08 * rng.normal(), 0.0, 1.0))) for _ in range(60)]
+    memory = taught(windows, "accuracy")
+    assert memory.noise == pytest.approx(0.08, rel=0.25)
+    assert memory.changes == 0, "a window with hard pictures is no change"
+
+
+def test_single_reports_that_agree_are_no_sign_that_others_would() -> None:
+    memory = taught([(0.3, 1.0)] * 60)
+    assert memory.noise == pytest.approx(NOISE)
+
+
+def test_a_slope_is_no_noise() -> None:
+    rng = np.random.default_rng(6)
+    memory = taught([(float(p), truth(p)) for p in rng.uniform(-0.6, 0.6, 80)])
+    assert memory.noise < 1.5 * NOISE
+
+
+@pytest.mark.parametrize(("before", "after", "reports"), [(0.9, 0.4, 20), (1.0, 0.8, 20), (1.0, 0.8, 6)])
+def test_a_change_is_no_noise(before: float, after: float, reports: int) -> None:
+    memory = taught([(0.3, before)] * reports)
+    for _ in range(ROUNDS_OUTSIDE):
+        assert memory.changes == 0
+        memory = with_round(memory, learned(memory, "part"), [(0.3, after)], "part")
+    assert memory.changes == 1
+    assert memory.noise < 2 * NOISE
 
 
 def test_reports_that_are_cut_at_one_are_not_taken_for_the_mean() -> None:

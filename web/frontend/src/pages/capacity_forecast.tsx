@@ -15,6 +15,9 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   const words = forecast.change.words ?? "A change";
   const boxes = forecast.cameras.some((c) => c.box !== 1);
+  // The column without the change has the sizes of trends: one sentence names the cameras.
+  const notes = forecast.notes.filter((n) => n.code !== "trend");
+  const learning = forecast.notes.filter((n) => n.code === "trend" && n.camera !== null).map((n) => named(n.camera ?? ""));
   return (
     <section class="card" aria-labelledby="forecast-title">
       <h2 id="forecast-title" class="sentence">
@@ -44,7 +47,10 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
         <>
           <h3>What this forecast rests on, and cannot know</h3>
           <ul class="notes">
-            {forecast.notes.map((n) => (
+            {learning.length > 0 && (
+              <li>Without any change too, accuracies go on as in the recorded windows (the column “Without the change”): {learning.join(", ")}.</li>
+            )}
+            {notes.map((n) => (
               <li key={`${n.code} ${n.camera ?? ""} ${n.model ?? ""}`}>
                 {n.message}.{n.of_all !== null && ` ${n.of_all}.`}
               </li>
