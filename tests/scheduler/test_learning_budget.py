@@ -92,6 +92,8 @@ def test_no_budget_takes_more_than_there_is(problem: BudgetProblem) -> None:
 @given(problems, st.floats(1.1, 4.0))
 @settings(max_examples=tried(80, 200), deadline=None)
 def test_a_slower_box_is_never_worth_more(problem: BudgetProblem, by: float) -> None:
+    """But for looks at exemplars' pictures: a faster box may have time for them, and be ready later by that."""
+    problem = replace(problem, facts=replace(problem.facts, memory_s=Cost(1e-6)))
     fast, slow = decide(problem), decide(on(by, problem))
     assert not (fast.late and not slow.late), "what is ready in time on a slow box is on a fast one"
     if not fast.late:
