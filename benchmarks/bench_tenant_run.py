@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import platform
@@ -53,6 +54,7 @@ from benchmarks.bench_serving_run import (
     measured,
     served,
 )
+from benchmarks.waiting import until_async
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable, ServedModel
@@ -246,11 +248,8 @@ def is_measured(box: Appliance, window: int) -> bool:
 
 async def last_measured(box: Appliance, window: int, times: Times) -> None:
     """Wait until the accuracies of this window, which has just ended, are known, for a window at most."""
-    until = box.runtime.clock.monotonic() + times.window_s
-    while box.runtime.clock.monotonic() < until:
-        if await asyncio.to_thread(is_measured, box, window):
-            return
-        await asyncio.sleep(2.0)
+    with contextlib.suppress(TimeoutError):
+        await until_async(lambda: is_measured(box, window), "accuracies", times.window_s, 2.0)
 
 
 def with_cameras(box: Appliance, found: list[dict[str, Any]]) -> None:

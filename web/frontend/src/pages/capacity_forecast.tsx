@@ -17,7 +17,7 @@ export function ForecastCard({ forecast, cameras, when }: Props) {
   const boxes = forecast.cameras.some((c) => c.box !== 1);
   // The column without the change has the sizes of trends: one sentence names the cameras.
   const notes = forecast.notes.filter((n) => n.code !== "trend");
-  const learning = forecast.notes.filter((n) => n.code === "trend" && n.camera !== null).map((n) => named(n.camera ?? ""));
+  const learning = forecast.notes.flatMap((n) => (n.code === "trend" && n.camera !== null ? [named(n.camera)] : []));
   return (
     <section class="card" aria-labelledby="forecast-title">
       <h2 id="forecast-title" class="sentence">
