@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edge.core.baseline import RegionRecord
 from edge.core.configs import LEAST_SIDE, WHOLE, Region
+from edge.core.zones import Point
 
 #: The part of the labels' edges that may lie outside the box, and the margin added around it.
 LEFT_OUT, MARGIN = 0.01, 0.03
@@ -30,14 +31,17 @@ TAKEN_AT, GIVEN_UP_AT = 0.02, 0.0
 NOISE_OF_ONE_OBJECT = 0.57
 
 
-def learned_region(boxes: NDArray[np.float32] | Sequence[Sequence[float]]) -> Region:
-    """The region that holds the labels `boxes` (N, 4), xyxy in fractions of the picture; WHOLE where they are too few,
-    or nearly everywhere."""
+def learned_region(boxes: NDArray[np.float32] | Sequence[Sequence[float]], places: Sequence[Point] = ()) -> Region:
+    """The region that holds the labels `boxes` (N, 4), xyxy in fractions of the picture, and the corners `places` of
+    lines and zones; WHOLE where labels are too few, or all of it is nearly everywhere."""
     given = np.asarray(boxes, np.float64).reshape(-1, 4)
     if len(given) < FEWEST_LABELS:
         return WHOLE
     low = np.quantile(given[:, :2], LEFT_OUT, axis=0) - MARGIN
     high = np.quantile(given[:, 2:], 1.0 - LEFT_OUT, axis=0) + MARGIN
+    if len(places) > 0:
+        corners = np.asarray(places, np.float64)
+        low, high = np.minimum(low, corners.min(0) - MARGIN), np.maximum(high, corners.max(0) + MARGIN)
     sides = np.clip(np.concatenate([low, high]), 0.0, 1.0)
     for axis in (0, 1):  # a single row of objects is no reason to see nothing else
         short = LEAST_SIDE - (sides[axis + 2] - sides[axis])
@@ -47,6 +51,11 @@ def learned_region(boxes: NDArray[np.float32] | Sequence[Sequence[float]]) -> Re
     region: Region = tuple(round(float(v), 3) for v in sides)  # type: ignore[assignment]
     saved = 1.0 - (region[2] - region[0]) * (region[3] - region[1])
     return region if saved >= LEAST_SAVED else WHOLE
+
+
+def holds(region: Region, places: Sequence[Point]) -> bool:
+    """Whether a region has all of the corners of lines and zones: beside it nothing is seen, so nothing is counted."""
+    return all(region[0] <= x <= region[2] and region[1] <= y <= region[3] for x, y in places)
 
 
 def next_region(record: RegionRecord | None, in_force: Region) -> Region:

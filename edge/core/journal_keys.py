@@ -92,6 +92,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
         "known",
         "late",
         "reason",
+        "looks",
     ),
     "learning.ready": _of_the_box("ready_s", "part", "cameras_with_untried"),
     "model.from_sibling": _keys("version", "sibling_distance", hidden=("sibling", "sibling_version")),

@@ -160,7 +160,7 @@ class LearningBudget:
     profiles are expected; `retraining_s` device seconds per camera are left for retraining, enough for `retrainings` of
     all cameras together. `value` is the accuracy [0, 1] that this is expected to bring per camera over the window.
     `known` is False while the cost of a label is a guess. `late` says that no budget is ready in time: this is the
-    least.
+    least. `looks`: exemplars are picked by what a student sees in their pictures; False: by their labels.
     """
 
     golden_share: float
@@ -174,6 +174,7 @@ class LearningBudget:
     known: bool = True
     late: bool = False
     reason: str = ""
+    looks: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return {k: getattr(self, k) for k in self.__dataclass_fields__}

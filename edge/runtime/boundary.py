@@ -174,6 +174,7 @@ class Boundary:
                 looked,
                 (camera.baseline or Baseline()) if camera.published else None,
                 camera.published and camera.fixed_region() is None,
+                camera.settings.places(),
             )
         )
         await self._weigh(camera, window)
@@ -202,7 +203,9 @@ class Boundary:
         folders = MemoryFolders(self._exemplar_root(camera.id), s.exemplars, kept_out)
         enabled = sum(c.settings.enabled for c in parts.cameras.values())
         speed = parts.profilers.speed(self._preparation.thread)
+        budget = parts.learning.budget
         in_time = looks_in_time(parts.learning.facts.memory_s, enabled, speed, s.window_s)
+        in_time = in_time and (budget is None or budget.looks)
         if not in_time and data.window % TRIED_EACH:
             await self._remember_by_labels(camera, folders, data)
             return

@@ -12,10 +12,10 @@ from typing import Any
 
 from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
-from edge.core.baseline import Baseline
+from edge.core.baseline import Baseline, RegionRecord
 from edge.core.camera import CameraState
 from edge.core.clips import ClipAsked, ClipFailed, ClipMade
-from edge.core.configs import WHOLE
+from edge.core.configs import WHOLE, Region
 from edge.core.errors import MagpieError
 from edge.core.facts import FrameSampled
 from edge.core.journal_kinds import JournalKind, JournalNote
@@ -32,7 +32,7 @@ from edge.runtime.siblings import Siblings
 from edge.runtime.versions import Versions
 from edge.settings import CameraSettings
 from scheduler.degrade import choose_inference
-from scheduler.regions import next_region
+from scheduler.regions import holds, next_region
 
 #: The entries that a camera's states are journaled as.
 _STATES: Mapping[CameraState, JournalKind] = {
@@ -88,8 +88,7 @@ class CameraWorkers:
         # A record of an older version says nothing of retrained students: what the download's said then, held for them.
         record = camera.record or (None if camera.baseline is None else camera.baseline.download)
         # Which region was in force is not known any more: it must be better beyond the noise again.
-        learned = WHOLE if record is None else next_region(record, WHOLE)
-        camera.take_region(learned if fixed is None else fixed)
+        camera.take_region(self._region(camera, record, WHOLE) if fixed is None else fixed)
         camera.pictured = pictured_windows(self._data, settings.id)
         parts.cameras[settings.id] = camera
         parts.golden.labels.set_classes(settings.id, settings.classes, settings.class_map)
@@ -170,11 +169,17 @@ class CameraWorkers:
         camera.score = (version, score)
         self._parts.supervisor.send(camera.worker, m.SetScore(version, score))
 
+    @staticmethod
+    def _region(camera: CameraRuntime, record: RegionRecord | None, in_force: Region) -> Region:
+        """The next region, where it has all lines and zones, which may have been drawn after it was learned."""
+        region = in_force if record is None else next_region(record, in_force)
+        return region if holds(region, camera.settings.places()) else WHOLE
+
     def look(self, camera: CameraRuntime) -> None:
         """A window ends: look at another part of the picture from here on, where that was learned."""
         if camera.baseline is None or camera.fixed_region() is not None:
             return
-        region = next_region(camera.record, camera.region)
+        region = self._region(camera, camera.record, camera.region)
         if region == camera.region:
             return
         camera.take_region(region)

@@ -247,7 +247,7 @@ class StudentFile:
 class Evaluate:
     """Measure the window past: recorded answers, and in shadow, looking as `inference` says, the frozen student and the
     parent of the model in force. For a student that began as a published detector `frozen` is the download: with
-    `baseline`, its measurements of past windows, it is measured at its best past least score too."""
+    `baseline`, of past windows, it is measured at its best past least score too. A learned region holds `places`."""
 
     data: LabelledWindow
     frozen: StudentFile | None
@@ -257,6 +257,7 @@ class Evaluate:
     inference: InferenceConfig | None = None
     baseline: Baseline | None = None
     learn_region: bool = False
+    places: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)

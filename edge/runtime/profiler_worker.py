@@ -183,7 +183,7 @@ def _download(job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerS
 
 def _learned_region(job: m.Evaluate, frames: tuple[LabelledFrame, ...]) -> Region:
     past = (*frames, *job.data.exemplars, *job.data.kept_out)
-    return learned_region(np.concatenate([f.labels.boxes for f in past]))
+    return learned_region(np.concatenate([f.labels.boxes for f in past]), job.places)
 
 
 def _in_force(

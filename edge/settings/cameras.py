@@ -248,6 +248,11 @@ class CameraSettings(Settings):
                         f"{name!r} is none of the camera's classes {', '.join(self.classes)}",
                     )
 
+    def places(self) -> tuple[tuple[float, float], ...]:
+        """The corners of its lines and zones: the student must see what passes there."""
+        corners = [point for line in self.lines for point in (line.start, line.end)]
+        return (*corners, *(point for zone in self.zones for point in zone.polygon))
+
     def all_masks(self) -> tuple[Mask, ...]:
         """The masks, as pictures are blacked out by."""
         return tuple(Mask(m.name, m.polygon) for m in self.masks)

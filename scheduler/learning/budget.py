@@ -44,8 +44,8 @@ HALF_INFERENCE_LOSS = 0.06
 #: The models that a window ends with serve the next until it has retrained, for about half a window, and a third of
 #: what they gained is there after each retraining that follows (benchmarks/bench_start_influence.py): 1/2 + 1/3 + ...
 CARRY = 1.0
-#: Picking exemplars by what a student sees in their pictures may take this part of a window; else labels must do. In
-#: each eighth window it is tried all the same: what it costs changes.
+#: Picking exemplars by what a student sees in their pictures may take this part of a window, and must not make the
+#: budget late; else labels must do. In each eighth window it is tried all the same: its cost changes.
 MEMORY_WAIT, TRIED_EACH = 0.05, 8
 #: While labels and profiles are awaited inference has at most this part of the capacity (controller.waiting_shares).
 WAITING_INFERENCE = 0.7
@@ -150,9 +150,12 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     rounds = math.ceil(cameras / problem.profilers)
     tried = problem.profiling_s if problem.profiling_s is not None else trials * facts.trial_s.value
     wait = min(WAIT_RANGE[1], max(WAIT_RANGE[0], facts.wait.value))
-    looks = looks_in_time(facts.memory_s, cameras, problem.profilers * each, t)
-    least = wait * (labelling + (rounds * facts.memory_s.value / each if looks else 0.0))
     until = AIM * problem.ready * t
+    looking = rounds * facts.memory_s.value / each
+    looks = (
+        looks_in_time(facts.memory_s, cameras, problem.profilers * each, t) and wait * (labelling + looking) <= until
+    )
+    least = wait * (labelling + (looking if looks else 0.0))
     # Without trials for all, some cameras are tried in turn; the others retrain what is known best.
     enough = float(trials) if trials else min(1.0, problem.profilers / cameras)
     each_takes = rounds * (facts.setup_s.value + tried) if trials else facts.setup_s.value + facts.trial_s.value
@@ -173,7 +176,7 @@ def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> 
     known = problem.facts.label_s is not None
     budget = LearningBudget(
         round(golden, 4), labels, trials, round(tried, 3), round(ready, 3), round(left, 3), retrainings,
-        round(value, 6), known, late, "",
+        round(value, 6), known, late, "", looks,
     )  # fmt: skip
     return budget, work
 

@@ -95,7 +95,9 @@ class Box:
             ),
             records=SimpleNamespace(write=lambda do, *given, **more: do(*given, **more)),
             complaints=SimpleNamespace(add=lambda code, words, camera: self.complaints.append(code)),
-            learning=SimpleNamespace(late_labels_used=0, seen=ignored, correction=ignored, facts=LearningFacts()),
+            learning=SimpleNamespace(
+                budget=None, late_labels_used=0, seen=ignored, correction=ignored, facts=LearningFacts()
+            ),
         )  # fmt: skip
         self.preparation: Any = SimpleNamespace(share=ignored, thread=0.5)
         self.workers: Any = SimpleNamespace(next_window=self._next, look=lambda camera: self.looks.append(camera.id))
@@ -308,10 +310,13 @@ async def test_of_a_camera_whose_classes_changed_meanwhile_nothing_is_remembered
     assert read_exemplars(box.folder / "exemplars" / "a") == ()
 
 
-@pytest.mark.parametrize(("memory_s", "asked"), [(1.2, 1), (1.3, 0)])
-async def test_nobody_is_asked_to_look_where_there_is_no_time_for_it(box: Box, memory_s: float, asked: int) -> None:
-    """A quarter of the device for 5 % of 100 s is 1.25 device seconds."""
+@pytest.mark.parametrize(("memory_s", "looks", "asked"), [(1.2, True, 1), (1.3, True, 0), (1.2, False, 0)])
+async def test_nobody_is_asked_to_look_where_there_is_no_time_for_it(
+    box: Box, memory_s: float, looks: bool, asked: int
+) -> None:
+    """A quarter of the device for 5 % of 100 s is 1.25 device seconds; or the window's budget has no time for it."""
     box.parts.learning.facts = LearningFacts(memory_s=Cost(memory_s))
+    box.parts.learning.budget = SimpleNamespace(looks=looks)
     box.sampled(10)
     await box.close()
     box.events.clear()

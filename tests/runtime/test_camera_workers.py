@@ -12,7 +12,7 @@ from leaf_kit import NoWorkers, ignored, leaf_parts
 from test_label_queue import frame
 
 from edge.core import events as ev
-from edge.core.configs import StudentSpec
+from edge.core.configs import WHOLE, StudentSpec
 from edge.core.errors import MagpieError, NotFound
 from edge.core.facts import FrameSampled
 from edge.core.models import ModelVersion
@@ -95,6 +95,19 @@ def test_a_camera_that_is_switched_off_has_no_worker(box: Box) -> None:
     box.add("a", enabled=False)
     assert box.parts.camera("a").worker not in box.supervisor.shares
     assert box.events == []
+
+
+def test_a_learned_region_that_lacks_a_line_drawn_since_is_given_up(box: Box) -> None:
+    taken: list[Any] = []
+    camera: Any = SimpleNamespace(
+        id="a", baseline=object(), fixed_region=lambda: None, record=None, region=(0.0, 0.0, 0.5, 1.0), inference=None,
+        settings=SimpleNamespace(places=lambda: ((0.1, 0.5), (0.4, 0.5))), take_region=taken.append,
+    )  # fmt: skip
+    box.workers.look(camera)
+    assert taken == [], "it has the line"
+    camera.settings.places = lambda: ((0.1, 0.5), (0.8, 0.5))
+    box.workers.look(camera)
+    assert taken == [WHOLE]
 
 
 async def test_of_a_camera_that_goes_nothing_is_left(box: Box) -> None:

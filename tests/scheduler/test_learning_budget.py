@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
-from edge.core.learning import BudgetProblem, Cost, LearningFacts
+from edge.core.learning import BudgetProblem, Cost, LearningBudget, LearningFacts
 from scheduler.learning.budget import AIM, MEMORY_WAIT, decide, looks_in_time, most_golden_share, needed_golden_share
 from scheduler.learning.costs import learned, observed
 from scheduler.learning.windows import choose_window, net_value
@@ -76,6 +76,20 @@ def test_pictures_that_nobody_has_time_to_look_at_take_no_time_of_the_budget() -
     assert ready_s(30.0) < ready_s(0.1)
 
 
+def test_looks_at_pictures_never_make_a_budget_late() -> None:
+    """Labels alone take nearly all the time that there is: looks would fit into their part of the window, but not
+    before the time until which profiles shall be ready."""
+
+    def decided(memory_s: float) -> LearningBudget:
+        facts = replace(FACTS, label_s=Cost(0.28, 0.0, 200), memory_s=Cost(memory_s, 0.0, 20))
+        return decide(replace(DEMO, facts=facts, labels=8, golden_share=0.1, profiling_s=0.1))
+
+    assert looks_in_time(Cost(0.6), DEMO.cameras, DEMO.profilers * 0.29, DEMO.window_s)
+    short, long = decided(0.01), decided(0.6)
+    assert (short.late, short.looks) == (False, True)
+    assert (long.late, long.looks) == (False, False)
+
+
 @given(problems)
 @settings(max_examples=tried(60, 200), deadline=None)
 def test_no_budget_takes_more_than_there_is(problem: BudgetProblem) -> None:
@@ -92,10 +106,19 @@ def test_no_budget_takes_more_than_there_is(problem: BudgetProblem) -> None:
 @given(problems, st.floats(1.1, 4.0))
 @settings(max_examples=tried(80, 200), deadline=None)
 def test_a_slower_box_is_never_worth_more(problem: BudgetProblem, by: float) -> None:
-    """But for looks at exemplars' pictures: a faster box may have time for them, and be ready later by that."""
-    problem = replace(problem, facts=replace(problem.facts, memory_s=Cost(1e-6)))
     fast, slow = decide(problem), decide(on(by, problem))
     assert not (fast.late and not slow.late), "what is ready in time on a slow box is on a fast one"
+    if not fast.late and not slow.late and slow.looks:
+        assert slow.value <= fast.value + 1e-6
+
+
+@given(problems, st.floats(1.1, 4.0))
+@settings(max_examples=tried(80, 200), deadline=None)
+def test_a_slower_box_is_never_worth_more_where_looks_cost_nothing(problem: BudgetProblem, by: float) -> None:
+    """The worth of looks at exemplars' pictures is not in the value: a faster box that has time for them may be ready
+    later by that."""
+    problem = replace(problem, facts=replace(problem.facts, memory_s=Cost(1e-9)))
+    fast, slow = decide(problem), decide(on(by, problem))
     if not fast.late:
         assert slow.late or slow.value <= fast.value + 1e-6
 

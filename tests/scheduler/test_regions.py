@@ -12,7 +12,7 @@ from edge.core.baseline import Baseline, RegionRecord, ScoreCounts
 from edge.core.configs import LEAST_SIDE, WHOLE, check_region
 from edge.core.thresholds import SCORES
 from edge.core.vision import Detections
-from scheduler.regions import FEWEST_LABELS, GIVEN_UP_AT, LEAST_SAVED, TAKEN_AT, learned_region, next_region
+from scheduler.regions import FEWEST_LABELS, GIVEN_UP_AT, LEAST_SAVED, TAKEN_AT, holds, learned_region, next_region
 
 side = st.floats(0.0, 0.9)
 
@@ -41,6 +41,20 @@ def test_a_row_of_objects_leaves_room_above_and_below() -> None:
     boxes = [(0.1 + 0.02 * n, 0.5, 0.12 + 0.02 * n, 0.51) for n in range(40)] * 3
     region = learned_region(boxes)
     assert region[3] - region[1] >= LEAST_SIDE - 1e-9
+
+
+def test_a_region_holds_lines_and_zones_beside_the_labels() -> None:
+    """Beside the region nothing is seen, so nothing would be counted there."""
+    boxes = [(0.1 + 0.002 * n, 0.5, 0.15 + 0.002 * n, 0.6) for n in range(100)]
+    gate = ((0.5, 0.3), (0.6, 0.9))
+    alone, both = learned_region(boxes), learned_region(boxes, gate)
+    assert holds(both, gate)
+    assert not holds(alone, gate)
+    assert both[0] <= alone[0]
+    assert both[3] >= 0.9
+    assert learned_region(boxes, ((0.0, 0.0), (1.0, 1.0))) == WHOLE
+    assert holds(WHOLE, gate)
+    assert holds(alone, ())
 
 
 def test_labels_all_over_the_picture_need_all_of_it() -> None:

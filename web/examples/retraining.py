@@ -27,6 +27,7 @@ _BUDGET: Final[Example] = {
     "value": 0.078,
     "known": True,
     "late": False,
+    "looks": True,
     "reason": "48 labels per camera at 0.018 device seconds each, 1 of 2 trials",
 }
 LEARNING: Final[Example] = {

@@ -20,7 +20,8 @@ class RetrainingAnswer:
 @answer
 class BudgetAnswer:
     """The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
-    a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1."""
+    a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1;
+    `looks`: older frames to keep are picked by what a student sees in them (else by their labels)."""
 
     golden_share: Shown[float]
     labels: Shown[int]
@@ -33,6 +34,7 @@ class BudgetAnswer:
     known: Shown[bool]
     late: Shown[bool]
     reason: Shown[str]
+    looks: Shown[bool]
 
 
 @answer
