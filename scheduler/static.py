@@ -12,6 +12,8 @@ from scheduler.timeline import EPSILON, Outcome, evaluate, remaining_work
 
 #: Two instants closer than this (seconds) are one.
 SAME_INSTANT_S = 1e-7
+#: Reasons of a camera whose model is retrained.
+_RETRAINING: frozenset[PlanReasonCode] = frozenset({"retrain", "go_on"})
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,23 @@ def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, t
 def with_present_shares(
     problem: WindowProblem, reasons: Mapping[str, tuple[PlanReason, ...]], segments: Sequence[Segment]
 ) -> dict[str, tuple[PlanReason, ...]]:
-    """The reasons of a plan whose inference shares were moved, with those that it has now at its start."""
+    """The reasons of a plan whose shares were moved, with the inference shares that it has now at its start and the
+    retrainings that still have a share."""
     found = dict(reasons)
-    for stream in problem.streams:
-        allocation = segments[0].streams.get(stream.id)
-        if allocation is not None and stream.id in found:
-            now = _serving(stream, allocation)
-            found[stream.id] = tuple(now if r.code == "inference" else r for r in found[stream.id])
+    for stream, (learning, serve) in describe(problem, segments).items():
+        if stream not in found:
+            continue
+        trained = learning.code in _RETRAINING
+        found[stream] = tuple(
+            serve
+            if r.code == "inference"
+            else r
+            if r.code not in _RETRAINING
+            else learning
+            if trained
+            else PlanReason("no_share", stream, r.name)
+            for r in found[stream]
+        )
     return found
 
 

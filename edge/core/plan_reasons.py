@@ -7,14 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 #: Of a camera: its model is retrained, or goes on to be; another box retrains it; no retraining would pay off, or gain
-#: at all; its inference share. Of the whole plan: nothing is retrained; fixed shares side by side, or one retraining
-#: after another; shares as they can be granted; least shares kept. "recorded": a sentence of a stored plan.
+#: at all; what must be kept leaves its retraining no share; its inference share. Of the whole plan: nothing is
+#: retrained; fixed shares side by side, or one retraining after another; shares as they can be granted; least shares
+#: kept. "recorded": a sentence of a stored plan.
 PlanReasonCode = Literal[
     "retrain",
     "go_on",
     "lent",
     "not_worth_it",
     "no_gain",
+    "no_share",
     "inference",
     "none_retrained",
     "side_by_side",
@@ -35,7 +37,7 @@ _FIXED: Mapping[str, str] = {
 @dataclass(frozen=True)
 class PlanReason:
     """One reason. `name` is a retraining configuration's id, the share kind that grants, or the box that retrains.
-    `numbers` by code:
+    `numbers` by code, none where it is not named:
 
     "retrain", "go_on": `points` gained, `device_s` of work left, `place` of `places` in the order of starts;
     "lent": `points` gained from `arrives_s` after the window's start on;
@@ -62,12 +64,14 @@ class PlanReason:
         n = self.numbers
         match self.code:
             case "retrain" | "go_on":
-                return self._retraining({} if configs is None else configs)
+                return self._retraining(configs or {})
             case "lent":
                 return (
                     f"the box {self.name} retrains it: {n['points']:+.1f} points from second {n['arrives_s']:.0f} of "
                     "the window on, at no share of this box"
                 )
+            case "no_share":
+                return f"{self._config(configs or {})} was to be retrained: no share is left for it"
             case "inference":
                 return f"{_percent(n['share'])} of the device for inference keeps {_percent(n['kept'])} of its accuracy"
             case "side_by_side":
@@ -84,10 +88,14 @@ class PlanReason:
                 return self.sentence
         return _FIXED[self.code]
 
+    def _config(self, configs: Mapping[str, str]) -> str:
+        known = configs.get(self.name)
+        return self.name if known is None else f"“{known}”"
+
     def _retraining(self, configs: Mapping[str, str]) -> str:
-        n, known = self.numbers, configs.get(self.name)
+        n = self.numbers
         verb = "retrain" if self.code == "retrain" else "go on with"
-        config = self.name if known is None else f"“{known}”"
+        config = self._config(configs)
         paid = n["points"] / n["device_s"] if n["device_s"] > 0 else None
         rate = "nothing left to pay" if paid is None else f"{paid:.2f} points per device second"
         place = f"number {n['place']:.0f} of {n['places']:.0f} to start" if n["places"] > 1 else "the only one"

@@ -48,6 +48,7 @@ WORDS = [
         "shares as mps grants them (steps of 0.05, at least 0.1)",
     ),
     (PlanReason("least_kept"), "every camera keeps the share that it needs at least"),
+    (PlanReason("no_share", "gate", "e5-d1"), "e5-d1 was to be retrained: no share is left for it"),
     (PlanReason.recorded("an older sentence", "gate"), "an older sentence"),
 ]
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from edge.core.configs import InferenceConfig
 from edge.core.plan_faults import PlanFault
+from edge.core.plan_reasons import PlanReason
 from edge.core.profiles import InferencePoint, InferenceProfile
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.policies import window_policy
@@ -42,6 +43,22 @@ def test_what_is_missing_is_taken_from_the_largest_inference_first_then_from_ret
     assert b.inference_share == pytest.approx(0.05)
     assert a.inference_share == pytest.approx(0.05)
     assert a.retraining_share == pytest.approx(0.20)
+
+
+def test_a_retraining_whose_share_inference_takes_is_no_longer_a_reason() -> None:
+    """Both least shares are all that there is: neither of the two retrainings has anything left. With a little more
+    the smaller one keeps some, and is then the first and only one."""
+    problem = WindowProblem("w", 0.1, 100.0, (stream("a", 0.4), stream("b", 0.4)))
+    first = [PlanReason("retrain", c, "r", {"points": 1, "device_s": 1, "place": 2, "places": 2}) for c in ("a", "b")]
+    segment = Segment(0.0, {"a": StreamAllocation(0.0, 0.05, "r"), "b": StreamAllocation(0.0, 0.05, "r")})
+    asked = WindowPlan("p", "w", 0.5, (segment,), reasons={r.camera or "": (r,) for r in first})
+    none = keep_serving(problem, asked)
+    assert none.reasons["a"] == (PlanReason("no_share", "a", "r"),)
+    assert none.reasons["b"] == (PlanReason("no_share", "b", "r"),)
+    more = {"a": StreamAllocation(0.0, 0.04, "r"), "b": StreamAllocation(0.0, 0.08, "r")}
+    some = keep_serving(replace(problem, num_gpus=0.12), replace(asked, segments=(Segment(0.0, more),)))
+    assert [some.reasons[c][0].code for c in ("a", "b")] == ["retrain", "no_share"]
+    assert some.reasons["a"][0].numbers["place"] == some.reasons["a"][0].numbers["places"] == 1
 
 
 @given(

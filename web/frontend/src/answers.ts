@@ -261,7 +261,8 @@ export type BucketOfDay = {
 };
 
 /** The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
- * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1. */
+ * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1;
+ * `looks`: older frames to keep are picked by what a student sees in them (else by their labels). */
 export type BudgetAnswer = {
   golden_share: number;
   labels: number;
@@ -274,6 +275,7 @@ export type BudgetAnswer = {
   known: boolean;
   late: boolean;
   reason: string;
+  looks: boolean;
 };
 
 /** The accuracies (0-1) of the window that was measured last; null: not measured. `realised`: of the answers as they
@@ -1780,9 +1782,9 @@ export type MqttAnswer = {
   username: string;
   /** env:NAME, file:/path[#key] or secret:NAME */
   password_from: string;
-  /** empty: magpie-SITE */
+  /** empty: magpie-SITE, in a fleet magpie-SITE-BOX */
   client_id: string;
-  /** first levels of every topic */
+  /** first levels of every topic; in a fleet magpie stands for magpie/BOX */
   prefix: string;
   keepalive_s: number;
   /** send events of objects, not only alarms */
@@ -2009,7 +2011,7 @@ export type PlanBasisFile = {
   policy: string;
   /** The promises of a share kind on one device, as its probe showed (never more). */
   caps: { kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop"; device: string; enforced: "reserve" | "cap" | "coop"; resize: "live" | "respawn"; min_share: number; step: number | null; units: number; oversubscribe: boolean; memory_limit: boolean; fault_domain: "worker" | "device"; evidence?: string };
-  current?: { format: "retrain-infer-plan/1"; policy: string; problem: string; objective: number; segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[]; decision_seconds?: number; reasons?: Record<string, string>; faults?: string[]; reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>; fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[] } | null;
+  current?: { format: "retrain-infer-plan/1"; policy: string; problem: string; objective: number; segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[]; decision_seconds?: number; reasons?: Record<string, string>; faults?: string[]; reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "no_share" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>; fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[] } | null;
   age_s?: number;
   asked?: { format: "retrain-infer-window/1"; name?: string; num_gpus: number; window_s: number; streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; teaches?: number; members?: number; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number; reliability?: number } } | null; arrival?: { at_s: number; accuracy: number; box?: string } | null })[]; delta?: number; a_min?: number | null; label_delay_s?: number; seed?: number | null; share_step?: number | null; carry_s?: number } | null;
   budgets?: { tenant: string; share: number; cameras: string[] }[];
@@ -2876,8 +2878,8 @@ export type TenantCurve = {
 };
 
 /** The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. `best`:
- * the performance that is expected with the whole box (null: nothing was measured). With a `best` and no `share` the
- * goal is out of reach. */
+ * the performance that is expected with the whole box (null: nothing was measured). With a `best`, and neither `share`
+ * nor `low`, the goal is out of reach; with `low` alone it may be. */
 export type TenantDemand = {
   share: number | null;
   low: number | null;
@@ -3265,7 +3267,7 @@ export type WindowPlanFile = {
   decision_seconds?: number;
   reasons?: Record<string, string>;
   faults?: string[];
-  reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>;
+  reason_values?: Record<string, ({ code: "retrain" | "go_on" | "lent" | "not_worth_it" | "no_gain" | "no_share" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>;
   fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[];
 };
 
