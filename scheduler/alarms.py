@@ -458,8 +458,10 @@ def _(fact: ServedNow, evaluation: _Evaluation) -> None:
 @_look.register
 def _(fact: TenantGoalNow, evaluation: _Evaluation) -> None:
     for rule in evaluation.of("tenant"):
+        most = "" if fact.best is None else f"; the whole box would bring {100 * fact.best:.0f} %"
         words = (
-            f"{fact.name}: {100 * fact.performance:.1f} % where {100 * fact.goal:g} % is its goal, with its full share"
+            f"{fact.name}: {100 * fact.performance:.1f} % where {100 * fact.goal:g} % is its goal, with the share that "
+            f"is its by right{most}"
         )
         holds, over = fact.missed_s > 0, fact.performance >= fact.goal
         evaluation.see(

@@ -15,6 +15,7 @@ from edge.core import checks
 from edge.core.admission_reasons import AdmissionReason
 from scheduler.admission import Admission, Box, CameraCandidate, Candidate, ServingPlanner, admit
 from scheduler.policies import WindowPolicy
+from scheduler.tenants.grid import by_weight
 
 _LEAST = 1e-6
 
@@ -25,7 +26,8 @@ Within = Literal["entitlement", "spare", "none"]
 @dataclass(frozen=True)
 class TenantRoom:
     """A tenant's shares of the device: by right, held now, the least that it keeps, and what it needs for its goal.
-    `members` are its served models and applications (`serves`), or cameras."""
+    `members` are its served models and applications (`serves`), or cameras. `weight` is its entitlement among others;
+    one that has not `joined` has no member now, and neither a share nor a right."""
 
     id: str
     entitlement: float
@@ -34,6 +36,8 @@ class TenantRoom:
     need: float
     members: frozenset[str] = frozenset()
     serves: bool = True
+    weight: float = 1.0
+    joined: bool = True
 
     @property
     def keeps(self) -> float:
@@ -68,6 +72,12 @@ class TenantAdmission:
     room: float
     losses: tuple[TenantLoss, ...] = ()
 
+    def after(self, found: Admission) -> TenantAdmission:
+        """With the answer `found` in place of its own: one that is refused takes nothing from anybody."""
+        if found.admitted or self.within == "none":
+            return replace(self, found=found)
+        return replace(self, found=found, within="none", share_after=self.held, losses=())
+
     def to_json(self) -> dict[str, Any]:
         """All but the answer itself."""
         return {
@@ -79,6 +89,17 @@ class TenantAdmission:
             "room": round(self.room, 4),
             "losses": [{"tenant": x.tenant, "held": round(x.held, 4), "loses": round(x.loses, 4)} for x in self.losses],
         }
+
+
+def rooms_with(rooms: Sequence[TenantRoom], tenant: str) -> tuple[TenantRoom, ...]:
+    """The tenants that share the box when `tenant` has a member: those that have one, and it. Where it is new among
+    them, what is each one's by right counts it. Raises InvalidValue for an unknown tenant."""
+    checks.one_of("tenant", tenant, [r.id for r in rooms])
+    there = tuple(r for r in rooms if r.joined or r.id == tenant)
+    if all(r.joined for r in there):
+        return there
+    rights = by_weight([r.weight for r in there], sum(r.held for r in there))
+    return tuple(replace(r, entitlement=right) for r, right in zip(there, rights, strict=True))
 
 
 def admit_in(

@@ -29,6 +29,14 @@ from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_events import Event
 from scheduler.joint.split_policies import split_policy
 
+
+class SetClock(ManualClock):
+    """A clock that is set."""
+
+    def set(self, utc_s: float) -> None:
+        self._utc_offset_s = utc_s - self.monotonic()
+
+
 CAPS = ShareCaps("coop", "cpu", "cap", "live", 0.01, 0.01, 2.0, True, False, "worker")
 PERCENTS = tuple(range(5, 101, 5))
 
@@ -60,7 +68,7 @@ class ServingBox:
 
     def __init__(self, folder: Path, *models: str, rate: float = 20.0) -> None:
         self.planning = ServingPlanning(shrink_dwell_s=0.0)
-        self.clock = ManualClock(100.0)
+        self.clock = SetClock(100.0)
         self.tables = DeviceTables(folder, CAPS, lambda code, message: None)
         self.reorganiser = Reorganiser(
             plan_function(self.planning.policy), reorganiser_settings(self.planning), Capacity(0.9, 0.9), None, None,

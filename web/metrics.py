@@ -454,6 +454,10 @@ def _tenants(s: Json) -> Iterator[Metric]:
     yield _gauge(
         "magpie_tenant_demand_share", "Share with which the goal is expected to be met", ("tenant", "bound"), demand
     )
+    yield _gauge(
+        "magpie_tenant_best_performance", "Performance expected with the whole box", one,
+        [((tenant,), t["demand"]["best"]) for tenant, t in tenants],
+    )  # fmt: skip
     yield _counter(
         "magpie_tenant_moves",
         "Times that the tenant's share moved",

@@ -32,7 +32,7 @@ from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
 from scheduler.gpulets.source_rates import SourceState, fault_of
 from scheduler.joint.split_policies import split_policy
-from scheduler.tenant_admission import TenantRoom, admit_in
+from scheduler.tenant_admission import TenantRoom, admit_in, rooms_with
 
 
 @dataclass(frozen=True)
@@ -208,19 +208,17 @@ def _admit(
         of_kind = f"a tenant of {'served models' if serves else 'cameras'}"
         names = ", ".join(r.id for r in rooms) or "none: there is no other"
         raise InvalidValue("tenant", served.tenant, f"{of_kind} ({names})")
-    if len(served.rooms) < 2:
-        found = admit(box, candidate, serving, now.followed(), instead)
-        return _bounded(found, served.planning, 0.0).to_json() | {"tenants": None}
     owner = next((r.id for r in rooms if _name(candidate) in r.members), DEFAULT_TENANT if serves else DEFAULT_CAMERAS)
     wanted = served.tenant or owner
-    every = served.rooms
-    if not any(r.id == wanted for r in rooms):
-        # The default tenant has no member yet: what others leave is all that there is for it.
-        every = (*every, TenantRoom(wanted, 0.0, 0.0, 0.0, 0.0, serves=serves))
+    every = rooms_with(served.rooms, wanted) if served.rooms else ()
+    if len(every) < 2:
+        found = admit(box, candidate, serving, now.followed(), instead)
+        return _bounded(found, served.planning, 0.0).to_json() | {"tenants": None}
     within = admit_in(every, wanted, box, candidate, serving, now.followed(), instead)
     lost = {loss.tenant: loss.loses for loss in within.losses}
     others = sum(r.held - lost.get(r.id, 0.0) for r in every if r.serves and r.id != wanted)
-    return _bounded(within.found, served.planning, others).to_json() | {"tenants": within.to_json()}
+    bounded = _bounded(within.found, served.planning, others)
+    return bounded.to_json() | {"tenants": within.after(bounded).to_json()}
 
 
 def _name(candidate: Candidate) -> str:

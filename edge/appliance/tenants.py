@@ -40,7 +40,7 @@ from edge.core.tenants import (
 from edge.runtime.tenant_members import Members, applications_of, check_asked
 from edge.runtime.tenant_what_if import replayed
 from edge.runtime.tenants import TenantShares
-from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
+from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse, without_null
 from edge.store.store import Store
 from scheduler.tenants.known import LearnedTenant
 from scheduler.tenants.sharing import TenantShare, curve_of, entitlements, missed_s
@@ -154,7 +154,7 @@ class Tenants:
             before = _settings_of(self._tenant(tenant)).model_dump(mode="json")
             if patch.get("id", tenant) != tenant:
                 raise InvalidValue("id", patch["id"], f"{tenant} (an id does not change)")
-            merged = {k: v for k, v in merge(before, dict(patch)).items() if v is not None}
+            merged = without_null(merge(before, dict(patch)))
             changed = parse(TenantSettings, merged)
             known = self._settings.get(tenant)
             if changed != known:

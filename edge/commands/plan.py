@@ -165,6 +165,8 @@ def _tenants(args: argparse.Namespace) -> int:
         raise InvalidValue("--seed", args.seed, "a whole number from 0")
     policy = sharing_policy(args.policy)
     if args.file == "-":
+        if args.out is not None:
+            raise InvalidValue("--out", args.out, "only with a file: a conversation answers on standard output")
         kept = None if args.state is None else SharingStateFile(args.state)
         return converse(policy, sys.stdin, sys.stdout, args.seed, kept)
     if args.state is not None:

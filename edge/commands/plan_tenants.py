@@ -22,7 +22,7 @@ from edge.files import os_errors, put_aside, store_whole
 from scheduler.tenants.feedback import ClockPutBack, feedback_from
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.policies import ResumablePolicy, SharingPolicy, check_kind
-from scheduler.tenants.values import SharingProblem, SharingState, SharingStep
+from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
 
 STATE_FORMAT: Final = "tenant-conversation/1"
 #: Errors that a policy may raise for a state that passes the checks and is damaged all the same.
@@ -42,6 +42,7 @@ def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
             feedback = feedback_from(problem, answer.state, entry)
         except InvalidValue as error:
             raise InvalidValue(f"history[{n}].{error.path}", error.given, error.allowed) from error
+        _say_dropped(problem, feedback)
         answer = policy.step(problem, answer.state, feedback)
     return {"format": "tenant-allocation/1", "problem": problem.name, "policy": policy.name, **_line(answer, True)}
 
@@ -165,8 +166,7 @@ class SharingConversation:
             if isinstance(error, ClockPutBack):
                 self._answer = replace(self._answer, state=error.state)
             return
-        for tenant, count in feedback.dropped.items():
-            sys.stderr.write(f"magpie plan: {tenant or problem.name}: {count} reports not used\n")
+        _say_dropped(problem, feedback)
         try:
             self._answer = self._policy.step(problem, state, feedback)
         except _FAILURES as error:
@@ -197,6 +197,11 @@ class SharingConversation:
         """Write what was learned, where it is kept."""
         if self._kept is not None:
             self._kept.write(self._problem, self._answer.state)
+
+
+def _say_dropped(problem: SharingProblem, feedback: SharingFeedback) -> None:
+    for tenant, count in feedback.dropped.items():
+        sys.stderr.write(f"magpie plan: {tenant or problem.name}: {count} reports not used\n")
 
 
 def _line(answer: SharingStep, full: bool) -> dict[str, Any]:

@@ -189,10 +189,12 @@ class Moved(Fact):
 
 @dataclass(frozen=True)
 class CountedHour:
-    """An hour of a camera: the part of it [0, 1] that was watched, and objects over lines by direction and class."""
+    """An hour of a camera: the part of it [0, 1] that was watched, and objects over lines by direction and class.
+    `not_yet`: lines at which nothing was counted until then, also not before: they may not have been drawn yet."""
 
     watched: float
     objects: Mapping[tuple[Place, str], int]
+    not_yet: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,8 @@ class ServedNow(Fact):
 class TenantGoalNow(Fact):
     """A tenant's last performance and its goal [0, 1]. `missed_s`: it has missed the goal for so long, with the share
     that is its by right, and longer than the box's settings allow; 0: not so. `cameras` are the tenant's: its alarm is
-    for those who may see all of them."""
+    for those who may see all of them. `best`: where no share reaches the goal, the performance that is expected with
+    the whole box."""
 
     tenant: str
     name: str
@@ -289,6 +292,7 @@ class TenantGoalNow(Fact):
     goal: float
     missed_s: float
     cameras: tuple[str, ...] = ()
+    best: float | None = None
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,12 @@ class TenantTimes:
         self._paused_s: float | None = None
         self._sums: dict[str, _HeldSum] = {}
         self.quiet = QuietTimes()
+        self._ahead_s: float | None = None
+
+    def set_by(self, at_s: float, utc_s: float) -> float:
+        """Seconds by which the clock, which shows `utc_s`, was put forward since the last call (below 0: back)."""
+        before, self._ahead_s = self._ahead_s, utc_s - at_s
+        return 0.0 if before is None else self._ahead_s - before
 
     def passed(self, at_s: float) -> float:
         """Seconds of the present interval."""

@@ -19,6 +19,8 @@ from scheduler.tenants.sharing import (
 )
 
 _Curve = Sequence[tuple[float, float, float, float]]
+#: Loads of one curve are within half of this, as logarithms.
+_LOAD_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,23 @@ class _Means:
 def replayed(
     rows: Sequence[HistoryRow], tenants: Sequence[Tenant], known: Mapping[str, LearnedTenant], rules: SharingRules
 ) -> Replayed:
-    """The day again, five minutes by five minutes, under `rules`. The performance with another share than the recorded
-    one is expected by the learned curve, moved so that it goes through what was recorded. Needs by profiles, uses and
-    floors are those recorded. Blocks for seconds."""
+    """The day again, five minutes by five minutes, under `rules`. It begins with the shares that were held then, and
+    with what is known now. The performance with another share than the recorded one is expected by the learned curve at
+    the load of that time, moved so that it goes through what was recorded. Needs by profiles, uses and floors are those
+    recorded. Blocks for seconds."""
     ids = {t.id: t for t in tenants}
     mine = [row for row in rows if row.tenant in ids and row.seconds > 0]
     first = min((r.utc_s - r.seconds for r in mine), default=0.0)
     # One decision stands for as many as the box would make in five minutes.
     steps = max(1, round(ROW_S / rules.interval_s))
     rules = replace(rules, largest_step=min(1.0, steps * rules.largest_step))
-    curves = {t.id: curve_of(t, known[t.id], 1.0) for t in tenants if t.id in known}
+    curves = _Curves(ids, known)
     sums = _Compared()
-    state: Mapping[str, LearnedTenant] = {}
+    stretches = list(_stretches(mine, first))
+    state: Mapping[str, LearnedTenant] = _begun(known, [pieces for _, pieces in stretches])
     reports: dict[str, SharingReport] = {}
     windows = True
-    for end_s, pieces in _stretches(mine, first):
+    for end_s, pieces in stretches:
         total = sum(p.held for p in pieces.values())
         if total <= 0:
             continue
@@ -78,7 +82,7 @@ def replayed(
         found = decide(state, SharingQuestion(end_s, min(1.0, total), asked, rules, windows))
         state, reports, windows = {**state, **found.known}, {}, False
         held = {name: found.shares[name].held for name in pieces}
-        expected = {name: _expected(curves.get(name, ()), piece, held[name]) for name, piece in pieces.items()}
+        expected = {name: _expected(curves.at(name, piece.load), piece, held[name]) for name, piece in pieces.items()}
         sums.add(ids, pieces, held, expected)
         for name, piece in pieces.items():
             other = expected[name]
@@ -92,6 +96,37 @@ def replayed(
         sums.other_utility.of, worth.get("social"), worth.get("egalitarian"), worth.get("other social"),
         worth.get("other egalitarian"),
     )  # fmt: skip
+
+
+class _Curves:
+    """Learned curves by tenant and load."""
+
+    def __init__(self, tenants: Mapping[str, Tenant], known: Mapping[str, LearnedTenant]) -> None:
+        self._tenants, self._known = tenants, known
+        self._found: dict[tuple[str, int | None], _Curve] = {}
+
+    def at(self, tenant: str, load: float | None) -> _Curve:
+        """That of a tenant at loads within 5 % of `load` (None: as it is expected now)."""
+        known = self._known.get(tenant)
+        if known is None:
+            return ()
+        step = round(math.log(load) / _LOAD_STEP) if load else None
+        if (tenant, step) not in self._found:
+            near = None if step is None else math.exp(step * _LOAD_STEP)
+            self._found[tenant, step] = curve_of(self._tenants[tenant], known, 1.0, near)
+        return self._found[tenant, step]
+
+
+def _begun(known: Mapping[str, LearnedTenant], stretches: Sequence[Mapping[str, _Piece]]) -> dict[str, LearnedTenant]:
+    """The present knowledge, with the budgets of when each tenant was first seen, and without marks of later times."""
+    held: dict[str, float] = {}
+    for pieces in stretches:
+        held = {tenant: piece.held for tenant, piece in pieces.items()} | held
+    return {
+        tenant: replace(one, held=held[tenant], moved_utc_s=None, missed_utc_s=None, right_missed_utc_s=None, recent=())
+        for tenant, one in known.items()
+        if tenant in held
+    }
 
 
 class _Compared:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantQuiet, TenantsNow
@@ -25,7 +26,7 @@ from edge.core.tenants import SharingRules, Tenant
 from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.recent_rates import RecentRates
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
-from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenant_day import SET_S, TenantDay
 from edge.runtime.tenant_learning import LearningWriter, restored
 from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
 from edge.runtime.tenant_needs import TenantNeeds, fingerprint, met_twice
@@ -35,7 +36,7 @@ from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.tenant_fit import shares_of
 from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
-from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.known import LearnedTenant, put_forward
 from scheduler.tenants.sharing import (
     SharingDecision,
     SharingQuestion,
@@ -43,6 +44,7 @@ from scheduler.tenants.sharing import (
     TenantShare,
     begun_anew,
     decide,
+    entitlements,
     right_missed_s,
 )
 
@@ -184,20 +186,24 @@ class TenantShares:
         return out
 
     def rooms(self) -> tuple[TenantRoom, ...]:
-        """The tenants for the admission answer; none where one has the box."""
-        members = self.members()
-        if not members.shared or any(t.id not in self.shares for t in members.tenants):
+        """The tenants for the admission answer, also those without a member; none where the settings have none. One
+        that waits for its first decision, or has all, holds what is its by right."""
+        if not self.tenants:
             return ()
-        given = self.given(members)
+        members = self.members()
+        given, rights = self.given(members), entitlements(members.tenants, self.pool)
         rooms = []
-        for tenant in members.tenants:
-            share = self.shares[tenant.id]
-            need = share.demand.share
-            if need is None:
-                need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
-            owned = members.of(tenant)
-            names = frozenset((*owned, *tenant.models, *tenant.applications, *tenant.cameras))
-            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names, tenant.serves))
+        for tenant in self.every():
+            names = frozenset((*members.of(tenant), *tenant.models, *tenant.applications, *tenant.cameras))
+            right, weight = rights.get(tenant.id, 0.0), tenant.entitlement
+            room = TenantRoom(tenant.id, right, right, tenant.floor, right, names, tenant.serves, weight, False)
+            share = self.shares.get(tenant.id) if tenant.id in rights else None
+            if share is not None:
+                need = share.demand.share
+                if need is None:
+                    need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
+                room = replace(room, entitlement=share.entitlement, held=share.held, floor=share.floor, need=need)
+            rooms.append(replace(room, joined=tenant.id in rights))
         return tuple(rooms)
 
     # -- what was measured
@@ -244,6 +250,9 @@ class TenantShares:
         """Decide if an interval is over, or a window was measured, or tenants came or went."""
         async with self._deciding:
             now, members = self._parts.clock.monotonic(), self.members()
+            # A box may begin with a clock that is not set: learned curves have their age again once it is.
+            if (by_s := self.times.set_by(now, self._parts.clock.utc())) > SET_S:
+                self.known = {t: put_forward(known, by_s) for t, known in self.known.items()}
             self._kept.look()
             if not members.shared:
                 self._not_shared(now)
@@ -402,8 +411,9 @@ class TenantShares:
         long = missed >= 60.0 * self.rules.missed_minutes
         tenant = entry.tenant
         performance, missed_s = entry.report.performance, missed if long else 0.0
-        cameras = members.cameras_of(tenant)
-        self._fact(TenantGoalNow(tenant.id, tenant.words, performance, tenant.objective.goal, missed_s, cameras))
+        cameras, demand = members.cameras_of(tenant), self.shares[tenant.id].demand
+        best = demand.best if demand.out_of_reach else None
+        self._fact(TenantGoalNow(tenant.id, tenant.words, performance, tenant.objective.goal, missed_s, cameras, best))
 
     def _apply(self, members: Members) -> None:
         budgets = tuple(

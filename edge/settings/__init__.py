@@ -27,7 +27,7 @@ from edge.settings.fleet_jobs import (
 )
 from edge.settings.machine import MachineSettings
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
-from edge.settings.parsing import merge, parse
+from edge.settings.parsing import merge, parse, without_null
 from edge.settings.retraining import ConfigurationSpace, RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
 from edge.settings.search import CameraSearch
@@ -100,4 +100,5 @@ __all__ = [
     "parse",
     "read_site",
     "site_schema",
+    "without_null",
 ]

@@ -112,3 +112,8 @@ def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
         else:
             out[key] = value
     return out
+
+
+def without_null(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Without fields that are null, at any depth: they have their default."""
+    return {k: without_null(v) if isinstance(v, Mapping) else v for k, v in value.items() if v is not None}

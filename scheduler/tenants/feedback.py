@@ -13,6 +13,8 @@ from scheduler.tenants.values import IntervalReport, SharingFeedback, SharingPro
 
 #: A load below this is no traffic.
 LEAST_LOAD = 1e-9
+#: A round that is so many ahead is a mistake: all that come after it would be late.
+MOST_LEFT_OUT = 10_000
 #: A part, or a share of all units, may be so much above 1 by rounding.
 _ROUNDED = 1e-6
 
@@ -33,16 +35,19 @@ def feedback_from(problem: SharingProblem, state: SharingState, value: Any, befo
     """Read a `feedback` object for `state`, of which so many rounds were `before` those that the object counts.
 
     Raises InvalidValue for anything that is no feedback, for a round that was answered already or before (doubled or
-    late), and ClockPutBack for a time before that of the last feedback. A round that was left out is accepted: the rest
-    is learned. Reports whose load, performance or allocation is missing, not finite or negative are dropped and
-    counted; so are those with more units than there are (in a pipeline: of all services together) or with a part
-    (within_slo, accuracy) above 1, a tenant without traffic and reports of unknown tenants."""
+    late) or that leaves out more than MOST_LEFT_OUT, and ClockPutBack for a time before that of the last feedback.
+    Where fewer rounds were left out, the rest is learned. Reports whose load, performance or allocation is missing, not
+    finite or negative are dropped and counted; so are those with more units than there are (in a pipeline: of all
+    services together) or with a part (within_slo, accuracy) above 1, a tenant without traffic and reports of unknown
+    tenants."""
     value = mapping(value, "feedback")
     if value.get("type", "feedback") != "feedback":
         raise InvalidValue("type", value.get("type"), "feedback or end")
     round_ = number(value, "round", "")
-    if round_ != int(round_) or round_ < state.round - before:
-        raise InvalidValue("round", round_, f"a whole number from {state.round - before}, the interval that runs")
+    runs = state.round - before
+    if round_ != int(round_) or not runs <= round_ <= runs + MOST_LEFT_OUT:
+        allowed = f"a whole number from {runs}, the interval that runs, to {runs + MOST_LEFT_OUT}"
+        raise InvalidValue("round", round_, allowed)
     elapsed = float(number(value, "elapsed_s", "", (round_ + 1) * problem.interval_s))
     if elapsed < state.elapsed_s:
         raise ClockPutBack(state, elapsed)

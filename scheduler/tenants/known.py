@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,7 +56,8 @@ class LearnedTenant:
     """All that is known of one tenant. `scale` is the share that the curve's places refer to; `fingerprint` names what
     it was learned of, by part; `held` is its budget (None: none yet). The time to the newest report from
     `missed_utc_s` is that in which it missed its goal without a break, from `right_missed_utc_s` that in which it did
-    so with the share that is its by right: both marks move on by the time in which nothing was measured."""
+    so with the share that is its by right: both marks move on by the time in which nothing was measured. Marks until
+    `put_back_utc_s` were moved back by `ahead_s`, as the clock showed less than they did (0: by nothing)."""
 
     memory: TenantMemory = field(default_factory=TenantMemory)
     scale: float | None = None
@@ -69,6 +70,8 @@ class LearnedTenant:
     missed_utc_s: float | None = None
     right_missed_utc_s: float | None = None
     recent: tuple[SharingReport, ...] = ()
+    ahead_s: float = 0.0
+    put_back_utc_s: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -88,7 +91,8 @@ class LearnedTenant:
             checks.in_range(f"{path}.scale", self.scale, 0.0, _WHOLE, low_open=True)
         if self.held is not None:
             checks.in_range(f"{path}.held", self.held, 0.0, _WHOLE)
-        for name in ("moved_utc_s", "forgotten_utc_s", "missed_utc_s", "right_missed_utc_s"):
+        checks.in_range(f"{path}.ahead_s", self.ahead_s, 0.0, 2 * _MOST_UTC_S)
+        for name in ("moved_utc_s", "forgotten_utc_s", "missed_utc_s", "right_missed_utc_s", "put_back_utc_s"):
             checks.in_range(f"{path}.{name}", getattr(self, name) or 0.0, -_MOST_UTC_S, _MOST_UTC_S)
         for n, report in enumerate(self.recent):
             checks.in_range(f"{path}.recent[{n}][0]", report.utc_s, -_MOST_UTC_S, _MOST_UTC_S)
@@ -109,6 +113,8 @@ class LearnedTenant:
             "missed_utc_s": self.missed_utc_s,
             "right_missed_utc_s": self.right_missed_utc_s,
             "recent": [[r.utc_s, r.seconds, r.load, r.performance, r.given, r.requests] for r in self.recent],
+            "ahead_s": self.ahead_s,
+            "put_back_utc_s": self.put_back_utc_s,
         }
 
     @staticmethod
@@ -137,6 +143,8 @@ class LearnedTenant:
             maybe("missed_utc_s"),
             maybe("right_missed_utc_s"),
             tuple(recent),
+            maybe("ahead_s") or 0.0,
+            maybe("put_back_utc_s"),
         )
 
 
@@ -145,23 +153,44 @@ def _finite(value: Any) -> bool:
 
 
 def on_clock(known: LearnedTenant, utc_s: float) -> LearnedTenant:
-    """The knowledge by a clock that shows `utc_s` now. Where its newest mark lies after that, the clock was put back:
-    all marks go back by as much, so that the newest is now."""
+    """The knowledge by a clock that shows `utc_s` now. Where its newest mark lies after that, the clock was put back,
+    or is not set yet: all marks go back by as much, so that the newest is now, until the clock is put forward."""
     marks = [r.utc_s for r in known.recent[-1:]]
     marks += [mark for mark in (known.moved_utc_s, known.missed_utc_s) if mark is not None]
     ahead = max(marks, default=utc_s) - utc_s
     if ahead <= 0:
         return known
 
-    def back(mark: float | None) -> float | None:
-        return None if mark is None else mark - ahead
+    moved = _dated(known, lambda mark: mark - ahead)
+    return replace(moved, ahead_s=known.ahead_s + ahead, put_back_utc_s=utc_s)
+
+
+def put_forward(known: LearnedTenant, by_s: float) -> LearnedTenant:
+    """The knowledge by a clock that was put forward by `by_s`: marks that went back before go forward to where they
+    were, and those since then with the clock. Unchanged where none went back."""
+    until = known.put_back_utc_s
+    if until is None or known.ahead_s <= 0 or by_s <= 0:
+        return known
+    if by_s < known.ahead_s:
+        moved = _dated(known, lambda mark: mark + by_s)
+        return replace(moved, ahead_s=known.ahead_s - by_s, put_back_utc_s=until + by_s)
+    moved = _dated(known, lambda mark: mark + (known.ahead_s if mark <= until else by_s))
+    return replace(moved, ahead_s=0.0, put_back_utc_s=None)
+
+
+def _dated(known: LearnedTenant, at: Callable[[float], float]) -> LearnedTenant:
+    """With each mark where `at` says. Marks of missed time stay as far before the last report as they were."""
+    last = known.last
+
+    def missed(mark: float | None) -> float | None:
+        return None if mark is None else at(mark) if last is None else mark + at(last.utc_s) - last.utc_s
 
     return replace(
         known,
-        moved_utc_s=back(known.moved_utc_s),
-        missed_utc_s=back(known.missed_utc_s),
-        right_missed_utc_s=back(known.right_missed_utc_s),
-        recent=tuple(replace(r, utc_s=r.utc_s - ahead) for r in known.recent),
+        moved_utc_s=None if known.moved_utc_s is None else at(known.moved_utc_s),
+        missed_utc_s=missed(known.missed_utc_s),
+        right_missed_utc_s=missed(known.right_missed_utc_s),
+        recent=tuple(replace(r, utc_s=at(r.utc_s)) for r in known.recent),
     )
 
 

@@ -118,13 +118,15 @@ def updated(
     return TenantMemory(curve, load, origin)
 
 
-def viewed(problem: SharingProblem, tenant: ProblemTenant, memory: TenantMemory, entitlement: float) -> TenantView:
-    """A tenant of which at least one load is known."""
+def viewed(
+    problem: SharingProblem, tenant: ProblemTenant, memory: TenantMemory, entitlement: float, load: float | None = None
+) -> TenantView:
+    """A tenant of which at least one load is known, under the loads that are to come, or under `load` (above 0)."""
     origin = memory.origin or 1.0
     units = problem.granularity * np.arange(problem.steps + 1)
     with np.errstate(divide="ignore"):
         log_units = np.log(units) + math.log(origin) - math.log(entitlement)
-    forecast = memory.load.ahead(problem.reports_per_interval)
+    forecast = memory.load.ahead(problem.reports_per_interval) if load is None else (math.log(load), 0.0)
     places = tuple(log_units - math.log(load) for load in nodes(forecast, SPREAD))
     return TenantView(tenant, memory, learned(memory.curve, tenant.goal.ending), places, entitlement)
 

@@ -136,6 +136,11 @@ class GoalDemand:
     high: float | None = None
     best: float | None = None
 
+    @property
+    def out_of_reach(self) -> bool:
+        """No share reaches the goal, not even by the upper bound of the curve."""
+        return self.best is not None and self.share is None and self.low is None
+
 
 @dataclass(frozen=True)
 class TenantShare:
@@ -437,14 +442,16 @@ def _below_its_need(
     return replace(view, ceiling=ceiling)
 
 
-def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[float, float, float, float], ...]:
-    """(share, performance, low, high) over the shares from 0 to `total`, at the load that is expected now. Empty:
-    nothing was measured yet."""
+def curve_of(
+    tenant: Tenant, known: LearnedTenant, total: float, load: float | None = None
+) -> tuple[tuple[float, float, float, float], ...]:
+    """(share, performance, low, high) over the shares from 0 to `total`, at the load that is expected now, or at `load`
+    (above 0). Empty: nothing was measured yet."""
     if not known.measured or known.scale is None or total < STEP:
         return ()
     asked = _problem_tenant(TenantNow(tenant), known)
     problem = SharingProblem("box", total, STEP, (replace(asked, weight=1.0, floor=0.0),))
-    view = viewed(problem, asked, known.memory, known.scale)
+    view = viewed(problem, asked, known.memory, known.scale, load)
     mean, low, high = (
         np.clip(view.performance(w)[0], 0.0, 1.0) for w in (0.0, -BAND, BAND)
     )  # fmt: skip

@@ -19,6 +19,7 @@ from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
 from edge.runtime.serving_demand import Offer
 from edge.settings import SiteSettings, parse
 from edge.store.store import Store
+from scheduler.tenant_admission import rooms_with
 
 SITE: dict[str, Any] = {
     "serving": {"folder": "models"},
@@ -258,6 +259,19 @@ async def test_where_nothing_is_shared_after_a_start_alarms_of_all_tenants_are_o
     site = parse(SiteSettings, {**SITE, "tenants": [{"id": "gate", "models": ["a", "b", "c"]}]})
     made = await made_of(tmp_path, site, store)
     assert made.service.there == frozenset()
+    store.close()
+
+
+async def test_a_tenant_without_members_can_be_asked_for(tmp_path: Path) -> None:
+    store = Store(None, tmp_path)
+    site = parse(SiteSettings, {**SITE, "tenants": [*SITE["tenants"], {"id": "yard", "entitlement": 2.0}]})
+    made = await made_of(tmp_path, site, store)
+    there = {r.id: r.joined for r in made.served.rooms()}
+    assert there == {"gate": True, "stats": True, "yard": False, "default": True, "default-cameras": False}
+    every = rooms_with(made.served.rooms(), "yard")
+    assert sum(r.entitlement for r in every) == pytest.approx(0.9)
+    rights = {r.id: r.entitlement for r in every}
+    assert rights["yard"] == pytest.approx(2 * rights["default"])
     store.close()
 
 

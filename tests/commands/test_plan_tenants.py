@@ -387,6 +387,18 @@ def test_a_file_is_one_decision_with_reasons(tmp_path: Path, capsys: pytest.Capt
     assert value["reasons"]["gate"]["reports"] == 2
 
 
+def test_reports_of_a_history_that_are_not_used_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = tmp_path / "p.json"
+    problem.write_text(json.dumps({**PROBLEM, "history": [feedback(0, None)]}))
+    assert main(["plan", "tenants", str(problem), "--policy", "ew"]) == 0
+    assert "gate: 1 reports not used" in capsys.readouterr().err
+
+
+def test_a_conversation_has_no_file_for_its_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "tenants", "-", "--out", "x.json"]) == 1
+    assert "--out" in capsys.readouterr().err
+
+
 def test_bad_input_ends_with_1_and_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "problem.json"
     for value, words in (

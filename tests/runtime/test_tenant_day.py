@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from tenants_kit import SetClock
 
-from edge.core.clock import ManualClock
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.runtime.tenant_day import HistoryRow, TenantDay
 from edge.runtime.tenant_times import HeldShare
@@ -20,13 +21,6 @@ from scheduler.tenants.sharing import MeasuredUse, SharingQuestion, TenantNow, d
 GATE = Tenant("gate", TenantObjective("within_slo", 0.95))
 STATS = Tenant("stats", TenantObjective("within_slo", 0.95))
 STREETS = Tenant("streets", TenantObjective("accuracy", 0.8))
-
-
-class SetClock(ManualClock):
-    """A clock that is set."""
-
-    def set(self, utc_s: float) -> None:
-        self._utc_offset_s = utc_s - self.monotonic()
 
 
 class Day(TenantDay):
@@ -197,6 +191,29 @@ def test_the_day_is_replayed_under_every_policy_of_the_box(policy: str) -> None:
     assert found.egalitarian == pytest.approx(0.6 / 0.95)
     assert found.other_egalitarian is not None
     assert found.other_egalitarian > found.egalitarian, "gate would get what stats does not need"
+
+
+def test_the_replay_judges_each_time_by_the_curve_at_its_own_load() -> None:
+    """Half of the day has a tenth of the load: more share brings nothing then, whatever the load is now."""
+    busy, quiet = rows_of(GATE, 24, performance=0.6), rows_of(GATE, 24, performance=1.0, load=0.5)
+    mixed = [a if n % 2 else b for n, (a, b) in enumerate(zip(busy, quiet, strict=True))]
+    rows = mixed + rows_of(STATS, 24, held=0.6, performance=1.0)
+    gate, stats = known_of(GATE, 0.5), known_of(STATS, 0.15)
+    found = replayed(rows, (GATE, STATS), {"gate": gate, "stats": stats}, SharingRules(policy="fair"))
+    assert found.other_utility["gate"] > found.utility["gate"] + 0.05, "busy hours gain by the larger share"
+    assert found.other_utility["gate"] <= 1.0
+    load = replace(gate.memory.load, last=math.log(0.5), mean=math.log(0.5))
+    calm = replace(gate, memory=replace(gate.memory, load=load))
+    later = replayed(rows, (GATE, STATS), {"gate": calm, "stats": stats}, SharingRules(policy="fair"))
+    assert later.other_utility == pytest.approx(found.other_utility), "the load of the moment says nothing of the day"
+
+
+def test_the_replay_begins_with_the_shares_of_the_day_and_with_what_is_known() -> None:
+    rows = rows_of(GATE, 2, performance=0.6) + rows_of(STATS, 2, held=0.6, performance=1.0)
+    known = {"gate": known_of(GATE, 0.5), "stats": known_of(STATS, 0.15)}
+    rules = SharingRules(policy="ew", largest_step=0.02, interval_s=300.0, explore=1.0)
+    found = replayed(rows, (GATE, STATS), known, rules)
+    assert found.share["gate"] < found.other_share["gate"] <= 0.31 + 1e-6, "one step, once something is reported"
 
 
 def test_profiles_and_uses_that_were_recorded_count_in_the_replay() -> None:

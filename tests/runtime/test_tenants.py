@@ -25,7 +25,7 @@ from edge.runtime.tenant_needs import TenantNeeds
 from edge.settings import ServingPlanning
 from scheduler.gpulets.tenant_fit import FitTenants
 from scheduler.tenants.known import LearnedTenant
-from scheduler.tenants.sharing import Silence
+from scheduler.tenants.sharing import Silence, missed_s
 
 RATES = {"a": 40, "b": 40}
 
@@ -88,6 +88,52 @@ async def test_without_traffic_a_tenant_holds_and_learns_nothing(tmp_path: Path)
     assert box.held()["gate"] == pytest.approx(held["gate"])
     assert box.shares.shares["gate"].source == "held"
     assert box.shares.shares["gate"].state == "unknown"
+
+
+async def test_after_an_hour_without_traffic_a_tenant_has_its_share_and_what_it_learned(tmp_path: Path) -> None:
+    serving = ServingBox(tmp_path, "a", "b")
+    await serving.start()
+    box = TenantsBox(serving, tenant("gate", "a"), tenant("stats", "b"), rules=SharingRules(interval_s=60.0))
+    for _ in range(18):
+        await box.interval(lambda name, share: 0.9, RATES)
+    held, known = box.held(), box.shares.known["gate"]
+    for _ in range(60):
+        for _ in range(60):
+            box.report({"b": (40, 2)})
+        await box.shares.look()
+    after = box.shares.known["gate"]
+    assert (after.memory, after.recent, after.dropped) == (known.memory, known.recent, known.dropped)
+    assert box.held() == pytest.approx(held)
+    assert box.shares.shares["gate"].source == "held"
+    assert box.shares.shares["gate"].reason.code == "no_traffic"
+    assert box.shares.known["stats"].memory.curve.reports > known.memory.curve.reports
+
+
+async def test_a_box_that_begins_in_1970_has_the_age_of_what_it_learned_again_once_it_is_corrected(
+    tmp_path: Path,
+) -> None:
+    box = await two_tenants(tmp_path)
+    box.clock.set(2e9)
+    for _ in range(4):
+        await box.interval(lambda name, share: 0.4, RATES)
+    document = json.loads(json.dumps(box.shares.document()))
+    again = await two_tenants(tmp_path)
+    again.clock.set(200.0)
+    await again.shares.restore(document)
+    for n in range(2):
+        await again.interval(lambda name, share: 0.4, {"b": 40} if n else RATES)
+    early = again.shares.known
+    assert all(0 < r.utc_s < 1e6 for k in early.values() for r in k.recent), "by its clock nothing is to come"
+    written = json.loads(json.dumps(again.shares.document()))
+    missed = missed_s(early["stats"])
+    again.clock.set(2e9 + 3600.0)
+    await again.interval(lambda name, share: 0.4, {"b": 40})
+    gate, stats = again.shares.known["gate"], again.shares.known["stats"]
+    before = [r.utc_s for r in box.shares.known["gate"].recent]
+    assert [r.utc_s for r in gate.recent] == pytest.approx(before, rel=0, abs=0.01)
+    assert 2e9 + 3600.0 - 30.0 < stats.recent[-2].utc_s < stats.recent[-1].utc_s <= again.clock.utc()
+    assert missed_s(stats) == pytest.approx(missed + 10.0), "the time between counts neither as missed nor as met"
+    assert LearnedTenant.from_json(written["tenants"]["gate"]).ahead_s > 1e9, "a restart before that knows it, too"
 
 
 async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another_version(tmp_path: Path) -> None:
@@ -222,7 +268,8 @@ async def test_one_configured_tenant_that_has_everything_changes_nothing(tmp_pat
     assert serving.view == plain.view
     assert (box.events, box.notes, box.kept, box.facts) == ([], [], [], [])
     assert (serving.shares.budgets.budgets, serving.shares.budgets.pool) == ((), None)
-    assert (box.shares.rooms(), box.shares.shares) == ((), {})
+    assert box.shares.shares == {}
+    assert [(r.id, r.held) for r in box.shares.rooms() if r.joined] == [("all", 0.9)], "a new one may be asked for"
 
 
 async def test_the_plan_says_that_budgets_moved_and_goes_back_when_tenants_go(tmp_path: Path) -> None:

@@ -193,7 +193,11 @@ def test_a_tenant_that_misses_its_goal_with_its_full_share() -> None:
         return w.at(t, a.TenantGoalNow("gate", "Entrance", performance, 0.95, missed_s))
 
     assert seen(1, 0.8, 0.0) == [], "with less than its share, or not for long"
-    assert seen(300, 0.8, 300.0) == [("new", 1, "Entrance: 80.0 % where 95 % is its goal, with its full share")]
+    words = "Entrance: 80.0 % where 95 % is its goal, with the share that is its by right"
+    assert seen(300, 0.8, 300.0) == [("new", 1, words)]
+    unreachable = a.TenantGoalNow("gate", "Entrance", 0.8, 0.95, 300.0, best=0.87)
+    other = Rules(a.Rule("goals", "tenant"))
+    assert other.at(300, unreachable) == [("new", 1, f"{words}; the whole box would bring 87 %")]
     assert w.at(301, a.ServedNow({"gate-model": 0.99})) == [], "served models say nothing of tenants"
     assert w.at(302, a.TenantsNow(frozenset({"gate"}))) == []
     assert [x[:2] for x in seen(400, 0.96, 0.0)] == [("end", 1)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServedModel
 from scheduler.admission import Box, ServingPlanner
 from scheduler.gpulets.policies import serving_policy
-from scheduler.tenant_admission import TenantRoom, admit_in
+from scheduler.tenant_admission import TenantRoom, admit_in, rooms_with
 
 PERCENTS = tuple(range(5, 101, 5))
 TABLE = DeviceTable(
@@ -51,6 +53,29 @@ def test_beyond_the_right_what_others_do_not_need_is_lent() -> None:
     assert refused.losses == ()
     bound = refused.found.reasons[-1]
     assert (bound.code, bound.tenant, bound.numbers["most"]) == ("entitlement", refused.tenant, refused.room)
+
+
+def test_a_tenant_without_members_has_its_part_by_right_and_the_others_are_named() -> None:
+    """A new department of the same weight: a third of the box would be its by right."""
+    others = (TenantRoom("new-dept", 0.0, 0.0, 0.05, 0.0, joined=False), TenantRoom("x", 0, 0, 0, 0, joined=False))
+    there = (*rooms(), *others)
+    every = rooms_with(there, "new-dept")
+    assert [(r.id, r.entitlement) for r in every] == [(t, pytest.approx(0.3)) for t in ("gate", "stats", "new-dept")]
+    found = admit_in(every, "new-dept", BOX, ServedModel("new", 20.0, 300.0), SERVING)
+    assert (found.found.admitted, found.within) == (True, "entitlement")
+    assert {m.model for m in found.found.models} == {"new"}
+    assert sum(loss.loses for loss in found.losses) == pytest.approx(found.share_after)
+    assert rooms_with(there, "gate") == rooms(), "those without members take nothing from anybody"
+    with pytest.raises(InvalidValue, match="tenant"):
+        rooms_with(there, "other")
+
+
+def test_an_answer_that_is_refused_after_all_takes_nothing() -> None:
+    found = admit_in(rooms(held=0.15, need=0.75), "gate", BOX, ServedModel("new", 40.0, 300.0), SERVING)
+    assert found.losses
+    refused = found.after(replace(found.found, admitted=False))
+    assert (refused.within, refused.share_after, refused.losses) == ("none", found.held, ())
+    assert found.after(found.found) == found
 
 
 def test_an_unknown_tenant_is_an_error() -> None:

@@ -17,7 +17,7 @@ from edge.appliance.answers.tenants import (
 )
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.tenants import check_tenants
-from edge.settings import SharingSettings, TenantSettings, merge, parse
+from edge.settings import SharingSettings, TenantSettings, merge, parse, without_null
 from web.examples.tenants import CURVE, LEARNED, SHARING, SHARING_SETTINGS, SHARING_WHAT_IF, TENANT, TENANT_SETTINGS
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class DictTenants:
         if patch.get("id", tenant) != tenant:
             raise InvalidValue("id", patch["id"], f"{tenant} (an id does not change)")
         merged = merge(self._every[tenant].model_dump(mode="json"), dict(patch))
-        changed = parse(TenantSettings, {k: v for k, v in merged.items() if v is not None})
+        changed = parse(TenantSettings, without_null(merged))
         self._together(self.kept | {tenant: changed})
         self.box.events.note("tenant.changed", tenant=tenant, by=by, fields=sorted(patch))
         return self._answer(tenant)

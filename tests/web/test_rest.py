@@ -181,6 +181,12 @@ async def test_admission_names_the_tenants_that_would_lose(client: httpx.AsyncCl
     assert (loser["tenant"], loser["numbers"]["loses"]) == ("parking", pytest.approx(loss["loses"], abs=1e-3))
     assert "parking would lose" in loser["message"]
     assert (await client.post("/admission", json=much)).json() == fits, "the tenant that has it"
+    service.served.rooms = (*service.served.rooms, TenantRoom("yard", 0, 0, 0.05, 0, weight=2.0, joined=False))
+    new = (await client.post("/admission", json=much | {"tenant": "yard"})).json()
+    assert (new["admitted"], new["tenants"]["within"], new["tenants"]["held"]) == (True, "entitlement", 0.0)
+    assert new["tenants"]["entitlement"] == pytest.approx(0.7 * 2 / 5, abs=1e-4), "of weights 1, 1, 1 and its 2"
+    assert {loss["tenant"] for loss in new["tenants"]["losses"]} == {"parking"}, "who has more than its right then"
+    service.served.rooms = service.served.rooms[:-1]
     for tenant in ("streets", "nobody"):
         bad = problem(await client.post("/admission", json=much | {"tenant": tenant}))
         assert (bad["path"], bad["allowed"]) == ("tenant", "a tenant of served models (gate, parking)")
@@ -194,6 +200,7 @@ async def test_the_bound_of_all_models_counts_those_of_other_tenants(
     asked = {"model": {"name": "plates", "rate": 20, "slo_ms": 100}, "tenant": "gate"}
     refused = (await client.post("/admission", json=asked)).json()
     assert (refused["admitted"], [r["code"] for r in refused["reasons"]]) == (False, ["max_share"])
+    assert (refused["tenants"]["within"], refused["tenants"]["losses"]) == ("none", [])
     assert refused["reasons"][0]["numbers"]["share"] > 0.35
     service.served.planning = ServingPlanning(max_share=0.7)
     assert (await client.post("/admission", json=asked)).json()["admitted"]

@@ -44,6 +44,10 @@ async def test_a_tenant_is_added_changed_and_removed(client: httpx.AsyncClient) 
     settings = changed.json()["settings"]
     assert (settings["entitlement"], settings["objective"]["goal"], settings["cameras"]) == (3, 0.6, [])
     assert settings["objective"]["metric"] == "accuracy", "a patch changes what it names"
+    again = await client.patch("/tenants/yard", json={"objective": {"goal": None}})
+    assert again.json()["settings"]["objective"]["goal"] == 0.99, "null is the default, at any depth"
+    assert again.json()["settings"]["objective"]["metric"] == "accuracy"
+    assert (await client.patch("/tenants/yard", json={"objective": {"goal": 0.6}})).json() == changed.json()
     assert changed.json() in (await client.get("/tenants")).json()["tenants"]
     detail = (await client.get("/tenants/yard")).json()
     assert detail["tenant"] == changed.json()

@@ -24,8 +24,8 @@ class TenantReasonAnswer:
 @answer
 class TenantDemand:
     """The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. `best`:
-    the performance that is expected with the whole box (null: nothing was measured). With a `best` and no `share` the
-    goal is out of reach."""
+    the performance that is expected with the whole box (null: nothing was measured). With a `best`, and neither `share`
+    nor `low`, the goal is out of reach; with `low` alone it may be."""
 
     share: Shown[float | None]
     low: Shown[float | None]

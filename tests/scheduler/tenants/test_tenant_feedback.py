@@ -10,7 +10,7 @@ from tenant_problems import services, two
 
 from edge.core.errors import InvalidValue
 from scheduler.tenants.curve import CurveMemory
-from scheduler.tenants.feedback import ClockPutBack, feedback_from
+from scheduler.tenants.feedback import MOST_LEFT_OUT, ClockPutBack, feedback_from
 from scheduler.tenants.learned import TenantMemory
 from scheduler.tenants.policies import sharing_policy
 from scheduler.tenants.remembered import memory_from, memory_json
@@ -147,6 +147,14 @@ def test_a_clock_that_was_put_back_is_refused_once_and_then_counts() -> None:
     assert feedback_from(two(), after, message(round=4, elapsed_s=14.0)).round == 4
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.state, str(again)) == (after, str(caught.value))
+
+
+def test_a_round_that_is_far_ahead_is_refused_and_those_after_it_are_heard() -> None:
+    state = state_at(3, 30.0)
+    assert feedback_from(two(), state, message(round=3 + MOST_LEFT_OUT, elapsed_s=40.0)).round == 3 + MOST_LEFT_OUT
+    with pytest.raises(InvalidValue, match=rf"round: got 1000000000, allowed: .* to {3 + MOST_LEFT_OUT}"):
+        feedback_from(two(), state, message(round=10**9, elapsed_s=40.0))
+    assert feedback_from(two(), state, message(round=4, elapsed_s=50.0)).round == 4
 
 
 def test_reports_of_a_tenant_without_feedback_are_not_used() -> None:

@@ -28,6 +28,18 @@ function because(data: Data): string {
   return reason ? `: ${reason}` : "";
 }
 
+/** Shares of tenants that moved: ": gate 30 % → 35 %, parking 40 % → 35 %". */
+function movedShares(data: Data): string {
+  const now = (data["shares"] ?? {}) as Record<string, number>;
+  const before = (data["before"] ?? {}) as Record<string, number>;
+  const moved = Object.entries(now).flatMap(([tenant, share]) => {
+    const old = before[tenant];
+    if (old === undefined) return [`${tenant} has ${percent(share)}`];
+    return Math.abs(share - old) < 0.005 ? [] : [`${tenant} ${percent(old)} → ${percent(share)}`];
+  });
+  return moved.length > 0 ? `: ${moved.join(", ")}` : "";
+}
+
 /** Of a group's retraining: the cameras that it is for too, and the one that it is of. */
 function together(members: unknown): string {
   return Array.isArray(members) && members.length > 0 ? `, for ${names(members)} too` : "";
@@ -181,7 +193,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | EntryText> = 
   "tenant.changed": (d) => `tenant ${text(d["tenant"])} was changed by ${text(d["by"])}`,
   "tenant.removed": (d) => `tenant ${text(d["tenant"])} was removed by ${text(d["by"])}`,
   "tenants.forgotten": (d) => `what was learned of ${text(d["tenant"]) ? `tenant ${text(d["tenant"])}` : "tenants"} was forgotten: ${FORGOTTEN[text(d["why"])] ?? text(d["why"])}`,
-  "tenants.moved": () => "shares of tenants moved",
+  "tenants.moved": (d) => `shares of tenants moved${movedShares(d)}`,
   "tenants.settings": (d) => `how tenants share the box was changed by ${text(d["by"])}`,
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
   "group.member_skipped": (d) => `not judged with its group's retraining${text(d["leader"]) ? ` (of ${text(d["leader"])})` : ""}: ${({ changed: "the camera was changed or removed", own_retraining: "a retraining of its own runs" } as Record<string, string>)[text(d["why"])] ?? "it has another student by now"}`,

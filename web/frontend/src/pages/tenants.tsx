@@ -62,7 +62,7 @@ export function TenantsPage(props: PageProps) {
     <>
       {head}
       {chosen !== undefined ? (
-        <ChosenTenant id={chosen} tenants={tenants} rows={rows} now_s={now_s} actions={actions} />
+        <ChosenTenant id={chosen} tenants={tenants} rows={rows} now_s={now_s} capacity={asked.value.capacity} actions={actions} />
       ) : (
         <>
           {!active && <Alone tenants={tenants} onAdd={allowed ? () => setForm("new") : null} />}
@@ -84,10 +84,11 @@ interface ChosenProps {
   tenants: Tenant[];
   rows: TenantHistoryRow[];
   now_s: number;
+  capacity: number;
   actions: Actions | null;
 }
 
-function ChosenTenant({ id, tenants, rows, now_s, actions }: ChosenProps) {
+function ChosenTenant({ id, tenants, rows, now_s, capacity, actions }: ChosenProps) {
   const tenant = tenants.find((t) => t.id === id);
   return (
     <>
@@ -99,7 +100,7 @@ function ChosenTenant({ id, tenants, rows, now_s, actions }: ChosenProps) {
           It was removed, or one of its cameras is not yours to see.
         </Empty>
       ) : (
-        <TenantDetailCards key={tenant.id} tenant={tenant} tenants={tenants} rows={rows.filter((r) => r.tenant === tenant.id)} now_s={now_s} actions={actions} />
+        <TenantDetailCards key={tenant.id} tenant={tenant} tenants={tenants} rows={rows.filter((r) => r.tenant === tenant.id)} now_s={now_s} capacity={capacity} actions={actions} />
       )}
     </>
   );

@@ -10,7 +10,7 @@ import { Table } from "../parts/table";
 import type { Actions } from "../parts/tenant_row";
 import { RowActions, ShareBar, State } from "../parts/tenant_row";
 import type { Tenant, TenantCurve, TenantDetail, TenantHistoryRow } from "../parts/tenants";
-import { FORGOTTEN, METRICS, reasonWords, sourceWords, tenantName, UTILITIES } from "../parts/tenants";
+import { FORGOTTEN, METRICS, outOfReach, reasonWords, sourceWords, tenantName, UTILITIES } from "../parts/tenants";
 import { Curve } from "./tenants_curve";
 
 const EVERY_S = 5;
@@ -22,10 +22,12 @@ interface Props {
   tenants: Tenant[];
   rows: TenantHistoryRow[];
   now_s: number;
+  /** The share that all tenants have together, also those that are not shown to this user. */
+  capacity: number;
   actions: Actions | null;
 }
 
-export function TenantDetailCards({ tenant, tenants, rows, now_s, actions }: Props) {
+export function TenantDetailCards({ tenant, tenants, rows, now_s, capacity, actions }: Props) {
   const asked = useAsked<TenantDetail>(`/tenants/${encodeURIComponent(tenant.id)}`, null, EVERY_S);
   const curve = asked.value?.curve ?? null;
   return (
@@ -35,7 +37,7 @@ export function TenantDetailCards({ tenant, tenants, rows, now_s, actions }: Pro
           <h2 id="tenant-title">{tenantName(tenants, tenant.id)}</h2>
           {actions !== null && <RowActions tenant={tenant} tenants={tenants} actions={actions} />}
         </div>
-        <Now tenant={tenant} tenants={tenants} />
+        <Now tenant={tenant} tenants={tenants} whole={capacity} />
       </section>
       <section class="card" aria-labelledby="curve-title">
         <h2 id="curve-title">What a share brings</h2>
@@ -71,10 +73,9 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-function Now({ tenant, tenants }: { tenant: Tenant; tenants: Tenant[] }) {
+function Now({ tenant, tenants, whole }: { tenant: Tenant; tenants: Tenant[]; whole: number }) {
   const { settings, learned } = tenant;
   const members = [...tenant.models, ...tenant.applications, ...tenant.cameras].join(", ");
-  const whole = tenants.reduce((sum, t) => sum + t.share.held, 0);
   return (
     <>
       <p class="verdict">{reasonWords(tenant, tenants)}</p>
@@ -115,10 +116,10 @@ function Needed({ demand }: Pick<Tenant, "demand">) {
         ? percent(demand.share)
         : demand.best === null
           ? "not known"
-          : `out of reach: ${percent(demand.best, 1)} is expected with the whole box`}
-      {demand.low !== null && demand.high !== null && (
+          : `${outOfReach(demand) ? "out of reach" : "not sure that any is enough"}: ${percent(demand.best, 1)} is expected with the whole box`}
+      {demand.low !== null && (
         <span class="quiet">
-          , between {percent(demand.low)} and {percent(demand.high)}
+          , {demand.high !== null ? `between ${percent(demand.low)} and ${percent(demand.high)}` : `at least ${percent(demand.low)}`}
         </span>
       )}
     </>

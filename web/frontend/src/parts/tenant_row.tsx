@@ -3,7 +3,7 @@
 import { duration, percent } from "../format";
 import { Badge } from "./badge";
 import type { Tenant } from "./tenants";
-import { TENANT_STATES, tenantName } from "./tenants";
+import { outOfReach, TENANT_STATES, tenantName } from "./tenants";
 
 export interface Actions {
   onChange: (tenant: Tenant) => void;
@@ -37,6 +37,7 @@ export function State({ tenant }: { tenant: Tenant }) {
     <div>
       <Badge tone={tone}>{words}</Badge>
       {tenant.missed_s > 0 && tenant.state === "misses" && <p class="small quiet">for {duration(tenant.missed_s)}</p>}
+      {outOfReach(tenant.demand) && tenant.demand.best !== null && <p class="small quiet">out of reach: {percent(tenant.demand.best)} at best</p>}
     </div>
   );
 }

@@ -54,6 +54,11 @@ export function tenantName(tenants: readonly Tenant[], id: string): string {
   return tenants.find((t) => t.id === id)?.name || REST[id] || id;
 }
 
+/** No share brings the goal, not even by the upper bound of what was learned. */
+export function outOfReach({ share, low, best }: Tenant["demand"]): boolean {
+  return best !== null && share === null && low === null;
+}
+
 /** "learned from 412 reports", "declared". */
 export function sourceWords({ source, learned, settings }: Tenant): string {
   const reports = `${learned.reports.toLocaleString()} ${learned.reports === 1 ? "report" : "reports"}`;
