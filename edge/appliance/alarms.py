@@ -52,7 +52,8 @@ _LAST_ALARMS = 1000
 class Alarms:
     """Follows objects, applies rules, keeps what came of it; implements `AlarmsService`. `note` journals (and tells
     listeners), `send_live` sends to listeners only, `on_objects(settings, objects, utc_s)` gets what is
-    there after each answer, `want_clip` new alarms of rules that keep clips."""
+    there after each answer about a picture that does not stand still, `want_clip` new alarms of rules that keep
+    clips."""
 
     def __init__(
         self,
@@ -196,7 +197,9 @@ class Alarms:
         if found is not None and self._objects.answered(found.settings, message):
             self._objects_now(camera, message.number)
             there = self._objects.on(camera)
-            self._on_objects(found.settings, there, message.utc_s)
+            # A picture that stands still says nothing of now: who counts does not watch.
+            if found.status().fault != "frozen":
+                self._on_objects(found.settings, there, message.utc_s)
             self._pictures.ask_for_objects(camera, message.number, message.utc_s, there)
 
     def described(self, news: ObjectsDescribed) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from edge.core.baseline import Baseline
+from edge.core.errors import StoreError
 from edge.store.store import Store
 
 
@@ -24,6 +25,16 @@ def forget(store: Store, data: Path, camera: str, labels_too: bool) -> None:
 
 def forget_pictures(data: Path, camera: str) -> None:
     """Delete the pictures that a camera learns from, with their labels: they show what is to be hidden now. Blocking;
-    the camera's worker must not be there."""
+    the camera's worker must not be there. Raises StoreError where some could not be deleted, after all others."""
+    left: OSError | None = None
     for part in ("pictures", "exemplars", "kept-out"):
-        shutil.rmtree(data / part / camera, ignore_errors=True)
+        folder = data / part / camera
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            left = error
+            shutil.rmtree(folder, ignore_errors=True)
+    if left is not None:
+        raise StoreError(f"pictures from before a mask could not all be deleted: {left}")

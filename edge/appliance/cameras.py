@@ -17,7 +17,7 @@ from edge.appliance.discovery import CameraDiscovery
 from edge.appliance.live import LivePictures
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, InvalidValue, MagpieError
+from edge.core.errors import Conflict, InvalidValue, MagpieError, StoreError
 from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.ingest.probe import probe_camera
@@ -59,6 +59,12 @@ class Cameras:
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()
+
+    async def _forget_pictures(self, camera: str) -> None:
+        try:
+            await asyncio.to_thread(forget_pictures, self._data, camera)
+        except StoreError as error:
+            self._runtime.complaints.add("pictures_not_deleted", str(error), camera)
 
     # -- service
 
@@ -213,7 +219,7 @@ class Cameras:
                 self._masks_changed(camera)
             await self._runtime.camera_workers.remove(camera)
             if hides_more:
-                await asyncio.to_thread(forget_pictures, self._data, camera)
+                await self._forget_pictures(camera)
             if before.enabled and not changed.enabled:
                 self._camera_gone(camera, "the camera was switched off")
                 self._note_off(camera, "it was switched off")

@@ -25,6 +25,9 @@ _HATCHING: Final = (
 #: Of the picture of a day: the height of the highest bar, and the room of an hour.
 _HEIGHT: Final = 160.0
 _STEP: Final = 36.0
+_HOUR_S: Final = 3600.0
+#: A minute is written when it is over, some seconds later.
+_WRITTEN_AFTER_S: Final = 90.0
 
 
 @dataclass(frozen=True)
@@ -70,19 +73,26 @@ def report_html(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswe
 
 
 def _missing(about: ReportedDay, found: CountsAnswer) -> str:
-    """How much was watched, and the hours that were not."""
+    """How much was watched, and the hours that were not; of a day that is not over, as far as it is written."""
     dark = [
-        f"{_hour(about, b.start_utc_s)}{f' ({100 * (1 - b.watched):.0f} %)' if b.watched > 0 else ''}"
+        f"{_hour(about, b.start_utc_s)}{f' ({100 * unseen:.0f} %)' if b.watched > 0 else ''}"
         for b in found.buckets
-        if b.watched < 0.99 and b.start_utc_s < about.made_utc_s
+        if (unseen := _passed_part(about, b.start_utc_s) - b.watched) > 0.01
     ]
-    said = f"Watched for {100 * found.watched:.0f} % of the day."
+    passed_s = sum(_HOUR_S * _passed_part(about, b.start_utc_s) for b in found.buckets)
+    part = min(1.0, found.watched * (found.to_utc_s - found.from_utc_s) / passed_s) if passed_s > 0 else 0.0
+    said = f"Watched for {100 * part:.0f} % of the day{'' if passed_s >= _HOUR_S * len(found.buckets) else ' so far'}."
     if not dark:
         return f"<p>{said}</p>"
     return (
         f'<p class="note">{said} Not watched in the hours that begin at {", ".join(dark)}: what passed then is in no '
         "number here.</p>"
     )
+
+
+def _passed_part(about: ReportedDay, start_s: int) -> float:
+    """The part of an hour that was over, and written, when the report was made."""
+    return min(1.0, max(0.0, (about.made_utc_s - _WRITTEN_AFTER_S - start_s) / _HOUR_S))
 
 
 def _hour(about: ReportedDay, start_s: int) -> str:
@@ -134,13 +144,14 @@ def _bars(about: ReportedDay, found: CountsAnswer, beside: ComparisonAnswer) -> 
     for n, (bucket, objects, old) in enumerate(zip(found.buckets, hours, before, strict=True)):
         x, middle, wide = _STEP * n + 2, _STEP * (n + 0.5), _STEP - 4
         parts.append(_bar(x, wide, _HEIGHT - _HEIGHT * objects / most, _HEIGHT, "#00705a"))
-        if bucket.watched < 0.99 and bucket.start_utc_s < about.made_utc_s:
-            parts.append(_bar(x, wide, 0.0, _HEIGHT * (1 - bucket.watched), "url(#unseen)"))
+        unseen = _passed_part(about, bucket.start_utc_s) - bucket.watched
+        if unseen > 0.01:
+            parts.append(_bar(x, wide, 0.0, _HEIGHT * unseen, "url(#unseen)"))
         if old is not None:
             parts.append(
                 _bar(x, wide, _HEIGHT - _HEIGHT * old / most - 1, _HEIGHT - _HEIGHT * old / most + 1, "#c97a00")
             )
-        to_come = bucket.start_utc_s >= about.made_utc_s
+        to_come = bucket.watched == 0 and _passed_part(about, bucket.start_utc_s) <= 0
         label = "" if to_come else "?" if bucket.watched == 0 else str(objects)
         parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT + 15:.0f}">{label}</text>')
         hour = _hour(about, bucket.start_utc_s)[:2]

@@ -46,7 +46,7 @@ from scheduler.counts.recount import (
     samples_after,
 )
 from scheduler.counts.recounting import Recounting, no_more_frames, taken_frame
-from scheduler.counts.tally import MinuteTally, answered, taken
+from scheduler.counts.tally import MinuteTally, answered, taken, unanswered
 
 log = logging.getLogger(__name__)
 
@@ -188,6 +188,11 @@ class ObjectCounts:
         for one in counted:
             self._count(settings.id, one)
 
+    def _unanswered(self, camera: _Counting, utc_s: float) -> None:
+        camera.tally, counted = unanswered(camera.tally, camera.lines, utc_s)
+        for one in counted:
+            self._count(camera.settings.id, one)
+
     def _settle(self, camera: _Counting, sample: _SampledInstant) -> Instant:
         if sample.instant is None:
             sample.instant = camera.recent.at(sample)
@@ -297,6 +302,9 @@ class ObjectCounts:
                 await follower(now_utc_s)
             except MagpieError as error:  # the next round tries again
                 self._complain("counts_not_told", f"counts could not be sent: {error}")
+            except Exception:  # it must not keep those after it from their turn
+                log.exception("counts: a follower failed")
+                self._complain("counts_not_told", "counts could not be sent; the log tells more")
 
     async def close(self) -> None:
         """Write everything, the minute that is not over, too. Safe to call twice."""
@@ -308,6 +316,8 @@ class ObjectCounts:
         """Write the minutes that are over; if the database cannot be written they wait on."""
         async with self._writing:
             for camera in list(self._cameras.values()):
+                if now_utc_s is not None:
+                    self._unanswered(camera, now_utc_s)
                 self._take(camera, now_utc_s)
             waiting, self._waiting = self._waiting, _Waiting()
             if not waiting:
@@ -316,16 +326,24 @@ class ObjectCounts:
                 await asyncio.to_thread(
                     self._counts.add_counts, list(waiting.counts), list(waiting.watched), list(waiting.checks)
                 )
-                self._settled.counted(min((c.start_s for c in waiting.counts), default=int(self._clock.utc())))
             except InvalidValue as error:  # the database will never take it
-                self.lost += len(waiting.counts)
+                self.lost += len(waiting.counts) + len(waiting.watched) + len(waiting.checks)
                 self._complain("counts_not_written", f"counts of a minute are lost: {error}")
             except MagpieError as error:
                 self._complain("counts_not_written", f"counts wait for the database: {error}")
-                self._waiting.counts.extendleft(reversed(waiting.counts))
-                self._waiting.watched.extendleft(reversed(waiting.watched))
-                self._waiting.checks.extendleft(reversed(waiting.checks))
-                self._limit(self._waiting)
+                self._wait_on(waiting)
+            except Exception:
+                self._wait_on(waiting)
+                raise
+            else:
+                self._settled.counted(min((c.start_s for c in waiting.counts), default=int(self._clock.utc())))
+
+    def _wait_on(self, waiting: _Waiting) -> None:
+        """Records that were not written wait again, before those that came since."""
+        self._waiting.counts.extendleft(reversed(waiting.counts))
+        self._waiting.watched.extendleft(reversed(waiting.watched))
+        self._waiting.checks.extendleft(reversed(waiting.checks))
+        self._limit(self._waiting)
 
     async def retain(self, settings: RetentionSettings) -> CountRetention:
         """Delete what the site's limits do not keep. Raises MagpieError."""

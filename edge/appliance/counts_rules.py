@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from edge.core.alarms import CountedHour, Fact, HourCounted, Moved
-from edge.core.counts import Counted, WatchedTime, places_of, watched_part
+from edge.core.counts import STEP_S, Counted, WatchedTime, places_of, watched_part
 from edge.settings import CameraSettings
 from edge.store.counts import CountsPart
 from scheduler.counts.rules import HOUR_S, due_hour, same_hours
@@ -44,14 +46,21 @@ class CountFacts:
                 found = [CountedHour(0.0, {})]
                 if settings.lines:
                     starts = (start_s, *same_hours(start_s, None))
-                    found = await asyncio.to_thread(self._hours, camera, starts)
+                    found = await asyncio.to_thread(self._hours, camera, starts, [x.name for x in settings.lines])
                 if camera in self._cameras():
                     places = places_of((line.name for line in settings.lines), ())
                     self._fact(HourCounted(camera, start_s, places, found[0], tuple(found[1:])))
         self._looked_until_s = start_s + HOUR_S
 
-    def _hours(self, camera: str, starts: tuple[int, ...]) -> list[CountedHour]:
-        return [self._hour(camera, start_s) for start_s in starts]
+    def _hours(self, camera: str, starts: tuple[int, ...], lines: Sequence[str]) -> list[CountedHour]:
+        """The hour that is over first; of the others, the lines that counted nothing until the day before."""
+        now, *past = (self._hour(camera, start_s) for start_s in starts)
+        began = self._counts.lines_since(camera)
+
+        def not_yet(start_s: int) -> frozenset[str]:
+            return frozenset(line for line in lines if began.get(line, math.inf) + STEP_S["day"] > start_s)
+
+        return [now, *(replace(h, not_yet=not_yet(s)) for h, s in zip(past, starts[1:], strict=True))]
 
     def _hour(self, camera: str, start_s: int) -> CountedHour:
         watched = self._counts.watched(camera, "hour", start_s, start_s + HOUR_S)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edge.core.checks import made_plain
 from edge.core.tenants import SHARING_SETTINGS, TENANTS_SETTINGS
 from edge.settings import (
@@ -42,6 +44,14 @@ def cameras_in_force(site: SiteSettings, store: Store) -> list[CameraSettings]:
                 camera.id, camera.model_dump(mode="json"), "configuration file", enabled=camera.enabled
             )
     return [parse(CameraSettings, made_plain(c.settings), f"cameras.{c.id}") for c in store.settings.cameras()]
+
+
+def masks_not_in_force(site: SiteSettings, cameras: Sequence[CameraSettings]) -> dict[str, tuple[str, ...]]:
+    """By camera, the names of masks that the file has and that are not in force: it was edited, or the masks were
+    changed, after the camera was taken from it."""
+    in_force = {c.id: set(c.masks) for c in cameras}
+    missing = {c.id: tuple(m.name for m in c.masks if m not in in_force.get(c.id, set())) for c in site.cameras}
+    return {camera: names for camera, names in missing.items() if names}
 
 
 def _retraining(site: SiteSettings, store: Store) -> RetrainingSettings:

@@ -91,6 +91,15 @@ class CountsPart(Part):
             )  # fmt: skip
 
     @retried
+    def lines_since(self, camera: str) -> dict[str, int]:
+        """When the first day began in which something was counted at each line of a camera, of the days that are
+        kept."""
+        where = (_c.camera == camera) & (_c.step_s == STEP_S["day"]) & (_c.kind == "line") & (_c.objects > 0)
+        with self.database.read() as c:
+            rows = c.execute(sa.select(_c.name, sa.func.min(_c.start_s)).where(where).group_by(_c.name))
+            return {name: int(start_s) for name, start_s in rows}
+
+    @retried
     def watched(self, camera: str, step: Step, from_s: float, to_s: float) -> tuple[WatchedTime, ...]:
         """How much of the same buckets the camera was watched; one that is not there was not watched at all."""
         checks.one_of("step", step, STEP_S)

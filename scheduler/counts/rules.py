@@ -42,8 +42,9 @@ class UsualCount:
 
 
 def objects_at(hour: CountedHour, place: Place, classes: Sequence[str]) -> int | None:
-    """Objects of `classes` (empty: all) at a place in an hour; None: too little of it was watched."""
-    if hour.watched < LEAST_WATCHED:
+    """Objects of `classes` (empty: all) at a place in an hour; None: too little of it was watched, or the line was not
+    there yet."""
+    if hour.watched < LEAST_WATCHED or place.name in hour.not_yet:
         return None
     return sum(n for (at, name), n in hour.objects.items() if at == place and (not classes or name in classes))
 

@@ -13,18 +13,22 @@ from scheduler.counts.passing import CountingState, step
 
 #: Between two answers that are further apart the place was not watched: an object could have passed unseen.
 GAP_S: Final = 3.0
+#: A camera that was not watched for so long has lost all objects that were there.
+GONE_S: Final = 60.0
 _MINUTE_S: Final = STEP_S["minute"]
 
 
 @dataclass(frozen=True)
 class MinuteTally:
-    """The counts of one camera in minutes that were not taken yet; `at_utc_s` is the last answer's time."""
+    """The counts of one camera in minutes that were not taken yet; `at_utc_s` is the last answer's time; `over`: the
+    objects that were there then are gone."""
 
     camera: str
     passing: CountingState = field(default_factory=CountingState)
     at_utc_s: float | None = None
     counts: tuple[Count, ...] = ()
     watched: tuple[WatchedTime, ...] = ()
+    over: bool = False
 
 
 def answered(
@@ -42,10 +46,23 @@ def answered(
     return (
         replace(
             tally, passing=passing, at_utc_s=at_utc_s, counts=summed((*tally.counts, *new)),
-            watched=watched_sum((*tally.watched, watched)),
+            watched=watched_sum((*tally.watched, watched)), over=False,
         ),
         counted,
     )  # fmt: skip
+
+
+def unanswered(
+    tally: MinuteTally, lines: Sequence[CountLine], at_utc_s: float
+) -> tuple[MinuteTally, tuple[Counted, ...]]:
+    """No answer was counted until `at_utc_s`: once that lasts for GONE_S, the objects that were there are
+    gone, and what they did by then is counted, once. No time is watched. Objects that are there again under the same
+    number, in a picture that stood still, do not count again."""
+    if tally.over or tally.at_utc_s is None or at_utc_s - tally.at_utc_s < GONE_S:
+        return tally, ()
+    passing, counted = step(tally.passing, (), lines, at_utc_s)
+    new = [Count(tally.camera, minute_of(at_utc_s), c.place, c.class_name, 1) for c in counted]
+    return replace(tally, passing=passing, counts=summed((*tally.counts, *new)), over=True), counted
 
 
 def taken(

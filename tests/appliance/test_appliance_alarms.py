@@ -14,7 +14,7 @@ import pytest
 
 from edge.appliance.alarms import Alarms
 from edge.core.alarms import AccuracyMeasured, Alarm, RolledBack, ServedNow
-from edge.core.camera import CameraStatus
+from edge.core.camera import CameraFault, CameraStatus
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
 from edge.core.roll_backs import RollBackReason
@@ -36,6 +36,8 @@ class Box:
         zone = {"name": "drive", "polygon": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
         settings = {"id": "gate", "url": "rtsp://192.0.2.1/g", "classes": ["car", "person"], "zones": [zone]}
         self.clock, self.live = clock, True
+        self.fault: CameraFault | None = None
+        self.watched: list[float] = []
         self.store = Store(None, folder, clock=clock, busy_timeout_ms=50)
         camera = SimpleNamespace(id="gate", settings=parse(CameraSettings, settings), status=self._status)
         self.cameras: dict[str, Any] = {"gate": camera}
@@ -49,10 +51,12 @@ class Box:
             partial(ServedNow, {}), self._note, lambda kind, camera, data: self.kinds.append(kind),
             self.delivered.append,
             lambda code, message: self.complaints.append(code),
+            on_objects=lambda settings, there, utc_s: self.watched.append(utc_s),
         )  # fmt: skip
 
     def _status(self) -> CameraStatus:
-        return CameraStatus("gate", "live" if self.live else "reconnecting", message="" if self.live else "no route")
+        message = "" if self.live else "no route"
+        return CameraStatus("gate", "live" if self.live else "reconnecting", fault=self.fault, message=message)
 
     def _take(self, camera: str, order: m.TakePictures) -> bool:
         self.asked.append(order)
@@ -147,6 +151,18 @@ async def test_alarms_of_served_models_are_listed_for_who_sees_their_tenant(star
     assert listed({"gate"}, None) == [4, 2]
     assert listed({"gate", "yard"}, {"parking"}) == [4]
     assert listed(None, set()) == []
+
+
+async def test_a_picture_that_stands_still_is_not_watched_by_who_counts(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.answer((0.5, 0.5))
+    box.fault = "frozen"
+    box.answer((0.5, 0.5))
+    box.answer((0.5, 0.5))
+    box.fault = None
+    box.answer((0.5, 0.5))
+    assert len(box.watched) == 2
+    assert box.watched[1] - box.watched[0] == pytest.approx(1.5)
 
 
 async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callable[..., Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from edge.clips.mp4 import boxes_path, clip_path
 from edge.core.alarms import Alarm
 from edge.core.clips import ClipAsked, ClipFailed, ClipFault, ClipMade
 from edge.core.clock import ManualClock
-from edge.core.errors import Conflict, DiskFull, InvalidValue, NotFound, Unavailable
+from edge.core.errors import Conflict, DiskFull, InvalidValue, NotFound, StoreError, Unavailable
 from edge.settings import CameraSettings, SiteSettings, parse
 from edge.store import tables as t
 from edge.store.clips import ClipRecord
@@ -291,3 +292,23 @@ def test_what_a_camera_learns_from_goes_with_other_masks(tmp_path: Path) -> None
     left = {p.relative_to(tmp_path).parts[0] for p in tmp_path.glob("*/north/*.jpg")}
     assert left == {"alarms"}
     assert len(list(tmp_path.glob("*/south/*.jpg"))) == 4
+
+
+def test_pictures_that_cannot_be_deleted_are_an_error_after_all_others_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("pictures", "exemplars", "kept-out"):
+        (tmp_path / part / "north").mkdir(parents=True)
+    rmtree = shutil.rmtree
+
+    def stubborn(folder: Path, ignore_errors: bool = False) -> None:
+        if folder.parent.name != "exemplars" or not folder.exists():
+            rmtree(folder)
+        elif not ignore_errors:
+            raise PermissionError(13, "Permission denied", "1.jpg")
+
+    monkeypatch.setattr("edge.appliance.camera_memory.shutil.rmtree", stubborn)
+    with pytest.raises(StoreError, match=r"from before a mask .* Permission denied"):
+        forget_pictures(tmp_path, "north")
+    assert [p.parent.name for p in tmp_path.glob("*/north")] == ["exemplars"]
+    forget_pictures(tmp_path, "south")

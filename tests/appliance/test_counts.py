@@ -169,6 +169,31 @@ async def test_counts_wait_for_a_database_that_is_away(box: Box, monkeypatch: py
     assert box.counts.lost == 0
 
 
+async def test_records_that_a_fault_of_the_code_kept_from_the_database_wait_too(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.see(0.0, (1, 0.45))
+    box.see(1.0, (1, 0.55))
+    box.there = True
+
+    def faulty(*_: object) -> None:
+        raise TypeError("a fault")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(box.store.counts, "add_counts", faulty)
+        with pytest.raises(TypeError):
+            await box.counts.flush(HOUR + 60.0)
+
+    async def fails(now_utc_s: float) -> None:
+        raise TypeError("another fault")
+
+    box.counts.followers.insert(0, fails)
+    await box.counts.look(HOUR + 80.0)
+    assert box.answer().totals[0].objects == 1
+    assert box.complaints == ["counts_not_told"]
+    assert [m.start_s for m in box.sent_minutes] == [HOUR], "those after it have their turn"
+
+
 async def test_other_lines_begin_anew_and_keep_what_was_counted(box: Box) -> None:
     box.see(0.0, (1, 0.45))
     box.see(1.0, (1, 0.55))
@@ -252,6 +277,7 @@ async def test_movements_and_hours_are_facts_for_rules(box: Box) -> None:
     assert [(f.start_utc_s, len(f.places), len(f.past)) for f in hours] == [(HOUR, 2, 8)]
     assert [h.objects.get((gate, "car")) for h in (hours[0].now, *hours[0].past[:3])] == [40, 41, 42, None]
     assert [h.watched for h in hours[0].past[:3]] == [1.0, 1.0, 0.0]
+    assert [set(h.not_yet) for h in hours[0].past[:3]] == [set(), {"gate"}, {"gate"}], "before its first day was over"
 
 
 async def test_hours_and_days_are_settled_once_and_tell_the_same(box: Box) -> None:

@@ -60,6 +60,20 @@ def test_the_file_needs_nothing_else_and_names_bring_no_tags() -> None:
     assert "not known" in text
 
 
+def test_what_is_to_come_of_a_day_is_not_called_unwatched() -> None:
+    """Made 30 minutes into the second hour; all was watched that is written."""
+    first = COUNTS["buckets"][0]["start_utc_s"]
+    parts = (1.0, 0.475, 0.0)
+    hours = [{**COUNTS["buckets"][0], "start_utc_s": first + 3600 * n, "watched": w} for n, w in enumerate(parts)]
+    day = {"from_utc_s": first, "to_utc_s": first + 3 * 3600, "watched": sum(parts) / 3, "buckets": hours}
+    beside = COMPARED | {"buckets": [{**COMPARED["buckets"][0], "start_utc_s": first + 3600 * n} for n in range(3)]}
+    about = ReportedDay("depot", "north", "North", "2026-11-24", UTC, first + 1.5 * 3600)
+    text = report_html(about, read(CountsAnswer, COUNTS | day), read(ComparisonAnswer, beside))
+    assert "Watched for 100 % of the day so far." in text
+    assert "Not watched in the hours" not in text
+    assert "url(#unseen)" not in text.split("</defs>")[1]
+
+
 @dataclass
 class Box:
     """Reports of one camera over a real store; a run ends and another begins."""

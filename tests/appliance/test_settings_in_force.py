@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edge.appliance.settings_in_force import cameras_in_force, site_in_force
+from edge.appliance.settings_in_force import cameras_in_force, masks_not_in_force, site_in_force
 from edge.core.errors import InvalidValues
 from edge.settings import SiteSettings, parse
 from edge.store.store import Store
@@ -33,6 +33,17 @@ def test_a_camera_of_the_file_is_taken_once_and_the_database_decides_then(store:
     found = cameras_in_force(_site("north", "south"), store)
     assert {c.id: c.name for c in found} == {"north": "North gate", "south": ""}
     assert {c.id for c in cameras_in_force(_site(), store)} == {"north", "south"}, "the file forgets none"
+
+
+def test_a_mask_that_was_written_into_the_file_later_is_reported(store: Store) -> None:
+    cameras_in_force(_site("north", "south"), store)
+    mask = {"name": "window", "polygon": [[0.1, 0.1], [0.2, 0.1], [0.2, 0.2]]}
+    site = _site("north", "south")
+    (north, south) = (c.model_dump(mode="json") for c in site.cameras)
+    edited = parse(SiteSettings, {"site": "junction", "cameras": [north | {"masks": [mask]}, south]})
+    assert masks_not_in_force(edited, cameras_in_force(edited, store)) == {"north": ("window",)}
+    store.settings.put_camera("north", north | {"masks": [mask]}, "ann")
+    assert masks_not_in_force(edited, cameras_in_force(edited, store)) == {}
 
 
 def test_a_name_that_would_be_refused_today_does_not_stop_a_start(store: Store) -> None:

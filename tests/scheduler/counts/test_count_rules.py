@@ -63,6 +63,8 @@ def test_an_hour_of_which_little_was_watched_says_nothing() -> None:
     assert objects_at(CountedHour(0.95, there), GATE, ("truck",)) == 2
     assert objects_at(CountedHour(0.95, {}), GATE, ()) == 0
     assert objects_at(CountedHour(0.5, there), GATE, ()) is None
+    assert objects_at(CountedHour(0.95, {}, frozenset({"gate"})), GATE, ()) is None, "it was not drawn yet"
+    assert objects_at(CountedHour(0.95, there, frozenset({"door"})), GATE, ()) == 7
 
 
 def test_the_same_hour_is_the_same_by_the_clock_on_the_wall() -> None:

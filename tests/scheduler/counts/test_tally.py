@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.counts import Count, CountLine, Place, WatchedTime, summed
 from edge.core.tracks import TrackedObject
-from scheduler.counts.tally import GAP_S, MinuteTally, answered, taken
+from scheduler.counts.tally import GAP_S, GONE_S, MinuteTally, answered, taken, unanswered
 
 GATE = CountLine("gate", (0.2, 0.5), (0.8, 0.5))
 MINUTE = 1_790_000_040 // 60 * 60
@@ -44,6 +47,36 @@ def test_a_clock_that_is_set_back_watches_nothing_twice() -> None:
     left, _, over = taken(tally, MINUTE + 2.0)
     assert [w.start_s - MINUTE for w in over] == [120], "a minute ahead of the clock is written, too"
     assert [w.start_s - MINUTE for w in left.watched] == [0]
+
+
+def test_an_object_that_was_there_when_a_camera_went_dark_is_gone_after_a_minute() -> None:
+    """It went for the line: it crossed it then, not when somebody watches again hours later."""
+    tally = MinuteTally("north")
+    for at, y in ((50.0, 0.40), (50.4, 0.44), (50.8, 0.48)):
+        moving = replace(tracked(1, y), velocity=(0.0, 0.1), seen_utc_s=MINUTE + at)
+        tally, counted = answered(tally, [moving], [GATE], MINUTE + at)
+        assert [c for c in counted if c.place.kind == "line"] == []
+    same, counted = unanswered(tally, [GATE], MINUTE + 50.8 + GONE_S - 1.0)
+    assert (same, counted) == (tally, ())
+    tally, counted = unanswered(tally, [GATE], MINUTE + 50.8 + GONE_S)
+    assert [c.place for c in counted] == [Place("line", "gate", "forward")]
+    assert unanswered(tally, [GATE], MINUTE + 7200.0)[1] == ()
+    tally, counted = answered(tally, [], [GATE], MINUTE + 8 * 3600.0)
+    assert counted == ()
+    _, counts, watched = taken(tally)
+    assert [(c.start_s, c.objects) for c in counts if c.place.kind == "line"] == [(MINUTE + 60, 1)]
+    assert sum(w.seconds for w in watched) == pytest.approx(0.8, abs=1e-3)
+
+
+def test_an_object_that_is_there_after_a_picture_stood_still_for_long_does_not_count_again() -> None:
+    tally = MinuteTally("north")
+    for at, y in ((0.0, 0.4), (1.0, 0.6)):
+        tally, _ = answered(tally, [replace(tracked(1, y), seen_utc_s=MINUTE + at)], [GATE], MINUTE + at)
+    for at in (62.0, 72.0, 200.0, 400.0):
+        tally, _ = unanswered(tally, [GATE], MINUTE + at)
+    again = replace(tracked(1, 0.6), seen_utc_s=MINUTE + 500.0)
+    tally, counted = answered(tally, [again], [GATE], MINUTE + 500.0)
+    assert counted == ()
 
 
 times = st.lists(st.floats(0.0, 400.0), min_size=1, max_size=30).map(sorted)

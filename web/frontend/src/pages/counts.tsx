@@ -16,6 +16,8 @@ import "../styles/counts.css";
 const EVERY_S = 60;
 const DAY_S = 86_400;
 const WEEK_S = 7 * DAY_S;
+/** A minute is written when it is over, some seconds later. */
+const WRITTEN_AFTER_S = 90;
 
 const FORMAT_WORDS = { csv: "CSV", parquet: "Parquet" } as const;
 
@@ -202,7 +204,7 @@ function Found({ found, beside, only, span, now_s, camera }: FoundProps) {
   const passed = totals.filter((t) => t.kind === "line");
   const movements = totals.filter((t) => t.kind === "movement");
   const zones = totals.filter((t) => t.kind === "zone");
-  const elapsed = Math.min(now_s, found.to_utc_s) - found.from_utc_s;
+  const elapsed = Math.max(0, Math.min(now_s - WRITTEN_AFTER_S, found.to_utc_s) - found.from_utc_s);
   const watched_s = found.watched * (found.to_utc_s - found.from_utc_s);
   const missing_s = Math.max(0, elapsed - watched_s);
   if (found.totals.length === 0) return <Nothing watched_s={watched_s} camera={camera} />;
@@ -306,9 +308,10 @@ interface Bar {
   key: number;
   label: string;
   objects: number;
+  /** The part that was watched, of all of it. */
   watched: number;
-  /** It has begun. */
-  over: boolean;
+  /** The part that is over, and written. */
+  passed: number;
   /** A week before; null where that was not watched. */
   before: number | null;
 }
@@ -336,10 +339,10 @@ function Hours({ found, beside, only, span, now_s }: BarsProps) {
           <li key={b.key} title={`${b.label}: ${barWords(b)}`}>
             <span class="bar-box">
               <span class="bar" style={{ height: `${(100 * b.objects) / most}%` }} />
-              {b.over && b.watched < 0.99 && <span class="unseen" style={{ height: `${100 * (1 - b.watched)}%` }} />}
+              {b.passed - b.watched > 0.01 && <span class="unseen" style={{ height: `${100 * (b.passed - b.watched)}%` }} />}
               {b.before !== null && <span class="before" style={{ bottom: `${(100 * b.before) / most}%` }} />}
             </span>
-            <span class="bar-count">{b.watched > 0 ? b.objects : b.over ? "?" : "\u00a0"}</span>
+            <span class="bar-count">{b.watched > 0 ? b.objects : b.passed > 0 ? "?" : "\u00a0"}</span>
             <span class="bar-label">{b.label}</span>
           </li>
         ))}
@@ -350,7 +353,7 @@ function Hours({ found, beside, only, span, now_s }: BarsProps) {
 
 function barWords(bar: Bar): string {
   const before = bar.before === null ? "" : `; a week before ${bar.before}`;
-  if (!bar.over) return `to come${before}`;
+  if (bar.passed <= 0 && bar.watched <= 0) return `to come${before}`;
   return `${bar.watched > 0 ? bar.objects : "not watched"}${before}`;
 }
 
@@ -363,13 +366,18 @@ function beforeOf(bucket: ComparedBucket | undefined, only: string | null): numb
   return bucket === undefined || bucket.watched_before < 0.9 ? null : overLines(bucket.counts, only, (c) => c.before);
 }
 
+/** The part of a time that is over and written. */
+function passedPart(start_s: number, length_s: number, now_s: number): number {
+  return Math.min(1, Math.max(0, (now_s - WRITTEN_AFTER_S - start_s) / length_s));
+}
+
 function hourBars(found: CountsAnswer, beside: ComparisonAnswer | null, only: string | null, now_s: number): Bar[] {
   return found.buckets.map((bucket, n) => ({
     key: bucket.start_utc_s,
     label: String(new Date(1000 * bucket.start_utc_s).getHours()),
     objects: overLines(bucket.counts, only, (c) => c.objects),
     watched: bucket.watched,
-    over: bucket.start_utc_s < now_s,
+    passed: passedPart(bucket.start_utc_s, 3600, now_s),
     before: beforeOf(beside?.buckets[n], only),
   }));
 }
@@ -385,7 +393,7 @@ function dayBars(found: CountsAnswer, beside: ComparisonAnswer | null, only: str
     label: new Date(1000 * day).toLocaleDateString(undefined, { weekday: "short", day: "numeric" }),
     objects: hours.reduce((sum, h) => sum + h.objects, 0),
     watched: hours.reduce((sum, h) => sum + h.watched, 0) / hours.length,
-    over: true,
+    passed: hours.reduce((sum, h) => sum + h.passed, 0) / hours.length,
     before: hours.every((h) => h.before !== null) ? hours.reduce((sum, h) => sum + (h.before ?? 0), 0) : null,
   }));
 }
