@@ -38,7 +38,7 @@ from edge.appliance.retraining import BoxRetraining
 from edge.appliance.secrets import NamedSecrets
 from edge.appliance.served_models import ServedModels
 from edge.appliance.service import Json
-from edge.appliance.settings_in_force import cameras_in_force, site_in_force
+from edge.appliance.settings_in_force import cameras_in_force, masks_not_in_force, site_in_force
 from edge.appliance.silences import Silences
 from edge.appliance.state import State
 from edge.appliance.teacher_labels import TeacherLabels
@@ -381,6 +381,12 @@ class Appliance:
         for camera in recovery.lost:
             words = "no intact model is left; it starts from its first weights"
             runtime.complaints.add("model_lost", words, camera)
+        for camera, masks in masks_not_in_force(self.site, cameras).items():
+            words = (
+                f"masks of the site's file are not in force ({', '.join(masks)}): the file or the camera was changed "
+                "since; magpie apply puts the file's in force"
+            )
+            runtime.complaints.add("mask_not_in_force", words, camera)
         open_window = recovery.open
         inside = False
         if open_window is not None:
@@ -448,6 +454,7 @@ class Appliance:
 
     def _outputs_context(self, journal: Journal) -> OutputsContext:
         """The outputs' view of the appliance, and their hands on it."""
+        box = self.site.fleet.name if self.site.fleet is not None else ""
 
         def snapshot() -> Snapshot:
             services, cameras = self.services, self.runtime.cameras.values()
@@ -459,6 +466,7 @@ class Appliance:
                 {c.id: c.settings.retraining.enabled for c in cameras},
                 services.counts.minutes.places(),
                 services.counts.minutes.latest,
+                box,
             )
 
         async def set_retraining(camera: str, on: bool, by: str) -> None:
@@ -471,5 +479,5 @@ class Appliance:
             journal.note(kind, camera, data=data)
 
         return OutputsContext(
-            self.site.site, magpie_version(), snapshot, note, set_retraining, secret, self.access_control.may_name
+            self.site.site, magpie_version(), snapshot, note, set_retraining, secret, self.access_control.may_name, box
         )  # fmt: skip

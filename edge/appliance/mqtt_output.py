@@ -18,7 +18,7 @@ from edge.outputs import home_assistant, link, topics
 from edge.outputs.messages import MQTT
 from edge.outputs.mqtt import MqttOptions, MqttSender
 from edge.outputs.outbox import Outbox
-from edge.outputs.topics import Topics
+from edge.outputs.topics import Topics, part
 from edge.settings import MqttSettings
 from edge.store.store import Store
 
@@ -63,7 +63,7 @@ class MqttOutput:
         if settings is None or not settings.enabled:
             return
         birth = (f"{settings.discovery_prefix}/status", b"online") if settings.discovery else None
-        options = MqttOptions(self._broker(settings), Topics(settings.prefix), birth)
+        options = MqttOptions(self._broker(settings), self._topics(settings), birth)
         self._settings = settings
         self.sender = MqttSender(
             options, self._outbox, self._clock, self._note, self._password_of(settings), self._command, self._remember,
@@ -93,14 +93,19 @@ class MqttOutput:
         )  # fmt: skip
         try:
             password = await self._password_of(settings)()
-            took = await link.check(beside, password, Topics(settings.prefix).test, b"a test from Magpie")
+            took = await link.check(beside, password, self._topics(settings).test, b"a test from Magpie")
         except MagpieError as error:
             return {"ok": False, "message": str(error), "took_s": None}
-        said = f"published {settings.prefix}/test, and the broker has acknowledged it"
+        said = f"published {self._topics(settings).test}, and the broker has acknowledged it"
         return {"ok": True, "message": said, "took_s": took}
 
+    def _topics(self, s: MqttSettings) -> Topics:
+        """Boxes of a fleet have topics of their own each, but where the prefix is set."""
+        box = self._context.box if s.prefix == MqttSettings.model_fields["prefix"].default else ""
+        return Topics(f"{s.prefix}/{part(box)}" if box else s.prefix)
+
     def _broker(self, s: MqttSettings) -> link.Broker:
-        client = s.client_id or f"magpie-{self._context.site}"
+        client = s.client_id or "-".join(filter(None, ("magpie", self._context.site, self._context.box)))
         return link.Broker(s.host, s.port, client, s.tls, s.ca_file, s.username, s.keepalive_s)
 
     def _password_of(self, s: MqttSettings) -> Callable[[], Awaitable[str]]:

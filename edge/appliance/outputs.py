@@ -137,7 +137,7 @@ class Outputs:
             if wants.takes(event):
                 try:
                     self.outbox.put(
-                        destination, kind, event.camera, event.to_json(), message_id(self._context.site, event)
+                        destination, kind, event.camera, event.to_json(), message_id(self._context.sender, event)
                     )
                 except (InvalidValue, NotFound) as error:
                     log.warning("a message (%s) for %s is lost: %s", kind, destination, error)

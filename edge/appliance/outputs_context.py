@@ -19,9 +19,10 @@ def snapshot_of(
     retraining: Mapping[str, bool],
     places: Mapping[str, tuple[Place, ...]],
     minutes: Mapping[str, CountedMinute],
+    box: str = "",
 ) -> Snapshot:
-    """The appliance as outputs read it each second. By camera: the accuracy that its model promised, whether it is
-    retrained (a camera that is missing: no), where it counts, and the last minute's counts."""
+    """The appliance as outputs read it each second; `box`: its name in a fleet. By camera: the accuracy that its model
+    promised, whether it is retrained (a camera that is missing: no), where it counts, and the last minute's counts."""
     return Snapshot(
         overview.site, health.version, health.ready, tuple(reason.code for reason in health.reasons), overview.policy,
         overview.window.number, overview.window.phase, len(overview.jobs),
@@ -32,6 +33,7 @@ def snapshot_of(
             )
             for c in overview.cameras
         ),
+        box,
     )  # fmt: skip
 
 
@@ -48,3 +50,10 @@ class OutputsContext:
     set_retraining: Callable[[str, bool, str], Awaitable[None]]
     secret: Callable[[str, str], str]
     may_name: Callable[[str, str, str], None]
+    #: Its name in a fleet: several boxes of one site speak at one broker, and to one receiver.
+    box: str = ""
+
+    @property
+    def sender(self) -> str:
+        """The speaker: the site, or the box of it."""
+        return f"{self.site}/{self.box}" if self.box else self.site

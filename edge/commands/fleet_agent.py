@@ -61,16 +61,20 @@ async def keep_running(command: Sequence[str], patience: AgentPatience = PATIENC
         # Its input ends with this process, however that ends: an agent never outlives its appliance. A group of its
         # own: an interrupt of the terminal reaches this process only.
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, process_group=0)
         try:
-            await _while_alive(process, patience)
-            code = await process.wait()
-        except asyncio.CancelledError:
-            await _end(process)
-            raise
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, process_group=0)
+        except OSError as error:  # no memory, processes or files just now: it must be tried again
+            ended = f"could not be started: {error}"
+        else:
+            try:
+                await _while_alive(process, patience)
+                ended = f"ended ({await process.wait()})"
+            except asyncio.CancelledError:
+                await _end(process)
+                raise
         failures = 1 if loop.time() - began > _WELL_S else failures + 1
         pause_s = patience.pace.pause_s(failures, random.random())
-        log.warning("the fleet's agent ended (%d); it is started again in %.0f s", code, pause_s)
+        log.warning("the fleet's agent %s; it is started again in %.0f s", ended, pause_s)
         await asyncio.sleep(pause_s)
 
 

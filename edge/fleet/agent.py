@@ -355,6 +355,7 @@ class FleetAgent:
             return invited(memory.folder, memory.agreement, order, self._me)
         if order.kind == "move":
             await self._fits(duty, order)
+            duty = self._head_duty()  # another box may have become the head meanwhile
         before = memory.agreement
         after = carried_out(before, order, duty.term)
         leaves = order.kind == "leave" and order.box == self._me

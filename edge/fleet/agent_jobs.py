@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M")
 
 _JOBS_FILE: Final = "jobs.json"
+_BOXES_FILE: Final = "job_boxes.json"
 _LOOK_S: Final = 1.0
 _ASK_S: Final = 10.0
 #: Without a quorum a head goes on with its jobs for so long, unless it hears of another head.
@@ -60,6 +61,32 @@ class OfficeView:
     beats: Mapping[str, FleetBeat] = field(default_factory=dict)
     open_jobs: int = 0
     engine_at: str = ""
+
+
+class _KnownBoxes:
+    """The members as each described itself last, on disk. One that is not heard now keeps its row: its tasks run on,
+    and jobs that need it wait. A head that begins anew has heard of none, and would refuse such jobs for good. `sent`:
+    the boxes that the engine knows."""
+
+    def __init__(self, folder: FleetFolder) -> None:
+        self._folder = folder
+        self.sent: msg.EngineBoxes | None = None
+        self._rows: dict[str, Mapping[str, Any]] = {}
+        try:
+            kept = folder.read(_BOXES_FILE, msg.EngineBoxes)
+            self._rows = {} if kept is None else {str(row["name"]): row for row in kept.boxes}
+        except (MagpieError, LookupError) as error:
+            log.warning("boxes are known again as they are heard: %s", error)
+
+    def of(self, members: Collection[str], heard: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The rows of the members that are known."""
+        rows = {name: row for name, row in (self._rows | dict(heard)).items() if name in members}
+        found = [rows[name] for name in sorted(rows)]
+        if rows != self._rows:
+            self._rows = rows
+            with contextlib.suppress(StoreError):
+                self._folder.write(_BOXES_FILE, msg.EngineBoxes(found))
+        return found
 
 
 class AgentJobs:
@@ -81,7 +108,7 @@ class AgentJobs:
         self._view = OfficeView()
         self._decided_s = self._open_s = float("-inf")
         self._now = msg.EngineNow((), {}, {}, ())
-        self._boxes = msg.EngineBoxes(())
+        self._boxes = _KnownBoxes(folder)
         #: By box, its open jobs while it was the head, from its last answer.
         self._heads: dict[str, int] = {}
         self._dirty, self._changed = False, True
@@ -154,6 +181,8 @@ class AgentJobs:
                 await self.look()
             except (MagpieError, OSError) as error:
                 log.warning("jobs: %s", error)
+            except Exception:  # one bad round must not end all jobs
+                log.exception("jobs: a round failed")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await self._wake.wait()
@@ -205,13 +234,11 @@ class AgentJobs:
         rows = [_row(engine.box(self._me), self.node)]
         if engine.kind != "local":
             members = {m.name for m in self._agreement().members} - {self._me}
-            # A member that is not heard now (a new head has heard of none) keeps its row: its tasks run on.
             heard = {name: _row(_box_of(beat), beat.node) for name, beat in self._view.beats.items()}
-            known = {row["name"]: row for row in self._boxes.boxes} | heard
-            rows += [known[name] for name in sorted(known) if name in members]
+            rows += self._boxes.of(members, heard)
         boxes = msg.EngineBoxes(rows)
-        if boxes != self._boxes:
-            self._boxes = boxes
+        if boxes != self._boxes.sent:
+            self._boxes.sent = boxes
             self._keeper.send(boxes)
 
     # -- the engine
@@ -220,7 +247,7 @@ class AgentJobs:
         """The first messages to a process of the engine: boxes and all jobs of the table, in the order of arrival."""
         if self._keeper.part != "":
             return
-        self._boxes = msg.EngineBoxes(())
+        self._boxes.sent = None
         self._send_boxes()
         for _, job in job_book.in_order(self._table):
             done = {str(n): row.box for n, row in job.done.items()}

@@ -45,7 +45,11 @@ class Links:
     async def ask(self, box: FleetMember, path: str, message: Any, kind: type[M], timeout_s: float = 2.0) -> M:
         """A box's answer. Raises Unavailable (it does not answer), NotUnderstood (it does not know the question),
         InvalidValue, NotFound, Forbidden, Conflict, MagpieError (it refuses)."""
-        return decoded(kind, await answer_of(self._session, box.address + PREFIX + path, message, box.name, timeout_s))
+        url = box.address + PREFIX + path
+        body = await answer_of(self._session, url, message, box.name, timeout_s, LARGEST)
+        if len(body) > LARGEST:
+            raise Unavailable(f"{url}: the answer has more than {LARGEST} bytes")
+        return decoded(kind, body)
 
     async def ask_bytes(self, box: FleetMember, path: str, message: Any, timeout_s: float, most: int) -> bytes:
         """A box's answer as it came, at most `most` bytes of it and one more. Raises as `ask`."""

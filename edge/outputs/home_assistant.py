@@ -41,12 +41,14 @@ def line(text: str, most: int = 120) -> str:
 
 
 def discovery(topics: Topics, prefix: str, now: Snapshot) -> dict[str, str]:
-    """Home Assistant's discovery documents by topic: a device for the appliance, one per camera."""
-    box = f"magpie_{word(now.site)}"
+    """Home Assistant's discovery documents by topic: a device for the appliance, one per camera. Boxes of a fleet have
+    their own: else one that gives a camera up would delete the document of the one that has it now."""
+    site = f"magpie_{word(now.site)}"
+    box = f"{site}_box_{word(now.box)}" if now.box else site
     origin = {"name": "Magpie", "sw": now.version}
     base: Json = {"origin": origin, "availability_topic": topics.available, "qos": 1}
     about = {"manufacturer": "Magpie", "model": "Edge appliance", "sw_version": now.version}
-    own = {"identifiers": [box], "name": f"Magpie {now.site}"} | about
+    own = {"identifiers": [box], "name": f"Magpie {now.site} {now.box}".rstrip()} | about
     out = {f"{prefix}/device/{box}/config": _device(base, own, _appliance_components(topics))}
     for c in now.cameras:
         ident = f"{box}_camera_{word(c.id)}"
@@ -112,7 +114,7 @@ def _count_components(topics: Topics, camera: str, places: Sequence[Place]) -> d
     return {
         "_".join(("count", p.kind, word(p.name), *filter(None, (p.way,)))): {
             "platform": "sensor",
-            "name": line(f"{p.name} {p.way}" if p.way else f"{p.name}, most at once"),
+            "name": line(f"{p.name} {p.way}" if p.way else f"{p.name}, most of a class"),
             "state_topic": topics.count(camera, p),
             # None is the state "unknown".
             "value_template": "{{ value_json.objects }}" if p.kind == "line" else "{{ value_json.most }}",

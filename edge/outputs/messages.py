@@ -167,19 +167,20 @@ def kind_of(event: OutputEvent) -> Kind:
     return "alarm" if isinstance(event, Alarm) else "object"
 
 
-def message_id(site: str, event: OutputEvent) -> str | None:
+def message_id(sender: str, event: OutputEvent) -> str | None:
     """The id of a message that must be the same if it is made again after a crash; None: any new one. A number that is
-    given again (the database was lost, or is an older copy) has another beginning, and so another id."""
+    given again (the database was lost, or is an older copy) has another beginning, and so another id. `sender`: the
+    site, or the box of it."""
     if isinstance(event, CountedMinute):
-        about = f"count/{site}/{event.camera}/{event.start_s}"
+        about = f"count/{sender}/{event.camera}/{event.start_s}"
     elif isinstance(event, DayReport):
-        about = f"report/{site}/{event.camera}/{event.day}"
+        about = f"report/{sender}/{event.camera}/{event.day}"
     elif event.phase == "update":
         return None
     elif isinstance(event, Alarm):
-        about = f"alarm/{site}/{event.id}/{float(event.began_utc_s)!r}/{event.phase}"
+        about = f"alarm/{sender}/{event.id}/{float(event.began_utc_s)!r}/{event.phase}"
     else:
-        about = f"object/{site}/{event.object.id}/{float(event.object.began_utc_s)!r}/{event.phase}"
+        about = f"object/{sender}/{event.object.id}/{float(event.object.began_utc_s)!r}/{event.phase}"
     return hashlib.sha256(about.encode()).hexdigest()[:32]
 
 

@@ -112,7 +112,7 @@ class CameraSnapshot:
 @dataclass(frozen=True)
 class Snapshot:
     """The appliance now. `reasons`: codes of what is wrong; `phase` of the window; `retraining`: how many retrainings
-    run."""
+    run; `box`: its name in a fleet."""
 
     site: str
     version: str
@@ -123,6 +123,7 @@ class Snapshot:
     phase: str
     retraining: int
     cameras: tuple[CameraSnapshot, ...]
+    box: str = ""
 
 
 def states(topics: Topics, now: Snapshot, alarms: Collection[tuple[str | None, str]]) -> dict[str, str]:

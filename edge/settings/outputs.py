@@ -41,8 +41,12 @@ class MqttSettings(Settings):
     ca_file: str = Field("", max_length=1000, description="certificates to trust (PEM); empty: the system's")
     username: str = Field("", max_length=200)
     password_from: SecretReference = Field("", description="env:NAME, file:/path[#key] or secret:NAME")
-    client_id: str = Field("", max_length=128, pattern=r"^[A-Za-z0-9_.-]*$", description="empty: magpie-SITE")
-    prefix: TopicPrefix = Field("magpie", description="first levels of every topic")
+    client_id: str = Field(
+        "", max_length=128, pattern=r"^[A-Za-z0-9_.-]*$", description="empty: magpie-SITE, in a fleet magpie-SITE-BOX"
+    )
+    prefix: TopicPrefix = Field(
+        "magpie", description="first levels of every topic; in a fleet magpie stands for magpie/BOX"
+    )
     keepalive_s: int = Field(30, ge=5, le=3600)
     objects: bool = Field(True, description="send events of objects, not only alarms")
     counts: bool = Field(True, description="send each minute's counts of cameras that have lines or zones")

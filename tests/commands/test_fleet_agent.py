@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
 from benchmarks.waiting import until_async
@@ -40,6 +42,27 @@ async def test_an_agent_that_hangs_is_killed_and_started_again(tmp_path: Path) -
     try:
         await until_async(lambda: log.exists() and log.read_text().count("beat") > 60, "the second run goes on")
         assert log.read_text().count("started") == 2
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_agent_that_cannot_be_started_just_now_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, start, refused = tmp_path / "log", asyncio.create_subprocess_exec, list[int]()
+
+    async def without_memory(*command: str, **more: Any) -> Any:
+        if len(refused) < 2:
+            refused.append(1)
+            raise OSError(12, "Cannot allocate memory")
+        return await start(*command, **more)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", without_memory)
+    task = asyncio.create_task(keep_running([sys.executable, "-c", SCRIPT, str(log)], QUICK))
+    try:
+        await until_async(log.exists, "it runs in the end")
+        assert len(refused) == 2
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

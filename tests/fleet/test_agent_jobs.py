@@ -315,6 +315,16 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     await box.heard(msg.EngineUp(), msg.EngineCost(9, 612.0, 1.9))
     assert box.folder.read("engine_cost.json", msg.EngineCost) == msg.EngineCost(9, 612.0, 1.9)
 
+    # After a power cut the other box is up later: jobs that need it must not be refused for good meanwhile.
+    await box.look(OfficeView("b1", True, {"b2": beat}))
+    box.again()
+    await box.look(OfficeView("b1", True, {}))
+    assert box.processes[-1].of(msg.EngineBoxes)[-1].boxes[1]["resources"] == {"cpu": 8.0}
+    (box.folder.path / "job_boxes.json").write_text("[")
+    box.again()
+    await box.look(OfficeView("b1", True, {}))
+    assert [row["name"] for row in box.processes[-1].of(msg.EngineBoxes)[-1].boxes] == ["b1"]
+
     member = Box(tmp_path / "b2", "b2", engine=engine)
     await member.look(OfficeView("b1", False, engine_at="192.0.2.1:8471"))
     assert member.processes[0].sent == [

@@ -67,9 +67,11 @@ class FakeSite:
 class Joined:
     """Use as `async with Joined(...)`; `outputs` is what is tested."""
 
-    def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite, **more: Any) -> None:
+    def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite, box: str = "", **more: Any) -> None:
         self.site = site
-        context = OutputsContext("depot", "1.2", site.snapshot, site.note, site.switch, site.secret, site.may_name)
+        context = OutputsContext(
+            "depot", "1.2", site.snapshot, site.note, site.switch, site.secret, site.may_name, box
+        )  # fmt: skip
         self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), context, PACE, PACE, **more)
 
     async def __aenter__(self) -> Joined:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from topics_kit import ALARMS, NAMES, SNAPSHOT
@@ -44,6 +45,14 @@ def test_discovery_names_topics_that_exist() -> None:
     assert north["components"]["count_zone_yard_x2f1"]["value_template"] == "{{ value_json.most }}"
     assert north["device"]["via_device"] == "magpie_depot"
     assert north["components"]["retraining"]["command_topic"] == "m/north/retraining/set"
+
+
+def test_boxes_of_a_fleet_share_no_document_which_one_of_them_would_delete() -> None:
+    one, two = (discovery(Topics(f"m/{b}"), "ha", replace(SNAPSHOT, box=b)) for b in ("b1", "b2"))
+    assert not one.keys() & two.keys()
+    camera = json.loads(one["ha/device/magpie_depot_box_b1_camera_north/config"])["device"]
+    assert camera["via_device"] == "magpie_depot_box_b1"
+    assert json.loads(one["ha/device/magpie_depot_box_b1/config"])["device"]["name"] == "Magpie depot b1"
 
 
 def test_free_text_is_one_line() -> None:

@@ -222,6 +222,25 @@ async def test_the_switch_is_obeyed_and_nothing_else_is(broker: Mosquitto, joine
         assert len(one.site.kinds("output.command_ignored")) == 1
 
 
+async def test_two_boxes_of_a_site_do_not_take_each_others_place_at_the_broker(
+    broker: Mosquitto, store: Store, tmp_path: Path
+) -> None:
+    """Nobody set a client id or a prefix: with the same id each would throw the other out, for ever."""
+    (tmp_path / "other").mkdir()
+    with Listener(broker.port) as heard, Store(None, tmp_path / "other") as second:
+        async with (
+            Joined(_mqtt(broker.port), store, FakeSite(), box="b1") as one,
+            Joined(_mqtt(broker.port), second, FakeSite(), box="b2") as two,
+        ):
+            for name in ("b1", "b2"):
+                await until(lambda name=name: heard.retained.get(f"magpie/{name}/available") == "online", name)
+            assert "magpie/available" not in heard.retained
+            tested = await two.outputs.test_mqtt({})
+            assert "magpie/b2/test" in tested.message
+            assert one.state()["connected"]
+            assert two.state()["connected"]
+
+
 async def test_everything_is_sent_again_when_home_assistant_starts(broker: Mosquitto, joined: Opener) -> None:
     with Listener(broker.port) as heard:
         await joined(_mqtt(broker.port, discovery_prefix="ha"))
