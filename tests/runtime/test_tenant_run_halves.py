@@ -77,7 +77,7 @@ def test_a_cameras_window_counts_where_every_box_measured_it() -> None:
     assert [b["camera_windows"] for b in (some, other, later)] == [2, 2, 0]
     assert some["utility"] == {"office": 1.0, "streets": 1.0}
     assert other["utility"] == {"office": 1.0, "streets": 0.0}
-    assert some["frozen_streets"] == other["frozen_streets"] == pytest.approx(0.5**0.5, abs=1e-4)
+    assert some["frozen_streets"] == other["frozen_streets"] == pytest.approx(0.5, abs=1e-4)
     assert later["utility"] == {"office": 1.0}
 
 
