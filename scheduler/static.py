@@ -104,20 +104,19 @@ def with_present_shares(
     retrainings that still have a share."""
     found = dict(reasons)
     for stream, (learning, serve) in describe(problem, segments).items():
-        if stream not in found:
-            continue
-        trained = learning.code in _RETRAINING
-        found[stream] = tuple(
-            serve
-            if r.code == "inference"
-            else r
-            if r.code not in _RETRAINING
-            else learning
-            if trained
-            else PlanReason("no_share", stream, r.name)
-            for r in found[stream]
-        )
+        if stream in found:
+            retraining = learning if learning.code in _RETRAINING else None
+            found[stream] = tuple(_present(reason, retraining, serve) for reason in found[stream])
     return found
+
+
+def _present(reason: PlanReason, retraining: PlanReason | None, serve: PlanReason) -> PlanReason:
+    """A camera's reason as shares are now; `retraining` None: its retraining has no share."""
+    if reason.code == "inference":
+        return serve
+    if reason.code in _RETRAINING:
+        return retraining or PlanReason("no_share", reason.camera, reason.name)
+    return reason
 
 
 def _serving(stream: StreamProblem, allocation: StreamAllocation) -> PlanReason:

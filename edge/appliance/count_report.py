@@ -10,6 +10,7 @@ from typing import Final
 
 from edge.appliance.answers.counts import ComparisonAnswer, CountAnswer, CountsAnswer
 from scheduler.counts.comparison import LEAST_WATCHED
+from scheduler.counts.rules import HOUR_S
 
 _STYLE: Final = """
 body{font:15px/1.45 system-ui,sans-serif;color:#12242b;background:#fff;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -25,7 +26,6 @@ _HATCHING: Final = (
 #: Of the picture of a day: the height of the highest bar, and the room of an hour.
 _HEIGHT: Final = 160.0
 _STEP: Final = 36.0
-_HOUR_S: Final = 3600.0
 #: A minute is written when it is over, some seconds later.
 _WRITTEN_AFTER_S: Final = 90.0
 
@@ -79,9 +79,9 @@ def _missing(about: ReportedDay, found: CountsAnswer) -> str:
         for b in found.buckets
         if (unseen := _passed_part(about, b.start_utc_s) - b.watched) > 0.01
     ]
-    passed_s = sum(_HOUR_S * _passed_part(about, b.start_utc_s) for b in found.buckets)
+    passed_s = sum(HOUR_S * _passed_part(about, b.start_utc_s) for b in found.buckets)
     part = min(1.0, found.watched * (found.to_utc_s - found.from_utc_s) / passed_s) if passed_s > 0 else 0.0
-    said = f"Watched for {100 * part:.0f} % of the day{'' if passed_s >= _HOUR_S * len(found.buckets) else ' so far'}."
+    said = f"Watched for {100 * part:.0f} % of the day{'' if passed_s >= HOUR_S * len(found.buckets) else ' so far'}."
     if not dark:
         return f"<p>{said}</p>"
     return (
@@ -92,7 +92,7 @@ def _missing(about: ReportedDay, found: CountsAnswer) -> str:
 
 def _passed_part(about: ReportedDay, start_s: int) -> float:
     """The part of an hour that was over, and written, when the report was made."""
-    return min(1.0, max(0.0, (about.made_utc_s - _WRITTEN_AFTER_S - start_s) / _HOUR_S))
+    return min(1.0, max(0.0, (about.made_utc_s - _WRITTEN_AFTER_S - start_s) / HOUR_S))
 
 
 def _hour(about: ReportedDay, start_s: int) -> str:

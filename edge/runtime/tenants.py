@@ -195,15 +195,15 @@ class TenantShares:
         rooms = []
         for tenant in self.every():
             names = frozenset((*members.of(tenant), *tenant.models, *tenant.applications, *tenant.cameras))
-            right, weight = rights.get(tenant.id, 0.0), tenant.entitlement
-            room = TenantRoom(tenant.id, right, right, tenant.floor, right, names, tenant.serves, weight, False)
-            share = self.shares.get(tenant.id) if tenant.id in rights else None
+            right, weight, joined = rights.get(tenant.id, 0.0), tenant.entitlement, tenant.id in rights
+            room = TenantRoom(tenant.id, right, right, tenant.floor, right, names, tenant.serves, weight, joined)
+            share = self.shares.get(tenant.id) if joined else None
             if share is not None:
                 need = share.demand.share
                 if need is None:
                     need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
                 room = replace(room, entitlement=share.entitlement, held=share.held, floor=share.floor, need=need)
-            rooms.append(replace(room, joined=tenant.id in rights))
+            rooms.append(room)
         return tuple(rooms)
 
     # -- what was measured
