@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.bench_siblings import MOST_ALIKE, later_look, scored, t_of
-from benchmarks.bench_students import _answers, _pairs, open_models, write_results
+from benchmarks.bench_students import _answers, _pairs, open_models, teacher_id, write_results
 from benchmarks.sibling_students import retrained, window_data
-from benchmarks.student_cameras import PICTURES, WINDOWS, BenchCamera, camera_names, read_camera
+from benchmarks.student_cameras import PICTURES, WINDOWS, BenchCamera, cameras_in, read_camera
 from edge.core.thresholds import best_score
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
 from scheduler.groups import group_work, groups_of
@@ -129,9 +129,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     bikes = [int(n) for n in args.bikes.split(",") if n]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        paths = [p for p in camera_names(args.cameras) if not wanted or p.stem in wanted]
-        most = WINDOWS * args.pictures
-        cameras = {p.stem: read_camera(p, mapped, label_score, bikes, Path(folder), args.cache, most) for p in paths}
+        paths = {name: path for name, path in cameras_in(args.cameras).items() if not wanted or name in wanted}
+        most, labels = WINDOWS * args.pictures, args.cache / teacher_id(args.teacher)
+        cameras = {
+            name: read_camera(name, path, mapped, label_score, bikes, Path(folder), labels, most)
+            for name, path in paths.items()
+        }
         looks = {name: later_look(download, camera, 1) for name, camera in cameras.items()}
         sets = groups_of(looks, NOT_ALIKE, MOST_ALIKE) if args.alike else groups_of(looks)
         print("groups: " + ("; ".join(" + ".join(s) for s in sets) or "none"), flush=True)

@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_students import Score, _answers, _pairs, _picture, _score, open_models, write_results
+from benchmarks.bench_students import Score, _answers, _pairs, _picture, _score, open_models, teacher_id, write_results
 from benchmarks.sibling_students import group_students, students_of
-from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
+from benchmarks.student_cameras import BenchCamera, cameras_in, read_camera
 from edge.core.camera_look import CameraLook, camera_look
 from edge.core.thresholds import best_score
 from edge.runtime.siblings import FIRST_PICTURES
@@ -221,10 +221,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [n for n in args.only.split(",") if n]
     cameras, students = [], {}
     with tempfile.TemporaryDirectory() as folder:
-        for path in camera_names(args.cameras):
-            if wanted and path.stem not in wanted:
+        for name, path in cameras_in(args.cameras).items():
+            if wanted and name not in wanted:
                 continue
-            camera = read_camera(path, mapped, label_score, (), Path(folder), args.cache_labels)
+            labels = args.cache_labels / teacher_id(args.teacher)
+            camera = read_camera(name, path, mapped, label_score, (), Path(folder), labels)
             students[camera.name] = students_of(camera, download, args.windows, args.seed, Path(folder), args.cache)
             cameras.append(camera)
         if len(cameras) < 2:

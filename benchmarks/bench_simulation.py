@@ -48,7 +48,7 @@ from edge.simulation.fleet_scenario import scenario_from_json
 from edge.simulation.fleet_simulation import FleetSimulation
 from edge.simulation.generated import generated_serving, generated_windows
 from edge.simulation.pipeline_simulation import replayed
-from edge.simulation.record import trace_from_windows
+from edge.simulation.record import trace_from_windows, whole_windows
 from edge.simulation.serving_simulation import simulate_serving
 from edge.simulation.simulator import Simulator, simulate
 from edge.simulation.trace import RecordedCamera, Trace, read_trace
@@ -160,7 +160,7 @@ def demo_data(folder: Path, args: argparse.Namespace) -> Path:
 
 def live_errors(details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row per camera and window that was measured: realised accuracy as it was, and as the simulator has it."""
-    closed = sorted((d for d in details if not d["window"]["open"]), key=lambda d: d["window"]["id"])
+    closed = whole_windows(details)
     trace = trace_from_windows("live", details)
     policies = {d["window"]["policy"] for d in closed}
     if len(policies) > 1:

@@ -30,9 +30,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from benchmarks.bench_students import CLASSES, _answers, _pairs, _picture, open_models
+from benchmarks.bench_students import CLASSES, _answers, _pairs, _picture, open_models, teacher_id
 from benchmarks.sibling_students import window_data
-from benchmarks.student_cameras import PICTURES, WINDOWS, BenchCamera, camera_names, read_camera
+from benchmarks.student_cameras import PICTURES, WINDOWS, BenchCamera, cameras_in, read_camera
 from edge.core.accuracy import Counts, count
 from edge.core.labels import LabelledFrame, LabelledWindow
 from edge.core.profiles import InferenceProfile
@@ -250,11 +250,12 @@ def main() -> None:
     done = list(read_trace(args.out).cameras) if args.out.is_file() else []
     with tempfile.TemporaryDirectory() as folder:
         recorder = DriftRecorder(download, Path(folder), args.rate, args.exemplars, args.seed)
-        for path in camera_names(args.cameras):
-            if (wanted and path.stem not in wanted) or path.stem in [c.id for c in done]:
+        for name, path in cameras_in(args.cameras).items():
+            if (wanted and name not in wanted) or name in [c.id for c in done]:
                 continue
             began = time.process_time()
-            camera = read_camera(path, mapped, label_score, bikes, Path(folder), args.cache, WINDOWS * args.pictures)
+            labels, most = args.cache / teacher_id(args.teacher), WINDOWS * args.pictures
+            camera = read_camera(name, path, mapped, label_score, bikes, Path(folder), labels, most)
             labelling_s = label_seconds(mapped, camera) * args.pictures
             done.append(rounded(recorder.record(camera, labelling_s)))
             about = (

@@ -143,6 +143,8 @@ def _teacher(f: Fields, context: Context, default_name: str) -> TeacherSpec:
     kind = f.text("kind", allowed=KINDS)
     name = f.text("name", default_name)
     spec = _BUILDERS[kind](f, context, name)
+    if f.has("licence"):
+        f.text("licence")  # edge.models.missing looks at it
     f.end()
     return spec
 

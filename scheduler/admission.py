@@ -54,6 +54,7 @@ __all__ = [
     "cameras_need",
     "planned",
     "smallest_plan",
+    "window_with",
 ]
 
 #: Halvings in the search for a rate.
@@ -396,13 +397,18 @@ def _with(box: Box, candidate: Candidate) -> Box:
         return _with_pipeline(box, candidate)
     for fed in candidate.feeds:
         box = _with_pipeline(box, fed)
+    return replace(box, window=window_with(box.window, candidate, box.capacity))
+
+
+def window_with(window: WindowProblem | None, candidate: CameraCandidate, capacity: float) -> WindowProblem:
+    """The cameras' problem with one more camera; None: there is no other. Raises InvalidValue for a name that a camera
+    has."""
     stream = candidate.stream
-    if box.window is None:
-        first = WindowProblem("", box.capacity, candidate.window_s, (stream,), a_min=candidate.a_min)
-        return replace(box, window=first)
-    if stream.id in {s.id for s in box.window.streams}:
+    if window is None:
+        return WindowProblem("", capacity, candidate.window_s, (stream,), a_min=candidate.a_min)
+    if stream.id in {s.id for s in window.streams}:
         raise InvalidValue("camera", stream.id, "a name that no camera has")
-    return replace(box, window=replace(box.window, streams=(*box.window.streams, stream)))
+    return replace(window, streams=(*window.streams, stream))
 
 
 def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:

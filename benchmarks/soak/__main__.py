@@ -168,7 +168,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (default 60)")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule of faults (default 1)")
     parser.add_argument("--cameras", type=int, default=3, help="drawn cameras (default 3)")
-    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--no-write", action="store_true", help="print only; runs of less than an hour always do")
     parser.add_argument("--folder", type=Path, help="keep everything here, for a look afterwards")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
@@ -177,7 +177,7 @@ def main() -> int:
         made = asyncio.run(_until_ended(soak(args.minutes, args.seed, args.cameras, folder, _print_line)))
     if args.folder is not None:
         (args.folder / "soak.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    if not args.no_write:
+    if not args.no_write and args.minutes >= 60:
         RESULTS.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     print(rp.summary(made))
     return 1 if made["broken"] or made["never_checked"] else 0

@@ -97,17 +97,26 @@ def answers_back(found: Sequence[Gap], faults: Sequence[FaultDone]) -> Checked:
 
 def models_kept(looks: Sequence[BoxSeen], entries: Sequence[InForce]) -> Checked:
     """A camera's version in force changes only to one that a journal entry put in force: never back by itself, also not
-    over a restart."""
-    allowed = {(e.camera, e.version) for e in entries}
+    over a restart. An entry counts once: one that is older than that of the version before it is no reason."""
+    numbers: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for e in sorted(entries, key=lambda e: e.entry):
+        numbers[e.camera, e.version].append(e.entry)
+    used: dict[str, int] = {}
     breaks, checks = [], 0
     for before, after in pairwise(looks):
         for camera, version in after.models.items():
             if camera not in before.models:
                 continue
             checks += 1
-            if version != before.models[camera] and (camera, version) not in allowed:
-                said = f"{camera}: {before.models[camera]} was in force, now {version}, and no journal entry says so"
-                breaks.append(Break("models_kept", after.at_s, said))
+            used.setdefault(camera, min(numbers.get((camera, before.models[camera]), [-1])))
+            if version == before.models[camera]:
+                continue
+            newer = [n for n in numbers.get((camera, version), []) if n > used[camera]]
+            if newer:
+                used[camera] = newer[0]
+                continue
+            said = f"{camera}: {before.models[camera]} was in force, now {version}, and no journal entry says so"
+            breaks.append(Break("models_kept", after.at_s, said))
     return Checked("models_kept", checks, tuple(breaks))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from scheduler.admission import (
     ServingPlanner,
     admit,
     camera_like,
+    window_with,
 )
 from scheduler.gpulets.pipelines import PipelineDemand, asked_rows
 from scheduler.gpulets.policies import serving_policy
@@ -156,17 +157,42 @@ def admit_camera(
     """As `admit_model`. `assumed` is the inference profile of a camera that is not like another. Raises InvalidValue
     for a camera that is there, or that shall be like one that is not. Applications that wait for a camera of this name
     are counted: with the most that it may answer."""
-    if asked.like is not None or (now.window is not None and "inference" not in asked.model_fields_set):
-        if now.window is None:
-            raise InvalidValue("camera.like", asked.like, "a camera that is there; there is none")
-        candidate = camera_like(now.window, asked.id, asked.like)
-    else:
-        candidate = CameraCandidate(StreamProblem(asked.id, asked.accuracy, assumed, ()))
     feeds = _fed_by(asked, assumed, served)
-    candidate = replace(candidate, feeds=feeds)
+    candidate = replace(_camera(asked, assumed, now), feeds=feeds)
     more = sum(asked_rows([f.demand for f in feeds]).values())
     rate = more + sum(m.rate for m in served.models)
     return _admit(_box(served, now, served.table, rate), candidate, served, now, planning)
+
+
+def _camera(asked: AdmissionCamera, assumed: InferenceProfile, now: CamerasNow) -> CameraCandidate:
+    if asked.like is None and (now.window is None or "inference" in asked.model_fields_set):
+        return CameraCandidate(StreamProblem(asked.id, asked.accuracy, assumed, ()))
+    if now.window is None:
+        raise InvalidValue("camera.like", asked.like, "a camera that is there; there is none")
+    return camera_like(now.window, asked.id, asked.like)
+
+
+def with_coming(
+    coming: Sequence[AdmissionCamera],
+    assumed: Callable[[AdmissionCamera], InferenceProfile],
+    served: ServedLoad,
+    now: CamerasNow,
+) -> tuple[ServedLoad, CamerasNow]:
+    """The box with cameras that are on their way to it, as cameras that are there; those that are there already count
+    once. They belong to the tenant that is asked for, else to the cameras' default tenant. Raises InvalidValue for one
+    that shall be like a camera that is not there."""
+    there = set() if now.window is None else {s.id for s in now.window.streams}
+    for camera in coming:
+        if camera.id not in there:
+            there.add(camera.id)
+            window = window_with(now.window, _camera(camera, assumed(camera), now), now.capacity)
+            now = replace(now, window=window)
+    owner, ids = served.tenant or DEFAULT_CAMERAS, {c.id for c in coming}
+    taken = {m for r in served.rooms for m in r.members}
+    rooms = tuple(
+        replace(r, members=r.members | (ids - taken)) if r.id == owner and not r.serves else r for r in served.rooms
+    )
+    return replace(served, rooms=rooms), now
 
 
 def _fed_by(asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoad) -> tuple[PipelineCandidate, ...]:

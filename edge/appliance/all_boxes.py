@@ -16,6 +16,8 @@ from edge.appliance.answers.fleet_wide import (
     FleetAlarmAnswer,
     FleetAlarmsAnswer,
     FleetAuditAnswer,
+    FleetBoxesAnswer,
+    FleetBoxNowAnswer,
     FleetChangeAnswer,
     FleetEventAnswer,
     FleetEventsAnswer,
@@ -25,6 +27,7 @@ from edge.appliance.answers.fleet_wide import (
     FleetWallCamera,
 )
 from edge.appliance.box_answers import BoxAnswers, asker_of
+from edge.appliance.box_now import seen_now
 from edge.appliance.fleet_cursor import cursor_of, cursor_text
 from edge.appliance.service import LiveService
 from edge.core.access import Principal
@@ -106,6 +109,15 @@ class AllBoxes:
                     )
                 )  # fmt: skip
         return FleetWallAnswer(me=self._me, boxes=_boxes(asked), cameras=tuple(found))
+
+    async def boxes(self, who: Principal) -> FleetBoxesAnswer:
+        """How the boxes are: version, shares, lending."""
+        asked, _ = await self._ask(who, "boxes", RowFilter(), FleetCursor())
+        rows = tuple(
+            FleetBoxNowAnswer(box=one.box, now=now)
+            for one in asked if one.found is not None and (now := seen_now(one.found.now, who)) is not None
+        )  # fmt: skip
+        return FleetBoxesAnswer(me=self._me, boxes=_boxes(asked), rows=rows)
 
     async def picture(self, who: Principal, box: str, camera: str, width: int) -> bytes:
         """The newest picture of a camera (JPEG). Raises NotFound, Unavailable."""

@@ -10,6 +10,7 @@ from edge.appliance.answers.fleet_wide import (
     BoxFoundAnswer,
     FleetAlarmsAnswer,
     FleetAuditAnswer,
+    FleetBoxesAnswer,
     FleetEventsAnswer,
     FleetObjectsAnswer,
     FleetWallAnswer,
@@ -24,6 +25,9 @@ class AllBoxesService(Protocol):
 
     async def wall(self, who: Principal) -> FleetWallAnswer:
         """The cameras that the user may see."""
+
+    async def boxes(self, who: Principal) -> FleetBoxesAnswer:
+        """How the boxes are: version, shares, lending."""
 
     async def picture(self, who: Principal, box: str, camera: str, width: int) -> bytes:
         """The newest picture of a camera (JPEG). Raises NotFound, Unavailable."""

@@ -292,7 +292,7 @@ class Appliance:
             tenants=tenants, lending=self.lending.answer, fleet_jobs=fleet_jobs.last, counting=counts.metrics,
             clips=clips.counts,
         )  # fmt: skip
-        answers = BoxAnswers(site, state, alarms, journal, secrets)
+        answers = BoxAnswers(site, state, alarms, journal, secrets, self.lending.answer)
         self.services = Services(
             state,
             Cameras(
@@ -400,7 +400,7 @@ class Appliance:
             runtime.start_labelling()
         runtime.camera_workers.expected = sum(c.enabled for c in cameras)
         # First models are made side by side: each is a process of its own.
-        await asyncio.gather(*(services.cameras.take_in(c, lost=c.id in recovery.lost) for c in cameras))
+        await asyncio.gather(*(services.cameras.begin(c, lost=c.id in recovery.lost) for c in cameras))
         if inside and open_window is not None:
             runtime.resume(open_window)
         else:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from edge.appliance.alarms_service import AlarmsService
 from edge.appliance.answers.access import AuditAnswer
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
-from edge.appliance.answers.fleet import CameraOverlapAnswer
+from edge.appliance.answers.fleet import CameraOverlapAnswer, FleetLendingAnswer
 from edge.appliance.answers.fleet_wide import BoxFoundAnswer, CameraOnWall
 from edge.appliance.answers.limit import limited
+from edge.appliance.box_now import box_now, seen_now
 from edge.appliance.journal_pages import entry_number, seen_entries
 from edge.appliance.service import EventsService, SecretsService, StateService
 from edge.core.access import Principal
@@ -37,8 +38,10 @@ class BoxAnswers:
         alarms: AlarmsService,
         events: EventsService,
         audit: SecretsService,
+        lending: Callable[[], FleetLendingAnswer],
     ) -> None:
         self._site, self._state, self._alarms, self._events, self._audit = site, state, alarms, events, audit
+        self._lending = lending
         self._folder = FleetFolder(Path(site.data_dir))
 
     async def answer(self, question: BoxQuestion) -> BoxFoundAnswer:
@@ -46,6 +49,9 @@ class BoxAnswers:
         who, rows = principal_of(question.asker), question.rows
         if question.about == "wall":
             return self._answer(False, cameras=self._wall(who))
+        if question.about == "boxes":
+            now = box_now(self._state.overview(), self._state.health(), self._lending())
+            return self._answer(False, now=seen_now(now, who))
         if question.about == "audit" and not (who.may("admin") and who.sees_all):
             raise Forbidden("the audit is for administrators who see every camera")
         return await asyncio.to_thread(self._rows, question.about, who, rows)

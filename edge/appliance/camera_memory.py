@@ -13,19 +13,20 @@ from edge.store.store import Store
 
 def forget(store: Store, data: Path, camera: str, labels_too: bool) -> None:
     """Forget what past windows taught of a camera's download; `labels_too`: its kept pictures and their labels, which
-    are indices into a list of classes that is no more. Blocking. Raises StoreError."""
+    are indices into a list of classes that is no more. Blocking; the camera's worker must not be there. Raises
+    StoreError."""
     if store.settings.get_settings(f"baseline/{camera}") is not None:
         partial(store.settings.put_settings, audited=False)(
             f"baseline/{camera}", Baseline().to_json(), "student changed"
         )
     if labels_too:
-        for part in ("exemplars", "kept-out"):
-            shutil.rmtree(data / part / camera, ignore_errors=True)
+        forget_pictures(data, camera)
 
 
 def forget_pictures(data: Path, camera: str) -> None:
-    """Delete the pictures that a camera learns from, with their labels: they show what is to be hidden now. Blocking;
-    the camera's worker must not be there. Raises StoreError where some could not be deleted, after all others."""
+    """Delete the pictures that a camera learns from, with their labels: they show what is to be hidden now, or name
+    classes that are no more. Blocking; the camera's worker must not be there. Raises StoreError where some could not be
+    deleted, after all others."""
     left: OSError | None = None
     for part in ("pictures", "exemplars", "kept-out"):
         folder = data / part / camera
@@ -37,4 +38,4 @@ def forget_pictures(data: Path, camera: str) -> None:
             left = error
             shutil.rmtree(folder, ignore_errors=True)
     if left is not None:
-        raise StoreError(f"pictures from before a mask could not all be deleted: {left}")
+        raise StoreError(f"earlier pictures of {camera} could not all be deleted: {left}")

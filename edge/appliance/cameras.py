@@ -14,23 +14,20 @@ from edge.appliance.answers.cameras import CameraAnswer, CameraTest, StateOfCame
 from edge.appliance.answers.read import read
 from edge.appliance.camera_memory import forget, forget_pictures
 from edge.appliance.discovery import CameraDiscovery
+from edge.appliance.first_models import FirstModels, ModelChoice
 from edge.appliance.live import LivePictures
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, StoreError
 from edge.core.journal_kinds import JournalNote
-from edge.core.models import ModelVersion
 from edge.ingest.probe import probe_camera
 from edge.ingest.source import CameraSource
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import TeacherOffer
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.runtime import Runtime
-from edge.runtime.students import first_student, student_of
 from edge.settings import CameraClips, CameraSettings, SiteSettings, merge, parse
 from edge.store.store import Store
-
-_FIRST_MODEL = "first model"
 
 
 class Cameras:
@@ -55,7 +52,9 @@ class Cameras:
         self._access_control, self._teacher, self._live = access_control, teacher, live
         self._note, self._camera_gone, self._forget_counts = note, camera_gone, forget_counts
         self._masks_changed = masks_changed
-        self.discovery = CameraDiscovery(site, access_control, self._memory_limit())
+        limit_bytes = worker_limit_bytes(site.machine.worker_memory_mb, usable_bytes())
+        self.discovery = CameraDiscovery(site, access_control, limit_bytes)
+        self._models = FirstModels(site, store, clock, limit_bytes)
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()
@@ -87,7 +86,7 @@ class Cameras:
         async with self._changing:
             if camera.id in self._runtime.cameras:
                 raise Conflict(f"camera {camera.id} exists already")
-            await self._take_in_recorded(camera, by)
+            await self._take_in_recorded(camera, await self._models.choose(camera), by)
         return self.one(camera.id)
 
     async def change(self, camera: str, patch: Mapping[str, Any], by: str) -> CameraAnswer:
@@ -98,9 +97,13 @@ class Cameras:
     async def remove(self, camera: str, by: str) -> None:
         """Raises NotFound."""
         async with self._changing:
-            await self._runtime.camera_workers.remove(camera)
+            if camera in self._runtime.cameras:  # else it is known, and could not begin
+                await self._runtime.camera_workers.remove(camera)
             await asyncio.to_thread(self._store.settings.delete_camera, camera, by)
-            await asyncio.to_thread(forget, self._store, self._data, camera, True)
+            try:
+                await asyncio.to_thread(forget, self._store, self._data, camera, True)
+            except StoreError as error:
+                self._runtime.complaints.add("pictures_not_deleted", str(error), camera)
         self._live.forget(camera)
         self._camera_gone(camera, "the camera was removed")
         self._forget_counts(camera)
@@ -122,47 +125,39 @@ class Cameras:
 
     # -- taking in
 
-    async def take_in(self, settings: CameraSettings, lost: bool = False) -> None:
-        """Give the camera its first model if it has none (or its last is `lost`), and start it, or journal that it is
-        switched off. Raises MagpieError."""
-        await self._take_in(settings, lost)
-        if not settings.enabled:
-            self._note_off(settings.id, "it is switched off")
+    async def begin(self, settings: CameraSettings, lost: bool = False) -> None:
+        """At the start: give the camera its first model if it has none (or its last is `lost`), and start it, or
+        journal that it is switched off. Where its student cannot be had the last one goes on; a camera that has none
+        that fits is left out, and the box runs without it. Raises MagpieError for one that never had a model, and in a
+        fleet, where another box may answer it."""
+        try:
+            await self._take_in(settings, await self._models.choose(settings, lost=lost))
+        except MagpieError as error:
+            kept = None if lost else await self._models.kept(settings)
+            known = await asyncio.to_thread(self._store.versions.promoted, settings.id) is not None
+            if kept is None and (not known or self._site.fleet is not None):
+                raise
+            words = "it is left out: correct or remove it" if kept is None else "its last model goes on"
+            self._runtime.complaints.add("student_unusable", f"{error}; {words}", settings.id)
+            if kept is None:
+                return
+            await self._take_in(settings, kept)
+        self._note_if_off(settings)
 
-    async def _take_in(self, settings: CameraSettings, lost: bool = False) -> None:
-        in_force = None if lost else await asyncio.to_thread(self._store.versions.promoted, settings.id)
-        wanted = (await asyncio.to_thread(student_of, settings, self._site.student, self._memory_limit()))[0]
-        if in_force is not None and in_force.spec != wanted:
-            # The student was changed: a new first model takes over, and everything learned of the other is forgotten.
-            other = in_force.spec.classes != wanted.classes
-            await asyncio.to_thread(forget, self._store, self._data, settings.id, other)
-            in_force = None
-        if in_force is None:
-            in_force = await self._first_model(settings)
-        lineage = await asyncio.to_thread(self._store.versions.lineage, in_force.id)
-        self._runtime.camera_workers.add(settings, in_force, lineage[-1], await self._baseline(settings.id))
+    async def _take_in(self, settings: CameraSettings, choice: ModelChoice) -> None:
+        version = await self._models.put_in_force(settings.id, choice)
+        lineage = await asyncio.to_thread(self._store.versions.lineage, version.id)
+        self._runtime.camera_workers.add(settings, version, lineage[-1], await self._baseline(settings.id))
         history = await asyncio.to_thread(self._store.settings.get_settings, f"profiler/{settings.id}")
         self._runtime.cameras[settings.id].history = history
         self._runtime.students.siblings.known(
             settings.id, await asyncio.to_thread(self._store.settings.get_settings, f"look/{settings.id}")
         )
 
-    def _note_off(self, camera: str, words: str) -> None:
-        self._note("camera.stopped", camera=camera, data={"fault": None, "message": words})
-
-    def _memory_limit(self) -> int:
-        return worker_limit_bytes(self._site.machine.worker_memory_mb, usable_bytes())
-
-    async def _first_model(self, settings: CameraSettings) -> ModelVersion:
-        path = self._data / "jobs" / f"first-{settings.id}.safetensors"
-        spec, words = await asyncio.to_thread(first_student, settings, self._site.student, path, self._memory_limit())
-        now = self._clock.utc()
-        candidate = ModelVersion(
-            f"{settings.id}-first-{int(now)}", settings.id, "", spec, now, decided_by=_FIRST_MODEL, reason=words
-        )
-        added = await asyncio.to_thread(self._store.add_model, candidate, path)
-        path.unlink(missing_ok=True)
-        return await asyncio.to_thread(self._store.versions.promote, added.id, _FIRST_MODEL, words)
+    def _note_if_off(self, settings: CameraSettings) -> None:
+        if not settings.enabled:
+            data = {"fault": None, "message": "it is switched off"}
+            self._note("camera.stopped", camera=settings.id, data=data)
 
     async def _baseline(self, camera: str) -> Baseline | None:
         """The download's record of earlier windows; a document that cannot be read is begun anew."""
@@ -179,16 +174,15 @@ class Cameras:
         """Raises LabelError if the teacher cannot produce one of the camera's classes."""
         self._teacher.check(camera.id, camera.classes, camera.class_map)
 
-    async def _take_in_recorded(self, camera: CameraSettings, by: str) -> None:
-        await asyncio.to_thread(
-            self._store.settings.put_camera, camera.id, camera.model_dump(mode="json"), by, enabled=camera.enabled
-        )
+    async def _take_in_recorded(self, camera: CameraSettings, choice: ModelChoice, by: str) -> None:
+        await self._put(camera, by)
         try:
-            await self.take_in(camera)
+            await self._take_in(camera, choice)
         except MagpieError:
             with contextlib.suppress(MagpieError):
                 await asyncio.to_thread(self._store.settings.delete_camera, camera.id, by)
             raise
+        self._note_if_off(camera)
         self._live.ask_workers()
         self._note("camera.added", camera=camera.id, data={"by": by})
 
@@ -207,26 +201,45 @@ class Cameras:
         self._access_control.may_show(self._source(changed), found.settings.url)
         changed.clips.span(self._site.clips)
         self._check_classes(changed)
-        await asyncio.to_thread(
-            self._store.settings.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
-        )
         before = found.settings
         if _of_worker(changed) == _of_worker(before):
+            await self._put(changed, by)
             self._runtime.camera_workers.settle(changed)
         else:
-            hides_more = any(mask not in before.masks for mask in changed.masks)
-            if hides_more:
-                self._masks_changed(camera)
-            await self._runtime.camera_workers.remove(camera)
-            if hides_more:
-                await self._forget_pictures(camera)
-            if before.enabled and not changed.enabled:
-                self._camera_gone(camera, "the camera was switched off")
-                self._note_off(camera, "it was switched off")
-            await self._take_in(changed)
-            self._live.ask_workers()
+            await self._change_worker(before, changed, by)
         self._note("camera.changed", camera=camera, data={"by": by, "fields": sorted(patch)})
         return self.one(camera)
+
+    async def _change_worker(self, before: CameraSettings, changed: CameraSettings, by: str) -> None:
+        """Another worker. All that may be refused is done before the one that answers is ended; where something fails
+        all the same the camera goes on as before. Raises MagpieError."""
+        camera = before.id
+        kept = await self._models.kept(changed) if _of_student(changed) == _of_student(before) else None
+        given = changed.student.weights not in ("", before.student.weights)
+        choice = kept or await self._models.choose(changed, anew=given)
+        await self._put(changed, by)
+        hides_more = any(mask not in before.masks for mask in changed.masks)
+        if hides_more:
+            self._masks_changed(camera)
+        await self._runtime.camera_workers.remove(camera)
+        if hides_more:
+            await self._forget_pictures(camera)
+        try:
+            await self._take_in(changed, choice)
+        except MagpieError:
+            with contextlib.suppress(MagpieError):
+                await self._put(before, by)
+                await self._take_in(before, await self._models.choose(before))
+            raise
+        if before.enabled and not changed.enabled:
+            self._camera_gone(camera, "the camera was switched off")
+            self._note_if_off(changed)
+        self._live.ask_workers()
+
+    async def _put(self, settings: CameraSettings, by: str) -> None:
+        await asyncio.to_thread(
+            self._store.settings.put_camera, settings.id, settings.model_dump(mode="json"), by, enabled=settings.enabled
+        )
 
 
 def _of_worker(settings: CameraSettings) -> CameraSettings:
@@ -234,6 +247,10 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
     fields = CameraSettings.model_fields
     defaults = {name: fields[name].default for name in ("name", "zones", "lines", "retraining")}
     return settings.model_copy(update=defaults | {"clips": CameraClips(enabled=settings.clips.enabled)})
+
+
+def _of_student(settings: CameraSettings) -> tuple[object, ...]:
+    return (settings.task, settings.student, settings.classes, settings.class_map)
 
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:

@@ -171,6 +171,7 @@ def answer_of(
         FleetBoxAnswer(
             name=m.name, address=m.address, status=status.boxes.get(m.name), head=m.name == status.head,
             decides=m.rank is not None, drained=m.drained, zones=m.zones, cameras=owned.count(m.name),
+            other_version=m.name in status.other_version,
         )
         for m in agreement.members
     )  # fmt: skip

@@ -14,6 +14,7 @@ from edge.appliance.answers.fleet_jobs import (
     FleetJobAnswer,
     FleetJobsAnswer,
     FleetReasonAnswer,
+    FleetResourceAnswer,
     FleetTenantAnswer,
     JobsElsewhereAnswer,
     JobTaskAnswer,
@@ -114,6 +115,9 @@ def jobs_answer(report: JobsReport) -> FleetJobsAnswer:
         ),
         elsewhere=tuple(JobsElsewhereAnswer(box=box, open=count) for box, count in sorted(report.elsewhere.items())),
         damaged=report.damaged,
+        resources=tuple(
+            FleetResourceAnswer(box=r.box, name=r.name, capacity=r.capacity, used=r.used) for r in report.resources
+        ),
     )
 
 

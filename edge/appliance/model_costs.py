@@ -32,11 +32,13 @@ def measure(channel: Channel, description: tuple[str, str]) -> None:
 
     import numpy as np
 
+    from edge.detectors.description import read_detector
     from golden.spec import read_teacher
     from golden.teacher import open_teacher
 
-    # A student is described like a teacher, and answers like one.
-    teacher = open_teacher(read_teacher(Path(description[1])))
+    kind, path = description
+    # A student answers like a teacher; its description may say more.
+    teacher = open_teacher(read_detector(Path(path)) if kind == "student" else read_teacher(Path(path)))
     picture = np.full((_HEIGHT, _WIDTH, 3), 127, np.uint8)
     took = []
     for _ in range(_ANSWERS):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.appliance.access_control import AccessControl, needs_token
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline, box_now
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline, box_now, with_coming
 from edge.appliance.answers.read import read
 from edge.appliance.answers.serving import AdmissionAnswer, ServedModelAnswer, Serving, serving_answer
 from edge.appliance.answers.state import ServedModelNow, ServingNow
@@ -143,13 +143,15 @@ class ServedModels:
         asked = parse(AdmissionRequest, dict(request))
         cameras, now, served = self._cameras, self.cameras_now(), self._load(asked.tenant)
         planning = asked.planning(served.planning)
+        cores = cameras.shares.cores
+        served, now = with_coming(asked.coming, lambda c: assumed_profile(c.inference, cores), served, now)
         if asked.model is not None:
             return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now, planning))
         if asked.pipeline is not None:
             found = await asyncio.to_thread(admit_pipeline, asked.pipeline, served, now, planning)
             return read(AdmissionAnswer, found)
         assert asked.camera is not None
-        assumed = assumed_profile(asked.camera.inference, cameras.shares.cores)
+        assumed = assumed_profile(asked.camera.inference, cores)
         found = await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now, planning)
         return read(AdmissionAnswer, found)
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.serving import DeviceTable
 from edge.core.tenants import HISTORY_DOCUMENT, SHARING_SETTINGS, TENANTS_SETTINGS
 from edge.simulation.box_trace import BoxTrace, SharingTrace
-from edge.simulation.record import trace_from_windows
+from edge.simulation.record import trace_from_windows, whole_windows
 from edge.simulation.record_box import ServingRecorder, sharing_trace, with_other_names, without_probe
 from edge.simulation.serving_trace import ServingTrace
 from edge.simulation.trace import Trace, read_document
@@ -127,12 +127,13 @@ def _of_folder(args: argparse.Namespace) -> BoxTrace:
         details = kept_windows(store, args.windows)
         found = [store.settings.get_settings(name) for name in (TENANTS_SETTINGS, SHARING_SETTINGS, HISTORY_DOCUMENT)]
     windows = without_probe(trace_from_windows("box", details))
+    _warn_left_out(details)
     kept, rules, history = (document or {} for document in found)
     tenants = [
         parse(TenantSettings, checks.made_plain(t), f"tenants[{n}]").model_dump(mode="json")
         for n, t in enumerate(kept.get("tenants", ()))
     ]
-    start = min(d["window"]["start_utc_s"] for d in details)
+    start = whole_windows(details)[0]["window"]["start_utc_s"]
     sharing = sharing_trace(
         tenants, parse(SharingSettings, rules, "sharing").model_dump(mode="json"), history.get("rows", ()), start
     )
@@ -172,16 +173,42 @@ def _of_appliance(box: _RecordedAppliance, args: argparse.Namespace) -> BoxTrace
         serving, reserved = _count(box, args, table)
     # With --minutes all parts begin with window `first`. Without a window that begins then there are none.
     over = [] if first is None else _over(box, first, None if args.minutes else args.windows, tries)
-    windows = [box.get(f"/windows/{number}", tries) for number in over]
     trace: Trace | None = None
-    if windows:
-        trace, start = without_probe(trace_from_windows("box", windows)), windows[0]["window"]["start_utc_s"]
+    if over:
+        trace, start = _measured(box, over, tries, bool(args.minutes))
     elif args.minutes and first is not None:
         raise InvalidValue("--minutes", args.minutes, f"so long that window {first}, or a later one, is over in it")
     elif serving is None:
         raise InvalidValue("--windows", args.windows, "a box with windows that are over, or with served models")
     capacity = 1.0 if trace is None else min(1.0, round(trace.num_gpus + reserved, 4))
     return BoxTrace("box", trace, serving, _sharing(box, start, tries), capacity)
+
+
+def _measured(box: _RecordedAppliance, over: Sequence[int], tries: int, waits: bool) -> tuple[Trace, float]:
+    """The trace of these windows, and when it begins (UTC). A window is measured after its end: `waits` for that, at
+    most for its length. Raises InvalidValue."""
+    windows = [box.get(f"/windows/{number}", tries) for number in over]
+    until_s = box.clock.monotonic() + (float(windows[-1]["window"]["length_s"]) if waits else 0.0)
+    while True:
+        over_s = box.clock.monotonic() >= until_s
+        try:
+            trace = without_probe(trace_from_windows("box", windows))
+            if over_s or any(trace.windows in camera.frozen for camera in trace.cameras):
+                break
+        except InvalidValue:
+            if over_s:
+                raise
+        box.sleep(PAUSE_S)
+        windows = [box.get(f"/windows/{number}", tries) for number in over]
+    _warn_left_out(windows)
+    return trace, float(whole_windows(windows)[0]["window"]["start_utc_s"])
+
+
+def _warn_left_out(windows: Sequence[Mapping[str, Any]]) -> None:
+    left_out = sum(not w["window"]["open"] for w in windows) - len(whole_windows(windows))
+    if left_out:
+        words = "cut short, of another length, or before one that is"
+        sys.stderr.write(f"{_number(left_out, 'window')} left out: {words}\n")
 
 
 def _over(box: _RecordedAppliance, first: int, most: int | None, tries: int) -> list[int]:

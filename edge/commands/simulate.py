@@ -18,7 +18,7 @@ from edge.core.shares import ideal_caps
 from edge.simulation.box_trace import BoxTrace, read_box
 from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
-from edge.simulation.trace import Trace, read_trace
+from edge.simulation.trace import Trace
 from scheduler.follow import planner
 from scheduler.policies import TAKE_FIXED, WINDOW_POLICIES, WindowPolicy, window_policy
 
@@ -96,7 +96,8 @@ def _compare(args: argparse.Namespace) -> int:
         raise InvalidValue("--against", args.against, "without --save and --start-influence")
     box = read_box(args.trace) if args.trace is not None and args.data is None else _box(_trace(args))
     caps = None if box.windows is None else box.windows.caps
-    contenders = [contender(name, caps, args.fixed) for name in (*args.policy, *args.against)]
+    planning = None if box.serving is None else box.serving.planning
+    contenders = [contender(name, caps, args.fixed, planning) for name in (*args.policy, *args.against)]
     found = compare(box, contenders, 10 if args.seeds is None else args.seeds)
     sys.stdout.write(json.dumps(found.to_json(), indent=1) + "\n" if args.json else comparison_table(found))
     return 0
@@ -128,7 +129,14 @@ def _trace(args: argparse.Namespace) -> Trace:
     if (args.trace is None) == (args.data is None):
         raise InvalidValue("TRACE", args.trace and str(args.trace), "either a trace file or --data DIR")
     if args.trace is not None:
-        return read_trace(args.trace)
+        box = read_box(args.trace)
+        if box.windows is None:
+            allowed = "a trace with cameras; policies of served models and tenants are compared with --against"
+            raise InvalidValue("TRACE", str(args.trace), allowed)
+        parts = (("served models", box.serving), ("tenants", box.sharing))
+        if left_out := [name for name, part in parts if part is not None]:
+            sys.stderr.write(f"only windows are played; left out: {', '.join(left_out)} (--against plays them, too)\n")
+        return box.windows
     return trace_from_windows(args.data.name, recorded_windows(args.data, args.url, args.windows))
 
 

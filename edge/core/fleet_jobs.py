@@ -102,6 +102,16 @@ class TenantReport:
 
 
 @dataclass(frozen=True)
+class FleetResource:
+    """A named amount of a box (empty: of the fleet as a whole), and how much of it tasks hold."""
+
+    box: str
+    name: str
+    capacity: float
+    used: float
+
+
+@dataclass(frozen=True)
 class EngineReport:
     """The head's engine. `why`: why it failed, or what it waits for. `boxes`: those that it has now."""
 
@@ -115,7 +125,7 @@ class EngineReport:
 class JobsReport:
     """The jobs that the `head` keeps. `elsewhere`: open jobs that other boxes keep since they were the head, by box:
     they do not run. `damaged`: the file of the jobs could not be read when the head's agent began; it was put
-    aside."""
+    aside. `resources`: the boxes' amounts, of which nothing is held while the engine does not run."""
 
     head: str
     jobs: tuple[FleetJobReport, ...]
@@ -123,6 +133,7 @@ class JobsReport:
     engine: EngineReport
     elsewhere: Mapping[str, int] = field(default_factory=dict)
     damaged: bool = False
+    resources: tuple[FleetResource, ...] = ()
     api: int = API_VERSION
 
 

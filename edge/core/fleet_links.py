@@ -24,10 +24,16 @@ API_VERSION: Final = 1
 LINK_RULES: Final = FleetRules(beat_s=1.0, missed_beats=3, lease_s=9.0, fence_margin_s=1.0)
 
 
+class OtherVersion(Conflict):
+    """A message of a version of the agents' API that this box does not understand."""
+
+    code = "other_version"
+
+
 def check_api(version: int) -> None:
-    """Raises Conflict for a message of a version that this box does not understand."""
+    """Raises OtherVersion for a message of a version that this box does not understand."""
     if abs(version - API_VERSION) > 1:
-        raise Conflict(
+        raise OtherVersion(
             f"the other box speaks version {version} of the fleet's API, this one {API_VERSION}",
             "upgrade boxes one version at a time",
         )
@@ -39,7 +45,8 @@ Unplaced = Literal["no_box", "no_zone", "drained", "full", "refused"]
 #: Why a connection or a message was refused: its key is of another authority (`stranger`), it has none (`no_key`), is
 #: of a box that was put out (`revoked`) or is no member (`no_member`), or it speaks for another box (`wrong_box`); a
 #: join code that is unknown (`bad_code`), was used (`used_code`) or is too old (`old_code`); no TLS at all (`no_tls`),
-#: or not in time (`too_slow`); too many connections that have shown no certificate are open (`too_many`).
+#: or not in time (`too_slow`); too many connections that have shown no certificate are open (`too_many`). A member's
+#: message of a version of the API that is too far from this box's (`other_version`).
 RefusedBy = Literal[
     "stranger",
     "no_key",
@@ -52,6 +59,7 @@ RefusedBy = Literal[
     "no_tls",
     "too_slow",
     "too_many",
+    "other_version",
 ]
 
 
@@ -225,11 +233,17 @@ class VoteAnswer:
     api: int = API_VERSION
 
 
+#: An appliance counts so many coming cameras at most.
+MOST_COMING: Final = 100
+
+
 @dataclass(frozen=True)
 class AdmissionAsk:
-    """Would these cameras fit on a box?"""
+    """Would these cameras fit on a box? `coming`: cameras that were given to it and that it may not have started yet;
+    they count as if it had."""
 
     cameras: tuple[FleetCamera, ...]
+    coming: tuple[FleetCamera, ...] = ()
     api: int = API_VERSION
 
 
@@ -384,7 +398,7 @@ class CameraOverlap:
 class FleetStatus:
     """The fleet as one box knows it, written at `utc_s`. `me` is this box, `mandate` whether a head has heard a quorum
     (None: this box is not the head). `boxes`, `unplaced` and `waiting` from the head's last answer; `refused` counts
-    since the agent's start."""
+    since the agent's start. `other_version`: members whose version of the API is too far from this box's."""
 
     me: str
     utc_s: float
@@ -399,4 +413,5 @@ class FleetStatus:
     cannot: tuple[CameraRefusal, ...] = ()
     overlaps: tuple[CameraOverlap, ...] = ()
     waiting: Mapping[str, Unplaced] = field(default_factory=dict)
+    other_version: tuple[str, ...] = ()
     api: int = API_VERSION

@@ -1,4 +1,5 @@
-"""Questions of a user of one box to all boxes of its fleet: the wall, alarms, objects, the journal, the audit.
+"""Questions of a user of one box to all boxes of its fleet: the wall, how the boxes are, alarms, objects, the journal,
+the audit.
 
 The box of the user sends the user's name, role and limits; each box applies them to what it has. A box of the version
 before does not know the questions, and the asking box shows that.
@@ -13,7 +14,8 @@ from typing import Final, Literal
 from edge.core.access import Role
 from edge.core.fleet_links import API_VERSION
 
-FleetQuestionKind = Literal["wall", "alarms", "objects", "events", "audit"]
+#: boxes: how each box is, its version, its shares and its lending.
+FleetQuestionKind = Literal["wall", "boxes", "alarms", "objects", "events", "audit"]
 #: answered. silent: no answer within the time, or its appliance is away. not_known: a box of another version that does
 #: not know the question. refused: its site file, or the rights there, forbid it. too_long: more bytes than are taken.
 #: failed: it could not answer, or this version cannot read its answer. not_asked: more boxes than are asked at once.

@@ -45,8 +45,9 @@ def kinds_of(module: object) -> dict[str, type]:
 
 
 class Child:
-    """The owner's end. `on_message` and `on_exit(code)` are called from its reader thread; `on_exit` once, at last.
-    The environment is the owner's with `environment` laid over it; the child's error stream goes to `log`."""
+    """The owner's end. `on_message` and `on_exit(code)` are called from its reader thread; `on_exit` once, at last. A
+    second thread writes: a child that reads nothing does not hold its owner up. The environment is the owner's with
+    `environment` laid over it; the child's error stream goes to `log`."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Child:
     ) -> None:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._kinds, self._on_message, self._on_exit = kinds, on_message, on_exit
-        self._lock = threading.Lock()
+        self._outbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module],
@@ -73,16 +74,13 @@ class Child:
         self.pid = self._process.pid
         self._ended = threading.Event()
         threading.Thread(target=self._read, name=f"{module}-reader", daemon=True).start()
+        threading.Thread(target=self._write, name=f"{module}-writer", daemon=True).start()
 
     def send(self, message: Any) -> bool:
-        """Send one message; False where the child is gone."""
-        assert self._process.stdin is not None
-        try:
-            with self._lock:
-                self._process.stdin.write(encode(message) + "\n")
-                self._process.stdin.flush()
-        except (OSError, ValueError):
+        """Send one message, without a wait; False where the child is gone."""
+        if self._ended.is_set():
             return False
+        self._outbox.put(encode(message) + "\n")
         return True
 
     def join(self, timeout_s: float) -> bool:
@@ -95,8 +93,16 @@ class Child:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    def _read(self) -> None:
+    def _write(self) -> None:
         assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            while (line := self._outbox.get()) is not None:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
@@ -113,8 +119,7 @@ class Child:
         with contextlib.suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)  # what it started and left
         self._ended.set()
-        with contextlib.suppress(OSError), self._lock:
-            self._process.stdin.close()
+        self._outbox.put(None)
         self._process.stdout.close()
         self._on_exit(code)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -85,6 +85,26 @@ def _as_fleet_box(box: port.EngineBox, known: FleetBox | None) -> FleetBox:
     return FleetBox(box.name, fits, known.labels)
 
 
+class _LaterEvents:
+    """Events whose time is still to come, those of one time in the order in which they were put."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, ev.FleetEvent]] = []
+        self._numbers = itertools.count()
+
+    @property
+    def next_s(self) -> float:
+        """When the next one is due; infinite: there is none."""
+        return self._heap[0][0] if self._heap else float("inf")
+
+    def put(self, at_s: float, event: ev.FleetEvent) -> None:
+        heapq.heappush(self._heap, (at_s, next(self._numbers), event))
+
+    def pop(self) -> ev.FleetEvent:
+        """The next one. Raises IndexError where there is none."""
+        return heapq.heappop(self._heap)[2]
+
+
 class FleetDriver:
     """A fleet that runs. `boxes` are those whose labels are known; `clock` is the one that the engine was given; each
     row of the log goes to `write`, each answer of a task's program to `answered`, and the rest that its owner
@@ -115,9 +135,10 @@ class FleetDriver:
         self._failures: dict[tuple[str, int], int] = {}
         self._there: set[str] = set()
         self._silent: set[str] = set()
+        #: A box that begins anew counts as not drained, and is drained again.
+        self._drained: set[str] = set()
         self._asked_s = 0.0
-        self._later: list[tuple[float, int, ev.FleetEvent]] = []
-        self._numbers = itertools.count()
+        self._later = _LaterEvents()
         self._row_s = 0.0
         #: Why the engine is gone; the owner opens another one and calls `go_on_with`.
         self.engine_died: str | None = None
@@ -130,6 +151,8 @@ class FleetDriver:
             before, self._known[box.name] = self._known.get(box.name), box
             if box.name not in self._there and before != box:
                 self._inbox += [ev.BoxReported(now_s, box), *fleet_events(port.EngineBoxGone(now_s, box.name), {})]
+                if box.name in self._drained:
+                    self._inbox.append(ev.BoxDraining(now_s, box.name))
 
     def submit(
         self,
@@ -178,6 +201,14 @@ class FleetDriver:
         self._write(now_s, "drain", box=box)
         self._inbox.append(ev.BoxDraining(now_s, box))
 
+    def drain_only(self, boxes: Collection[str]) -> None:
+        """Empty these boxes, and let all others take work."""
+        for box in sorted(set(boxes) - self._drained):
+            self.drain(box)
+        now_s = self._clock()
+        self._inbox += [ev.BoxUndrained(now_s, box) for box in sorted(self._drained - set(boxes))]
+        self._drained = set(boxes)
+
     def go_on_with(self, engine: port.Engine) -> None:
         """Use another engine in the place of one that died."""
         self._engine, self.engine_died = engine, None
@@ -186,8 +217,7 @@ class FleetDriver:
         """Wait for something, at most so long, and act on it. Without `decide` events are noted and kept: another one
         is the head, or none is."""
         wait_s = timeout_s
-        if self._later:
-            wait_s = min(wait_s, self._later[0][0] - self._clock())
+        wait_s = min(wait_s, self._later.next_s - self._clock())
         if self._silent:
             wait_s = min(wait_s, self._rules.beat_s)
         heard = self._engine.events(max(0.0, wait_s))
@@ -195,8 +225,8 @@ class FleetDriver:
         for event in heard:
             self._hear(event, gone)
         self._ask_silent()
-        while self._later and self._later[0][0] <= self._clock():
-            self._inbox.append(heapq.heappop(self._later)[2])
+        while self._later.next_s <= self._clock():
+            self._inbox.append(self._later.pop())
         while decide and self._inbox:
             inbox, self._inbox = self._inbox, []
             for order in self._controller.handle(*inbox):
@@ -233,6 +263,8 @@ class FleetDriver:
                     self._box_gone(name)
                     self._inbox += fleet_events(port.EngineBoxGone(event.at_s, name), self._known)
         self._inbox += fleet_events(event, self._known)
+        if isinstance(event, port.EngineBoxJoined) and event.box.name in self._drained:
+            self._inbox.append(ev.BoxDraining(event.at_s, event.box.name))
 
     def _box_gone(self, name: str) -> None:
         self._there.discard(name)
@@ -249,7 +281,7 @@ class FleetDriver:
             pause_s = PROGRAM_PACE.pause_s(self._failures[key], 0.0)
             log.warning("task %s/%d failed, next try in %g s: %s", task.job, task.task, pause_s, event.why)
             self._noted(ProgramFailed(task, self._failures[key], event.why))
-            self._put_later(event.at_s + pause_s, ev.TaskLost(event.at_s + pause_s, task))
+            self._later.put(event.at_s + pause_s, ev.TaskLost(event.at_s + pause_s, task))
 
     # --- what the controller orders ------------------------------------------------------------------------------
     def _do(self, order: ev.FleetInstruction) -> None:
@@ -264,7 +296,7 @@ class FleetDriver:
                 self._write(self._clock(), "rejected", job=job, reason=why.words(), code=why.code)
                 self._noted(JobRefused(job, why))
             case ev.WakeAt(at_s=at_s):
-                self._put_later(at_s, ev.WakeTimeCame(at_s))
+                self._later.put(at_s, ev.WakeTimeCame(at_s))
 
     def _make(self, order: ev.MakeResource) -> None:
         if order.box not in self._there:
@@ -334,9 +366,6 @@ class FleetDriver:
             self._inbox.append(ev.BoxReported(now_s, report.box, fresh=False, running=running))
 
     # --- time and rows -------------------------------------------------------------------------------------------
-    def _put_later(self, at_s: float, event: ev.FleetEvent) -> None:
-        heapq.heappush(self._later, (at_s, next(self._numbers), event))
-
     def _write(self, at_s: float, event: str, **row: Any) -> None:
         """The rows are in the order of time, also where the engine's threads heard something a moment earlier."""
         self._row_s = max(self._row_s, at_s)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, Forbidden, MagpieError, Unavailable
+from edge.core.errors import Conflict, Forbidden, MagpieError, StoreError, Unavailable
 from edge.core.fleet import FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
@@ -27,6 +27,7 @@ from edge.core.fleet_links import (
     JoinAnswer,
     JoinAsk,
     OrderAnswer,
+    OtherVersion,
     RefusedBy,
     VoteAnswer,
     VoteRequest,
@@ -82,6 +83,8 @@ class FleetAgent:
         self._me = memory.me
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
+        #: When a decision was kept last.
+        self._kept_s = 0.0
         #: The last answer of a head; of this box where it is the head.
         self._last_answer = BeatAnswer(memory.me, 0, None)
         self._asking: asyncio.Task[None] | None = None
@@ -189,6 +192,8 @@ class FleetAgent:
             log.warning("%s refuses this box: %s", box, error)
             if self._memory.folder.leaving:
                 self._left.set()
+        except OtherVersion:
+            self._refusals.add_of_box("other_version", box)
         except MagpieError as error:
             log.debug("%s", error)
         return None
@@ -218,7 +223,8 @@ class FleetAgent:
         if self._votes.newest.version > memory.agreement.version:
             memory.agree(self._votes.newest)
         term = memory.election.term
-        self._duty = HeadDuty.begin(term, memory.agreement, self._clock.monotonic(), silent_since, self._rules)
+        self._kept_s = now = self._clock.monotonic()
+        self._duty = HeadDuty.begin(term, memory.agreement, now, silent_since, self._rules)
         log.info("this box decides for the fleet (term %d)", term)
 
     def _mandate(self) -> bool:
@@ -249,16 +255,27 @@ class FleetAgent:
         duty.pass_time(memory.agreement, self._clock.monotonic())
         if not self._mandate():
             return
-        found = duty.decide(memory.agreement, self._clock.monotonic())
-        memory.agree(found.agreement)
+        now = self._clock.monotonic()
+        found = duty.decide(memory.agreement, now)
+        try:
+            memory.agree(found.agreement)
+            self._kept_s = now
+        except StoreError as error:
+            late = now - self._kept_s >= self._rules.lease_s
+            if late and election.replaceable(memory.election, memory.electorate):
+                memory.lay_down(now)
+                raise StoreError(f"this box lays down its office: it cannot keep what it decides ({error})") from None
+            raise
         if found.ask and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._ask_admission(duty, found.ask))
 
     async def _ask_admission(self, duty: HeadDuty, questions: tuple[tuple[str, str], ...]) -> None:
-        await duty.ask(questions, self._memory.agreement, self._admission_of, self._clock)
+        await duty.ask(questions, lambda: self._memory.agreement, self._admission_of, self._clock)
 
-    async def _admission_of(self, box: str, camera: FleetCamera) -> BoxAdmissionAnswer | None:
-        asked, member = AdmissionAsk((camera,)), self._memory.member(box)
+    async def _admission_of(
+        self, box: str, camera: FleetCamera, coming: tuple[FleetCamera, ...]
+    ) -> BoxAdmissionAnswer | None:
+        asked, member = AdmissionAsk((camera,), coming), self._memory.member(box)
         if box == self._me:
             return await self.admission(asked)
         if member is None:
@@ -313,7 +330,7 @@ class FleetAgent:
 
     async def admission(self, asked: AdmissionAsk) -> BoxAdmissionAnswer:
         """Would these cameras fit?"""
-        return BoxAdmissionAnswer(*await self._own.admission(asked.cameras))
+        return BoxAdmissionAnswer(*await self._own.admission(asked))
 
     def student(self, digest: str) -> Path | None:
         """The file of a student of the fleet's cameras."""
@@ -417,5 +434,5 @@ class FleetAgent:
             self._me, self._clock.utc(), memory.election.term, memory.election.head,
             self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement,
             dict(self._last_answer.boxes), dict(self._last_answer.unplaced), dict(self._refusals.counts), own.refused,
-            tuple(own.overlaps[-20:]), dict(self._last_answer.waiting),
+            tuple(own.overlaps[-20:]), dict(self._last_answer.waiting), self._refusals.boxes("other_version"),
         )  # fmt: skip

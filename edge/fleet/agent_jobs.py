@@ -17,6 +17,7 @@ from edge.core.fleet_job_file import SubmittedJob, submitted_job
 from edge.core.fleet_jobs import (
     EngineReport,
     FleetJobTable,
+    FleetResource,
     JobOrdered,
     JobsAsk,
     JobsReport,
@@ -66,10 +67,10 @@ class OfficeView:
 class _KnownBoxes:
     """The members as each described itself last, on disk. One that is not heard now keeps its row: its tasks run on,
     and jobs that need it wait. A head that begins anew has heard of none, and would refuse such jobs for good. `sent`:
-    the boxes that the engine knows."""
+    the boxes that the engine knows; `own`: the row of this box."""
 
-    def __init__(self, folder: FleetFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: FleetFolder, own: Mapping[str, Any]) -> None:
+        self._folder, self.own = folder, own
         self.sent: msg.EngineBoxes | None = None
         self._rows: dict[str, Mapping[str, Any]] = {}
         try:
@@ -77,6 +78,16 @@ class _KnownBoxes:
             self._rows = {} if kept is None else {str(row["name"]): row for row in kept.boxes}
         except (MagpieError, LookupError) as error:
             log.warning("boxes are known again as they are heard: %s", error)
+
+    def resources(self, now: msg.EngineNow) -> tuple[FleetResource, ...]:
+        """As the engine has them; of one that does not run, as the boxes describe themselves."""
+        if now.resources:
+            return tuple(FleetResource(**row) for row in now.resources)
+        return tuple(
+            FleetResource(row["name"], name, float(amount), 0.0)
+            for row in ([self.own] if self.sent is None else self.sent.boxes)
+            for name, amount in sorted(row["resources"].items())
+        )  # fmt: skip
 
     def of(self, members: Collection[str], heard: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The rows of the members that are known."""
@@ -108,7 +119,7 @@ class AgentJobs:
         self._view = OfficeView()
         self._decided_s = self._open_s = float("-inf")
         self._now = msg.EngineNow((), {}, {}, ())
-        self._boxes = _KnownBoxes(folder)
+        self._boxes = _KnownBoxes(folder, _row(settings.engine.box(settings.name), self.node))
         #: By box, its open jobs while it was the head, from its last answer.
         self._heads: dict[str, int] = {}
         self._dirty, self._changed = False, True
@@ -231,12 +242,13 @@ class AgentJobs:
     def _send_boxes(self) -> None:
         """Send the engine the boxes that may take tasks: of the engine `local` this one only."""
         engine = self._settings.engine
-        rows = [_row(engine.box(self._me), self.node)]
+        rows = [self._boxes.own]
         if engine.kind != "local":
             members = {m.name for m in self._agreement().members} - {self._me}
             heard = {name: _row(_box_of(beat), beat.node) for name, beat in self._view.beats.items()}
             rows += self._boxes.of(members, heard)
-        boxes = msg.EngineBoxes(rows)
+        drained = {m.name for m in self._agreement().members if m.drained}
+        boxes = msg.EngineBoxes([{**row, "drained": row["name"] in drained} for row in rows])
         if boxes != self._boxes.sent:
             self._boxes.sent = boxes
             self._keeper.send(boxes)
@@ -361,7 +373,9 @@ class AgentJobs:
         keeper = self._keeper
         engine = EngineReport(self._settings.engine.kind, keeper.phase, keeper.why, tuple(now.boxes))
         tenants = tuple(TenantReport(**row) for row in now.tenants)
-        return JobsReport(self._me, tuple(rows), tenants, engine, self._elsewhere(), self._damaged)
+        return JobsReport(
+            self._me, tuple(rows), tenants, engine, self._elsewhere(), self._damaged, self._boxes.resources(now)
+        )  # fmt: skip
 
     def _elsewhere(self) -> dict[str, int]:
         """Open jobs of boxes that were the head before."""

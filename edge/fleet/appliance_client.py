@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final
@@ -64,9 +64,10 @@ class ApplianceClient:
         except NotFound:
             return
 
-    async def admission(self, camera: Mapping[str, Any]) -> dict[str, Any]:
-        """The admission answer for a camera."""
-        found: dict[str, Any] = await self._ask("POST", "/admission", {"camera": dict(camera)}, timeout_s=4.0)
+    async def admission(self, camera: Mapping[str, Any], coming: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """The admission answer for a camera, as if the `coming` ones were there."""
+        asked = {"camera": dict(camera)} | ({"coming": [dict(c) for c in coming]} if coming else {})
+        found: dict[str, Any] = await self._ask("POST", "/admission", asked, timeout_s=4.0)
         return found
 
     async def record(self, order: FleetOrder, sender: str) -> None:

@@ -25,6 +25,9 @@ _PACE: Final = RetryPace(first_s=2.0, most_s=60.0)
 #: A process that was up for so long had started well: the next pause is the first one again.
 _WELL_S: Final = 60.0
 _END_S: Final = 15.0
+#: A process that is open and shows no life for so long hangs: it is killed, and begun again. Orders to an API server
+#: that does not answer take a minute and more.
+_HUNG_S: Final = 300.0
 _LONGEST_LOG: Final = 1 << 20
 
 
@@ -73,7 +76,7 @@ class EngineKeeper:
         self._child: EngineChild | None = None
         #: Counts the processes: messages of one that is over mean nothing.
         self._number = 0
-        self._began_s = 0.0
+        self._began_s = self._alive_s = 0.0
         self._again_s = float("-inf")
         self._failures = 0
         self._part = ""
@@ -101,6 +104,9 @@ class EngineKeeper:
             self.phase, self.why = "off", ""
         elif self._child is None and self._clock.monotonic() >= self._again_s:
             self._begin(wanted)
+        elif self._child is not None and self.phase == "up" and self._clock.monotonic() - self._alive_s > _HUNG_S:
+            self._last_words = f"its process showed no life for {_HUNG_S:.0f} s"
+            self._child.kill()
 
     def send(self, message: Any) -> None:
         """Send the process a message, where one runs."""
@@ -144,7 +150,10 @@ class EngineKeeper:
     def _received(self, number: int, message: Any) -> None:
         if number != self._number:
             return
+        self._alive_s = self._clock.monotonic()
         match message:
+            case msg.EngineAlive():
+                pass
             case msg.EngineUp():
                 self.phase, self.why = "up", ""
             case msg.EngineWaits(why=why):

@@ -21,8 +21,8 @@ class EngineBegin:
 
 @dataclass(frozen=True)
 class EngineBoxes:
-    """The boxes of the fleet: rows of `name`, `resources`, `labels`, and the `node` of a cluster that it is (empty:
-    none)."""
+    """The boxes of the fleet: rows of `name`, `resources`, `labels`, the `node` of a cluster that it is (empty: none),
+    and whether it is `drained`."""
 
     boxes: Sequence[Mapping[str, Any]]
 
@@ -63,6 +63,11 @@ class EngineStop:
 @dataclass(frozen=True)
 class EngineUp:
     """It is open."""
+
+
+@dataclass(frozen=True)
+class EngineAlive:
+    """It goes round; sent every few seconds while it is open."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +131,13 @@ class EngineJobOver:
 @dataclass(frozen=True)
 class EngineNow:
     """Boxes that the engine has; by job the box of each task that runs (by its number as text), and why it waits; the
-    tenants' shares (TenantReport as JSON)."""
+    tenants' shares (TenantReport as JSON), and the boxes' resources (FleetResource as JSON)."""
 
     boxes: Sequence[str]
     running: Mapping[str, Mapping[str, str]]
     waiting: Mapping[str, Mapping[str, Any]]
     tenants: Sequence[Mapping[str, Any]]
+    resources: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: Messages of the agent are looked for so often, in s.
 _LOOK_S: Final = 0.25
+#: It shows so often that it lives, in s.
+_ALIVE_S: Final = 5.0
 #: A part of Ray has so long to begin.
 _NODE_S: Final = 60.0
 
@@ -55,14 +57,29 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
+class _Alive:
+    """Shows the agent that this process goes round."""
+
+    def __init__(self, channel: ChildChannel) -> None:
+        self._channel, self._shown_s = channel, float("-inf")
+
+    def show(self) -> None:
+        """To be called with each round."""
+        now_s = time.monotonic()
+        if now_s - self._shown_s >= _ALIVE_S:
+            self._shown_s = now_s
+            self._channel.send(msg.EngineAlive())
+
+
 def _run(settings: FleetSettings, opened: OpenedEngine, channel: ChildChannel) -> None:
     """Run jobs until the agent ends it. Raises Unavailable where the engine dies."""
     run = EngineRun(settings.jobs, opened.engine, time.monotonic, channel.send, opened.know)
     channel.send(msg.EngineUp())
     for message in opened.early:
         run.take(message)
-    waited = ""
+    waited, alive = "", _Alive(channel)
     while True:
+        alive.show()
         while (message := channel.receive(0.0)) is not None:
             if isinstance(message, msg.EngineStop):
                 return
@@ -151,8 +168,9 @@ def _node_up(inbox: Inbox) -> ray_messages.RayNodeUp:
 
 def _wait_as_member(channel: ChildChannel, inbox: Inbox) -> None:
     """Wait until the agent ends it; raises Unavailable where the box's part ended."""
-    idle = IdleCost()
+    idle, alive = IdleCost(), _Alive(channel)
     while not isinstance(channel.receive(1.0), msg.EngineStop):
+        alive.show()
         _check_node(inbox)
         _send_cost(channel, idle)
 

@@ -19,6 +19,7 @@ from scheduler.fleet.controller import FleetController
 
 #: The run reports the state of its jobs at most so often, in s.
 _REPORT_S: Final = 1.0
+_MOST_RESOURCES: Final = 1000
 
 
 #: Rows of `EngineBoxes`: all boxes of the fleet.
@@ -75,6 +76,7 @@ class EngineRun:
             case msg.EngineBoxes(boxes=rows):
                 self._know(rows)
                 self._driver.know([FleetBox(row["name"], row["resources"], row["labels"]) for row in rows])
+                self._driver.drain_only([row["name"] for row in rows if row.get("drained")])
             case msg.EngineJob():
                 self._job(message)
             case msg.EngineWithdraw(job=job):
@@ -116,7 +118,8 @@ class EngineRun:
         waiting = {job: asdict(why) for job, why in self._controller.waiting().items() if job in self._open}
         self._reported_boxes = self._driver.boxes
         shares = [asdict(row) for row in self._controller.shares()]
-        self._send(msg.EngineNow(self._reported_boxes, running, waiting, shares))
+        resources = [asdict(row) for row in self._controller.resources()[:_MOST_RESOURCES]]
+        self._send(msg.EngineNow(self._reported_boxes, running, waiting, shares, resources))
 
     # --- messages of the driver ----------------------------------------------------------------------------------
     def _happened(self, row: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from edge.core.fleet_links import (
     Unplaced,
 )
 from scheduler.fleet import membership
-from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide, heard_out
+from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, coming_to, decide, heard_out
 
 #: An answer of a box's admission counts for so long: longer than the slowest box takes for the same camera.
 _OFFER_S: Final = 10.0
@@ -28,8 +28,8 @@ _REFUSAL_S: Final = 60.0
 _ROUND_S: Final = 3.0
 _NUMBERS_KEPT: Final = 16
 _NEVER: Final = (BoxOffer(False), float("-inf"))
-#: The answer of a box about one camera; None: it does not answer.
-AskBox = Callable[[str, FleetCamera], Awaitable[BoxAdmissionAnswer | None]]
+#: The answer of a box about one camera, beside those that are coming to it; None: it does not answer.
+AskBox = Callable[[str, FleetCamera, tuple[FleetCamera, ...]], Awaitable[BoxAdmissionAnswer | None]]
 
 
 @dataclass
@@ -141,12 +141,18 @@ class HeadDuty:
         return out
 
     async def ask(
-        self, questions: Collection[tuple[str, str]], agreement: FleetAgreement, ask_box: AskBox, clock: Clock
+        self,
+        questions: Collection[tuple[str, str]],
+        agreement: Callable[[], FleetAgreement],
+        ask_box: AskBox,
+        clock: Clock,
     ) -> None:
-        """Ask boxes for their admission, about one camera after the other; the answers are kept. Where it takes too
-        long the rest is left for the next call. A box that does not answer is not asked again for a while."""
+        """Ask boxes for their admission, about one camera after the other; the answers are kept. A box counts the
+        cameras that are coming to it by the `agreement` of now, and those that it admitted before in this call. Where
+        it takes too long the rest is left for the next call. A box that does not answer is not asked again for a
+        while."""
         began_s = clock.monotonic()
-        known = {c.id: c for c in agreement.cameras}
+        known = {c.id: c for c in agreement().cameras}
         self.offers = {key: offer for key, offer in self.offers.items() if key[0] in known}
         boxes: dict[str, list[str]] = {}
         # Those that were never asked about come first, then the oldest: no camera waits behind others for ever.
@@ -154,12 +160,23 @@ class HeadDuty:
             if name in known:
                 boxes.setdefault(name, []).append(box)
         away: set[str] = set()
+        fits: dict[str, list[FleetCamera]] = {}
+
+        def counted(camera: FleetCamera, box: str) -> tuple[FleetCamera, ...]:
+            now = agreement()
+            coming = {c.id: c for c in coming_to(now, box)}
+            coming |= {c.id: c for c in fits.get(box, ()) if now.camera(c.id) == c}  # the others have a box by now
+            return tuple(c for c in coming.values() if c.id != camera.id)
 
         async def one(camera: FleetCamera, box: str) -> None:
-            answer = None if box in away else await ask_box(box, camera)
+            coming = counted(camera, box)
+            answer = None if box in away else await ask_box(box, camera, coming)
             if answer is None:
                 away.add(box)
             offer = BoxOffer(False) if answer is None else offer_of(answer, camera.id)
+            offer = replace(offer, beside=frozenset(c.id for c in coming))
+            if offer.admitted:
+                fits.setdefault(box, []).append(camera)
             missed = offer.admitted or not camera.answered or self.watched.status(str(camera.owner)) == "lost"
             self.offers[camera.id, box] = (offer, clock.monotonic() + (_OFFER_S if missed else _REFUSAL_S))
 

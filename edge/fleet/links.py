@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import aiohttp
 
 from edge.core.errors import Conflict, Forbidden, InvalidValue, MagpieError, NotFound, NotUnderstood, Unavailable
-from edge.core.fleet_links import FleetMember
+from edge.core.fleet_links import FleetMember, OtherVersion
 from edge.fleet.identity import client_context
 from edge.fleet.wire import decoded, encoded
 
@@ -104,6 +104,8 @@ def _refusal(raw: bytes, url: str, status: int) -> MagpieError:
             return NotUnderstood(
                 f"{url}: this box does not know the question", "it is of an earlier version: upgrade it"
             )
+        if body.get("code") == OtherVersion.code:
+            return OtherVersion(words)
     except (ValueError, KeyError, TypeError, AttributeError):
         words = f"{url} answered {status}"
     return _ERRORS.get(status, MagpieError)(words)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from edge.core.fleet_links import FleetAgreement, FleetMember
 from edge.fleet.folder import FleetFolder
-from scheduler.fleet.election import ElectionState, Electorate, restarted
+from scheduler.fleet.election import ElectionState, Electorate, laid_down, restarted
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class AgentMemory:
             self.folder.write("election.json", kept)
             self._kept = kept
         self.election = state
+
+    def lay_down(self, now_s: float) -> None:
+        """Be the head no more. Nothing is written: that is what fails."""
+        self.election = laid_down(self.election, now_s)
 
     def agree(self, agreement: FleetAgreement) -> None:
         """Take over an agreement; it is on disk when this returns."""

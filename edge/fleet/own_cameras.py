@@ -19,6 +19,8 @@ from typing import Any, Final
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, Unavailable
 from edge.core.fleet_links import (
+    MOST_COMING,
+    AdmissionAsk,
     CameraEpoch,
     CameraOnBox,
     CameraOverlap,
@@ -152,13 +154,14 @@ class OwnCameras:
         """Cameras that an operator removed here and the head does not know of yet."""
         return tuple(sorted(self._kept.gone.items()))
 
-    async def admission(self, cameras: tuple[FleetCamera, ...]) -> tuple[float, dict[str, float], dict[str, str]]:
+    async def admission(self, asked: AdmissionAsk) -> tuple[float, dict[str, float], dict[str, str]]:
         """The appliance's own answer: the sum of accuracies now, with each camera that fits, and why others do not."""
         now, accuracy, why = 0.0, {}, {}
-        for camera in cameras:
-            asked = {"id": camera.id, "inference": dict(camera.settings).get("inference", {})}
+        for camera in asked.cameras:
+            there = {camera.id, *self._present}
+            coming = [_for_admission(c) for c in asked.coming if c.id not in there][:MOST_COMING]
             try:
-                answer = await self._appliance.admission(asked)
+                answer = await self._appliance.admission(_for_admission(camera), coming)
             except MagpieError as error:
                 why[camera.id] = str(error)
                 continue
@@ -280,6 +283,10 @@ class OwnCameras:
 def _in_force(agreement: FleetAgreement, name: str, epoch: CameraEpoch) -> bool:
     camera = agreement.camera(name)
     return camera is not None and camera.epoch == epoch
+
+
+def _for_admission(camera: FleetCamera) -> dict[str, Any]:
+    return {"id": camera.id, "inference": dict(camera.settings).get("inference", {})}
 
 
 def described(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from edge.core.fleet_links import (
     LentAsk,
     LentQuery,
     OrderAnswer,
+    OtherVersion,
     RefusedBy,
     VoteAnswer,
     VoteRequest,
@@ -207,6 +208,8 @@ class AgentServer:
             request[_BOX] = "" if request.path in (PREFIX + "/authority", PREFIX + "/join") else self._member(request)
             return await handler(request)
         except MagpieError as error:
+            if isinstance(error, OtherVersion) and request.get(_BOX):
+                self._refusals.add_of_box("other_version", request[_BOX])
             status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
             body = {"code": error.code, "message": str(error)}
             if isinstance(error, InvalidValue):

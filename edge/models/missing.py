@@ -121,8 +121,8 @@ class _Look:
         if named.torchvision and entry is None:
             return  # published weights that the catalogue does not know: their reader fetches them
         file = self._folder.file(entry.file) if named.torchvision and entry is not None else named.path
-        state = self._state(named, file)
-        if state != "here" and any(hub.is_file() for hub in self._hub(named, file)):
+        state = self._state(named, file) if entry is None else self._state_of_entry(entry, named, file)
+        if state in ("missing", "partial") and any(hub.is_file() for hub in self._hub(named, file)):
             state = "here"
         if state != "here":
             brought = entry is not None and self._folder.file(entry.file) == file
@@ -143,6 +143,12 @@ class _Look:
         if file.is_file():
             return "changed" if named.sha256 and file_sha256(file) != named.sha256 else "here"
         return "partial" if file.with_name(f"{file.name}.part").is_file() else "missing"
+
+    def _state_of_entry(self, entry: CatalogueEntry, named: NamedFile, file: Path) -> State:
+        """Of published weights in the models folder their catalogue knows more than the description."""
+        if named.torchvision and not named.sha256 and file.is_file():
+            return self._folder.verified(entry)
+        return self._state(named, file)
 
     def _hub(self, named: NamedFile, file: Path) -> Iterable[Path]:
         """Where torch itself keeps published weights."""

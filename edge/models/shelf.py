@@ -195,6 +195,8 @@ def _strangers(folder: ModelsFolder, known: set[str]) -> Iterable[Checked]:
         whole = path.name.removesuffix(".part")
         if re.fullmatch(r"[0-9a-f]{64}\.safetensors", path.name):
             continue  # a camera's own model: `magpie db check` reads those
+        if path.suffix == ".onnx" and path.with_suffix(".pth").name in known:
+            continue  # the graph that was made from these weights (edge.detectors.ssdlite)
         if path.suffix in (".onnx", ".pth", ".safetensors") and path.name not in known:
             yield Checked(path.stem, path.name, "unknown", "", file_sha256(path))
         elif path.suffix == ".part" and whole not in known:

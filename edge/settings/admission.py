@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from edge.core.fleet_links import MOST_COMING
 from edge.settings.base import Identifier, Settings
 from edge.settings.cameras import InferenceSettings
 from edge.settings.serving import ModelName, ServingPlanning, ServingPolicyName, SplitPolicyName
@@ -52,6 +53,11 @@ class AdmissionRequest(Settings):
     pipeline: PipelineAdmission | None = None
     tenant: Identifier | None = Field(
         None, description="the tenant that it would belong to; absent: the one that has it, else the default tenant"
+    )
+    coming: tuple[AdmissionCamera, ...] = Field(
+        (),
+        max_length=MOST_COMING,
+        description="cameras that are on their way to this box, counted as if they were there",
     )
     policy: ServingPolicyName | None = Field(None, description="plans the answer; absent: the policy in force")
     split: SplitPolicyName | None = Field(None, description="of objectives over stages; absent: the one in force")

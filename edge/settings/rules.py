@@ -43,7 +43,7 @@ class RuleSettings(Settings):
     after_s: float | None = Field(
         None, ge=0, le=86400, description="camera_lost, crowd (empty: 60), slo (empty: 10): it must be so for so long"
     )
-    clip: bool = Field(False, description="object: keep a clip of each alarm")
+    clip: bool = Field(False, description="object, crowd, movement: keep a clip of each alarm")
     severity: Severity = "warning"
     quiet_hours: QuietHours = Field(
         (), max_length=24, description="HH:MM-HH:MM in the box's time zone: no new alarm then"
@@ -68,7 +68,7 @@ class RuleSettings(Settings):
             "lines": ("unusual",),
             "factor": ("unusual",),
             "dwell_s": ("object",),
-            "clip": ("object",),
+            "clip": ("object", "crowd", "movement"),
             "below": ("accuracy", "disk", "slo"),
             "after_s": ("camera_lost", "slo", "crowd"),
             "above": ("crowd",),

@@ -35,11 +35,14 @@ class NamedPolicies:
     plan: PlanFunction
 
 
-def contender(text: str, caps: ShareCaps | None = None, fixed: str | None = None) -> NamedPolicies:
+def contender(
+    text: str, caps: ShareCaps | None = None, fixed: str | None = None, planning: ServingPlanning | None = None
+) -> NamedPolicies:
     """Read "relay", "uniform=CONFIG", or several with a plus, one for each part of a box: "relay+mosaic+ew". A name
     that two parts have is written as "window:NAME", "serving:NAME" or "sharing:NAME". `fixed`: the configuration of
-    policies that take one, where the text names none. Raises InvalidValue."""
-    policies, config = BoxPolicies(), fixed
+    policies that take one, where the text names none. `planning`: the box's settings of served models. Raises
+    InvalidValue."""
+    policies, config = BoxPolicies(planning=planning or ServingPlanning()), fixed
     seen: set[str] = set()
     for word in text.split("+"):
         name, _, own = word.partition("=")
@@ -51,7 +54,7 @@ def contender(text: str, caps: ShareCaps | None = None, fixed: str | None = None
             policies, config = replace(policies, window=name), own or config
             window_policy(name, config if name in TAKE_FIXED else None)
         elif part == "serving":
-            policies = replace(policies, planning=ServingPlanning(policy=name))
+            policies = replace(policies, planning=policies.planning.model_copy(update={"policy": name}))
         else:
             policies = replace(policies, sharing=name)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ class _WindowOfRun:
 
 
 def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace:
-    """`details` are documents of edge.store's WindowDetail, any order; windows still open are left out.
+    """`details` are documents of edge.store's WindowDetail, any order; `whole_windows` are taken.
 
     Windows are renumbered from 1 in their order. A camera without a measured frozen student in any window is left out,
     because there is nothing to carry it by. Raises InvalidValue where no closed window has a plan and such a camera.
@@ -80,7 +80,7 @@ class RecordedRun:
     """The closed windows of a live run, read once: its trace (`trace_from_windows`), and each new student's gain."""
 
     def __init__(self, details: Sequence[Mapping[str, Any]]) -> None:
-        self._closed = _closed(details)
+        self._closed = whole_windows(details)
         self._windows = _windows_of(self._closed)
         self._cameras = {name: _CameraOfRun(name, self._windows) for name in _names(self._closed)}
 
@@ -105,8 +105,18 @@ class RecordedRun:
         return {name: tuple(camera.gains()) for name, camera in self._cameras.items()}
 
 
-def _closed(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted((d for d in details if not d["window"]["open"]), key=lambda d: d["window"]["id"])
+def whole_windows(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The newest windows in a row that are over, were not cut short and are of one length, the oldest first. A start
+    of the appliance, and another length, begin anew."""
+    kept: list[Mapping[str, Any]] = []
+    for detail in sorted(details, key=lambda d: -d["window"]["id"]):
+        window = detail["window"]
+        whole = not window["open"] and window.get("outcome", "completed") == "completed"
+        if whole and (not kept or window["length_s"] == kept[-1]["window"]["length_s"]):
+            kept.append(detail)
+        elif kept:
+            break
+    return kept[::-1]
 
 
 def _windows_of(closed: Sequence[Mapping[str, Any]]) -> list[_WindowOfRun]:

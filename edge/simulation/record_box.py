@@ -13,10 +13,13 @@ from typing import Any
 
 from edge.core.serving import DeviceTable
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from edge.settings import ServingPlanning, parse
 from edge.simulation.box_trace import BoxTrace, SharingRow, SharingTrace
 from edge.simulation.serving_trace import ServedRecord, ServingTrace
 from edge.simulation.trace import Trace
 
+#: Settings of single models name them; rate, SLO and priority are recorded beside each.
+_PLANNING = frozenset(ServingPlanning.model_fields) - {"models"}
 _MISSED = ("late", "dropped", "rejected", "failed")
 
 
@@ -41,10 +44,13 @@ class ServingRecorder:
         self._totals: dict[str, tuple[int, int]] | None = None
         self._models: dict[str, _CountedModel] = {}
         self._intervals = 0
+        self._planning: dict[str, Any] = {}
 
     def look(self, document: Mapping[str, Any], intervals: int = 1) -> None:
         """Take in the state of the served models at the end of an interval; of so many `intervals`, where looks failed:
         requests since the last one are spread evenly over them."""
+        if "settings" in document:  # else it serves nothing now
+            self._planning = {k: v for k, v in document["settings"].items() if k in _PLANNING}
         there = {m["name"]: m for m in document["models"] if m["kind"] == "model" and m["slo_ms"] is not None}
         totals = {n: (m["total"]["arrived"], sum(m["total"][k] for k in _MISSED)) for n, m in there.items()}
         before, self._totals = self._totals, totals
@@ -77,7 +83,8 @@ class ServingRecorder:
         )
         # A table's details and name tell the machine that it was measured on.
         plain = None if table is None else replace(table, name="device", details={})
-        return ServingTrace(self._interval_s, models, plain)
+        planning = parse(ServingPlanning, self._planning, "settings")
+        return ServingTrace(self._interval_s, models, plain, planning)
 
 
 def _spread(total: int, parts: int) -> list[int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.fields import mapping, number, required, sequence
 from edge.core.serving import DeviceTable
+from edge.settings import ServingPlanning, parse
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,13 @@ class ServedRecord:
 @dataclass(frozen=True)
 class ServingTrace:
     """The requests of all served models in intervals of `interval_s` seconds from the trace's beginning. `table` has
-    the latencies of the models on the device (None: they are not known, so nothing can be simulated)."""
+    the latencies of the models on the device (None: they are not known, so nothing can be simulated). `planning`: the
+    site's settings of served models, without those of single models; it is played with them."""
 
     interval_s: float
     models: tuple[ServedRecord, ...]
     table: DeviceTable | None = None
+    planning: ServingPlanning = field(default_factory=ServingPlanning)
 
     def __post_init__(self) -> None:
         checks.positive("serving.interval_s", self.interval_s)
@@ -81,13 +84,14 @@ class ServingTrace:
             "interval_s": self.interval_s,
             "models": [m.to_json() for m in self.models],
             "table": None if self.table is None else self.table.to_json(),
+            "planning": self.planning.model_dump(mode="json", exclude={"models"}),
         }
 
     @staticmethod
     def from_json(value: Any) -> ServingTrace:
         """Raises InvalidValue with the field's path."""
         value = mapping(value, "serving")
-        checks.known_keys("serving.", value, {"interval_s", "models", "table"})
+        checks.known_keys("serving.", value, {"interval_s", "models", "table", "planning"})
         models = []
         for n, given in enumerate(sequence(required(value, "models", "serving"), "serving.models")):
             models.append(_record(mapping(given, f"serving.models[{n}]"), f"serving.models[{n}]"))
@@ -96,6 +100,7 @@ class ServingTrace:
             float(number(value, "interval_s", "serving")),
             tuple(models),
             None if table is None else DeviceTable.from_json(table),
+            parse(ServingPlanning, dict(mapping(value.get("planning") or {}, "serving.planning")), "serving.planning"),
         )
 
 

@@ -8,7 +8,8 @@ of its `Reshape` nodes; here they follow from the tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +59,8 @@ class GraphNet(nn.Module):
             )
         self.outputs = tuple(o.name for o in model.graph.output)
         self._shapes = graph.reshape_shapes()
-        self._constants = _constants(model)
+        with _operator_named(name, "Constant"):
+            self._constants = _constants(model)
         trained = [i for n in model.graph.node if n.op_type == "Conv" for i in n.input[1:3] if i in self._constants]
         if not trained:
             raise WeightsError(f"{name}: cannot be trained: it has no convolution with weights of its own")
@@ -128,7 +130,8 @@ class GraphNet(nn.Module):
                 continue
             step = self._silu(node, readers) or self._hard_swish(node, readers)
             if step is None:
-                step = self._step(node)
+                with _operator_named(self.name, node.op_type):
+                    step = self._step(node)
             else:
                 fused |= set(step.outputs)
                 fused |= {n.output[0] for n in nodes if n.output[0] in step.free}
@@ -202,6 +205,16 @@ class GraphNet(nn.Module):
         return _Step(node.op_type, inputs, outputs, _PLAIN[node.op_type](a))
 
 
+@contextmanager
+def _operator_named(graph: str, operator: str) -> Iterator[None]:
+    """A use of an operator that is not known here is told as such."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, RuntimeError, StopIteration) as error:
+        words = f"{graph}: cannot be trained: the operator {operator} is used in a way that is not known"
+        raise WeightsError(f"{words} ({error or type(error).__name__})", "it can still be a teacher") from error
+
+
 def written_back(content: bytes, weights: Mapping[str, np.ndarray[Any, Any]], properties: Mapping[str, str]) -> bytes:
     """The graph with other values for the constants named in `weights`, and `properties` as its metadata."""
     model = onnx.load_from_string(content)
@@ -221,9 +234,20 @@ def _constants(model: onnx.ModelProto) -> dict[str, Tensor]:
     out = {i.name: torch.from_numpy(numpy_helper.to_array(i).copy()) for i in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant":
-            value = next(a for a in node.attribute if a.name == "value")
-            out[node.output[0]] = torch.from_numpy(np.array(numpy_helper.to_array(value.t)))
+            out[node.output[0]] = torch.from_numpy(_constant(node))
     return out
+
+
+def _constant(node: onnx.NodeProto) -> np.ndarray[Any, Any]:
+    """The value of a Constant, in whichever form it has it. Raises ValueError for text and sparse tensors."""
+    for key, value in _attributes(node).items():
+        if key == "value":
+            return np.array(numpy_helper.to_array(value))
+        if key in ("value_float", "value_floats"):
+            return np.asarray(value, np.float32)
+        if key in ("value_int", "value_ints"):
+            return np.asarray(value, np.int64)
+    raise ValueError("a constant that is no number")
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -233,8 +233,12 @@ def check_trainable(student: PublishedStudent) -> None:
         size = student.input_shape(picture)
         pictures = rng.integers(0, 255, (2, *picture, 3), dtype=np.uint8)
         tensors = np.concatenate([to_tensor(p, student.detector.input, size)[0] for p in pictures])
-        with torch.inference_mode():
-            ours = network(torch.from_numpy(tensors))
+        try:
+            with torch.inference_mode():
+                ours = network(torch.from_numpy(tensors))
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
+            words = f"{student.detector.name}: cannot be trained: torch cannot answer at {size[1]}x{size[0]} ({error})"
+            raise WeightsError(words, "it can still be a teacher") from error
         for n in range(2):
             theirs = student.raw(tensors[n : n + 1], size)
             apart = distance((ours[k][n : n + 1].numpy(), v) for k, v in theirs.items())

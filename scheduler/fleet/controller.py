@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from functools import singledispatchmethod
 
 from edge.core.errors import Conflict
-from edge.core.fleet import FleetQueue, FleetRules, FleetTenant, TaskAt
+from edge.core.fleet import UNBOUNDED, FleetQueue, FleetRules, FleetTenant, TaskAt
+from edge.core.fleet_jobs import FleetResource
 from edge.core.fleet_reasons import FleetReason, FleetReasonCode
 from scheduler.fleet import events as ev
-from scheduler.fleet.draining import drain, move_drained
+from scheduler.fleet.draining import drain, move_drained, undrain
 from scheduler.fleet.fair import JobTenantNow
 from scheduler.fleet.feasible import Feasibility
 from scheduler.fleet.forgetting import forget, may_forget
 from scheduler.fleet.giving_up import refuse, withdraw
 from scheduler.fleet.losing import box_heard, box_lost, end, lose, signal_end, stopped
+from scheduler.fleet.matcher import FLEET
 from scheduler.fleet.patience import keep_boxes
 from scheduler.fleet.placing import announce_resized, answered, enqueue, try_line
 from scheduler.fleet.state import BoxState, FleetState, JobState, Placement, TaskState
@@ -89,6 +91,17 @@ class FleetController:
     def shares(self) -> list[JobTenantNow]:
         """The tenants that jobs may belong to, with what each has and should have."""
         return self._state.fair.now()
+
+    def resources(self) -> list[FleetResource]:
+        """The named amounts of each box and of the fleet as a whole, in the order of names; unbounded ones are left
+        out."""
+        matcher = self._state.matcher
+        return [
+            FleetResource(box, name, capacity, max(0.0, capacity - free))
+            for box in (FLEET, *sorted(matcher.boxes))
+            for name, (capacity, free) in sorted(matcher.status(box).items())
+            if capacity < UNBOUNDED
+        ]
 
     def running_on(self, box: str) -> list[TaskAt]:
         """Tasks that hold resources on a box."""
@@ -225,6 +238,12 @@ class FleetController:
         box = self._state.boxes.get(event.box)
         if box is not None:
             drain(self._state, box)
+
+    @_on.register
+    def _(self, event: ev.BoxUndrained) -> None:
+        box = self._state.boxes.get(event.box)
+        if box is not None and box.drained:
+            undrain(self._state, box)
 
     def _silent(self, name: str, at_s: float) -> None:
         box = self._state.boxes.get(name)

@@ -19,6 +19,16 @@ def drain(state: FleetState, box: BoxState) -> None:
         state.to_move[(job, task)] = None
 
 
+def undrain(state: FleetState, box: BoxState) -> None:
+    """The box takes work again. A task that was asked to stop still does; the others stay."""
+    box.drained = False
+    for job, task in [at for at in state.to_move if at in box.tasks]:
+        if state.jobs[job].tasks[task].stopping is None:
+            del state.to_move[(job, task)]
+    if box.status == "open":
+        state.matcher.reopen(box.box.name)
+
+
 def move_drained(state: FleetState) -> None:
     """Stop tasks on drained boxes for which there is room elsewhere, on each box one at a time: as it has stopped it is
     placed, and the next one sees what room is left."""

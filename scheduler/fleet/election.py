@@ -179,6 +179,17 @@ def mandate(state: ElectionState, electorate: Electorate, now_s: float, rules: F
     return electorate.quorum([v for v, sent_s in state.supports.items() if v == state.me or sent_s > fresh_s])
 
 
+def replaceable(state: ElectionState, electorate: Electorate) -> bool:
+    """Whether the other boxes could choose a head without this one's vote."""
+    others = set(electorate.voters) - {state.me}
+    return electorate.quorum(others) and any(c != state.me for c in electorate.candidates)
+
+
+def laid_down(state: ElectionState, now_s: float) -> ElectionState:
+    """The head gives its office up, since it cannot keep what it decides. Its vote of this term stays its own."""
+    return replace(state, head=None, heard_s=now_s, role="follower", supports={})
+
+
 def newer(known: FleetAgreement, vote: VoteAnswer, electorate: Electorate, term: int) -> FleetAgreement:
     """The agreement with which a candidate in `term` begins, after a vote. Only that of a box which may decide counts,
     and only one of a term before: there is no head of this term yet."""

@@ -48,6 +48,13 @@ class BoxDraining(FleetEvent):
 
 
 @dataclass(frozen=True)
+class BoxUndrained(FleetEvent):
+    """An operator lets a box that was emptied take work again."""
+
+    box: str
+
+
+@dataclass(frozen=True)
 class JobSubmitted(FleetEvent):
     """A job came in. `done`: tasks whose work was done before, under another controller, each with its box."""
 

@@ -17,7 +17,7 @@ an agreement and what a box holds become the box's work.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -53,10 +53,16 @@ class BoxReport:
 @dataclass(frozen=True)
 class BoxOffer:
     """The answer of a box's own admission: whether a camera fits, and the change of the sum of accuracies (None: not
-    known)."""
+    known). `beside`: the cameras that were on their way to the box, and were counted."""
 
     admitted: bool
     gain: float | None = None
+    beside: frozenset[str] = frozenset()
+
+    def holds(self, coming: Set[str]) -> bool:
+        """Whether it answers for a box to which these cameras are coming: with fewer than were counted a camera still
+        fits, with more it still does not."""
+        return self.beside >= coming if self.admitted else self.beside <= coming
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
             continue
         under_way = any(c.previous == member.name and not c.answered for c in after.cameras)
         for camera in [c for c in after.cameras if c.owner == member.name and c.answered]:
-            place = _place(after, view, camera, given)
+            place = _place(after, view, camera, given, older=under_way)
             ask += place.ask
             if place.why is not None:
                 waiting[camera.id] = place.why
@@ -133,6 +139,11 @@ def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
     if after is not agreement:
         after = replace(after, version=_next_version(agreement, view.term))
     return Ownership(after, unplaced, waiting, tuple(ask))
+
+
+def coming_to(agreement: FleetAgreement, box: str) -> tuple[FleetCamera, ...]:
+    """Cameras that were given to a box and that it does not answer yet."""
+    return tuple(c for c in agreement.cameras if c.owner == box and not c.answered and c.previous != box)
 
 
 def heard_out(agreement: FleetAgreement, term: int) -> FleetAgreement:
@@ -272,17 +283,29 @@ class CameraPlace:
 
 
 def _place(
-    agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera, given: Mapping[str, int]
+    agreement: FleetAgreement,
+    view: OwnershipView,
+    camera: FleetCamera,
+    given: Mapping[str, int],
+    older: bool = False,
 ) -> CameraPlace:
-    """`given`: by box, how many cameras it gets by this decision."""
+    """`given`: by box, how many cameras it gets by this decision. `older`: answers that do not count cameras on their
+    way will do."""
     boxes, why = _candidates(agreement, view, camera)
-    unknown = tuple((camera.id, box) for box in boxes if (camera.id, box) not in view.offers)
-    if unknown:
+    offers = {box: view.offers[camera.id, box] for box in boxes if (camera.id, box) in view.offers}
+    if not older:
+        offers = {box: offer for box, offer in offers.items() if offer.holds(_coming(agreement, box, camera))}
+    if unknown := tuple((camera.id, box) for box in boxes if box not in offers):
         return CameraPlace(ask=unknown)
-    fitting = [box for box in boxes if view.offers[camera.id, box].admitted]
+    fitting = [box for box, offer in offers.items() if offer.admitted]
     if not fitting:
-        return CameraPlace(why="full" if boxes else why)
-    return CameraPlace(min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1])
+        sure = all(offer.holds(_coming(agreement, box, camera)) for box, offer in offers.items())
+        return CameraPlace(why=None if not sure else "full" if boxes else why)
+    return CameraPlace(min((given.get(box, 0), *_rank(offers[box]), box) for box in fitting)[-1])
+
+
+def _coming(agreement: FleetAgreement, box: str, camera: FleetCamera) -> set[str]:
+    return {c.id for c in coming_to(agreement, box)} - {camera.id}
 
 
 def _candidates(agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera) -> tuple[list[str], Unplaced]:

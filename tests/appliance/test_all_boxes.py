@@ -15,9 +15,10 @@ from edge.appliance.all_boxes import AllBoxes, page_of
 from edge.appliance.answers.access import AuditAnswer
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.fleet import FleetLendingAnswer
 from edge.appliance.answers.fleet_wide import BoxFoundAnswer
 from edge.appliance.answers.read import read
-from edge.appliance.answers.state import Overview
+from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.box_answers import BoxAnswers
 from edge.appliance.fleet_cursor import cursor_of, cursor_text
 from edge.core.access import Principal
@@ -30,7 +31,8 @@ from scheduler.fleet.pages import FleetCursor
 from web.examples.access import AUDIT
 from web.examples.alarms import ALARM, OBJECT
 from web.examples.events import EVENT
-from web.examples.state import OVERVIEW
+from web.examples.fleet import FLEET
+from web.examples.state import HEALTH, OVERVIEW
 
 ANN = Principal("ann", "admin")
 SOME = Principal("bob", "viewer", frozenset({"gate"}))
@@ -70,6 +72,12 @@ class RecordsInMemory:
 
     def audit(self, *_: Any) -> list[AuditAnswer]:
         return [read(AuditAnswer, AUDIT)]
+
+    def health(self) -> BoxHealth:
+        return read(BoxHealth, HEALTH)
+
+    def lending(self) -> FleetLendingAnswer:
+        return read(FleetLendingAnswer, FLEET["lending"])
 
     async def snapshot(self, camera: str, width: int | None) -> bytes:
         return b"\xff\xd8 mine"
@@ -116,7 +124,7 @@ def records_of(folder: Path, name: str, *alarms: AlarmAnswer) -> tuple[BoxAnswer
     site = parse(SiteSettings, {"data_dir": str(folder), "fleet": {"name": name, "token": "env:X"}, "web": web})
     kept = RecordsInMemory(*alarms)
     every = cast(Any, kept)
-    return BoxAnswers(site, every, every, every, every), kept
+    return BoxAnswers(site, every, every, every, every, kept.lending), kept
 
 
 @pytest.fixture
@@ -191,6 +199,30 @@ async def test_a_silent_boxs_cameras_are_on_the_wall_as_the_list_has_them(boxes:
     alone = await service.wall(ANN)
     assert outcomes(alone) == {"b1": "answered", "b2": "silent", "b3": "silent"}
     assert {c.box for c in alone.cameras} == {"b1", "b3"}
+
+
+async def test_every_box_tells_its_version_shares_and_lending(boxes: tuple[AllBoxes, Neighbour]) -> None:
+    service, _ = boxes
+    found = await service.boxes(ANN)
+    assert (found.me, [r.box for r in found.rows]) == ("b1", ["b1", "b2"])
+    assert outcomes(found)["b3"] == "silent"
+    now = found.rows[0].now
+    assert now.version == HEALTH["version"]
+    assert now.lending.there == read(FleetLendingAnswer, FLEET["lending"]).there
+    shares = {(s.part, s.camera): s.share for s in now.shares}
+    of = {camera: (s["inference"], s["retraining"]) for camera, s in OVERVIEW["shares"].items()}
+    assert {(shares["inference", c], shares["retraining", c]) for c in of} == set(of.values())
+    assert shares["golden", None] == OVERVIEW["golden_share"]
+    assert shares["control", None] == OVERVIEW["control_share"]
+
+
+async def test_shares_of_cameras_that_a_user_may_not_see_are_one(boxes: tuple[AllBoxes, Neighbour]) -> None:
+    service, _ = boxes
+    whole, some = await service.boxes(ANN), await service.boxes(SOME)
+    for all_, seen in zip(whole.rows, some.rows, strict=True):
+        assert {s.camera for s in seen.now.shares} == {None}
+        assert sum(s.share for s in seen.now.shares) == pytest.approx(sum(s.share for s in all_.now.shares))
+        assert {b.camera for b in seen.now.lending.there} <= set(SOME.cameras or ())
 
 
 async def test_answers_that_cannot_be_read_harm_no_other(boxes: tuple[AllBoxes, Neighbour]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline, with_coming
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue, InvalidValues
 from edge.core.profiles import InferencePoint
@@ -19,6 +19,7 @@ from edge.serving.pipeline_files import parse_application
 from edge.settings import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission, ServingPlanning
 from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.source_rates import SourceState
+from scheduler.tenant_admission import TenantRoom
 
 ROWS = {p: (200.0 / p, 400.0 / p) for p in range(5, 101, 5)}
 SERVED = ServedLoad((ServedModel("plates", 20.0, 100.0),), DeviceTable("toy", {"plates": ROWS, "faces": ROWS}, {}))
@@ -70,6 +71,25 @@ def test_a_camera_is_like_another_or_as_described() -> None:
     assert first["admitted"]
     with pytest.raises(InvalidValue, match="there is none"):
         admit_camera(AdmissionCamera(id="yard", like="gate"), PROFILE, SERVED, CamerasNow(0.9))
+
+
+def test_cameras_on_their_way_are_counted_as_if_they_were_there() -> None:
+    now = CamerasNow(0.5, WINDOW)
+    assert admit_camera(AdmissionCamera(id="yard"), PROFILE, SERVED, now)["admitted"]
+    coming = (AdmissionCamera(id="dock"), AdmissionCamera(id="gate"), AdmissionCamera(id="dock"))
+    served, later = with_coming(coming, lambda camera: PROFILE, SERVED, now)
+    assert later.window is not None
+    assert [s.id for s in later.window.streams] == ["gate", "dock"], "one that is there already counts once"
+    assert served == SERVED
+    answer = admit_camera(AdmissionCamera(id="yard"), PROFILE, served, later)
+    assert not answer["admitted"]
+    assert {c["camera"] for c in answer["cameras"]} == {"gate", "dock", "yard"}
+    _, first = with_coming((AdmissionCamera(id="dock"),), lambda camera: PROFILE, SERVED, CamerasNow(0.9))
+    assert first.window is not None, "also where there is no camera yet"
+    cameras = TenantRoom("default-cameras", 0.3, 0.3, 0.1, 0.2, frozenset({"gate"}), False)
+    rooms = (cameras, TenantRoom("shop", 0.3, 0.3, 0.1, 0.2))
+    shared, _ = with_coming(coming, lambda camera: PROFILE, replace(SERVED, rooms=rooms), now)
+    assert [r.members for r in shared.rooms] == [{"gate", "dock"}, set()]
 
 
 def test_latencies_may_come_with_the_question() -> None:

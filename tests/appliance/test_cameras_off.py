@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from edge.appliance.cameras import Cameras
+from edge.appliance.first_models import ModelChoice
 from edge.core.clock import ManualClock
 from edge.settings import CameraSettings, SiteSettings, parse
 
@@ -37,11 +38,16 @@ class Box(Cameras):
         super().__init__(
             site, store, ManualClock(), runtime, control, teacher, live, self._noted, nothing, nothing, nothing
         )
+        models: Any = SimpleNamespace(choose=self._choose, kept=self._choose)
+        self._models = models
+
+    async def _choose(self, settings: CameraSettings, lost: bool = False, anew: bool = False) -> ModelChoice:
+        return ModelChoice(None)
 
     def _noted(self, kind: str, camera: str | None = None, window: int | None = None, data: Any = None) -> None:
         self.noted.append(kind)
 
-    async def _take_in(self, settings: CameraSettings, lost: bool = False) -> None:
+    async def _take_in(self, settings: CameraSettings, choice: ModelChoice) -> None:
         self.there[settings.id] = SimpleNamespace(settings=settings)
 
     def one(self, camera: str) -> Any:
@@ -62,6 +68,6 @@ async def test_a_camera_that_is_off_is_reported_as_stopped_when_it_comes_and_onc
     await box.change("gate", {"enabled": False}, "ann")
     assert box.noted == ["camera.stopped", "camera.changed"]
     box.noted.clear()
-    await box.take_in(parse(CameraSettings, OFF | {"id": "yard"}))
-    await box.take_in(parse(CameraSettings, OFF | {"id": "road", "enabled": True}))
+    await box.begin(parse(CameraSettings, OFF | {"id": "yard"}))
+    await box.begin(parse(CameraSettings, OFF | {"id": "road", "enabled": True}))
     assert box.noted == ["camera.stopped"], "of a site file, at every start"

@@ -308,7 +308,7 @@ def test_pictures_that_cannot_be_deleted_are_an_error_after_all_others_went(
             raise PermissionError(13, "Permission denied", "1.jpg")
 
     monkeypatch.setattr("edge.appliance.camera_memory.shutil.rmtree", stubborn)
-    with pytest.raises(StoreError, match=r"from before a mask .* Permission denied"):
+    with pytest.raises(StoreError, match=r"earlier pictures of north .* Permission denied"):
         forget_pictures(tmp_path, "north")
     assert [p.parent.name for p in tmp_path.glob("*/north")] == ["exemplars"]
     forget_pictures(tmp_path, "south")

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480), pytest.mark.asyncio(loo
 ANSWERS: dict[str, Any] = {
     "/fleet": examples.FLEET,
     "/fleet/wall": examples.WALL,
+    "/fleet/boxes": examples.BOXES,
     "/fleet/alarms": examples.ALARMS,
     "/fleet/objects": examples.OBJECTS,
     "/fleet/events": examples.EVENTS,

@@ -60,7 +60,7 @@ class _Box(QuietHandler):
             return [w for w in rows if w["id"] < below][: min(query["limit"], self.page)]
         if path.startswith("/windows/"):
             detail = next(d for d in self.details if d["window"]["id"] == int(path.rsplit("/", 1)[1]))
-            return detail | {"window": detail["window"] | {"open": False}}
+            return detail | {"window": detail["window"] | {"open": False, "outcome": "completed"}}
         if path == "/serving":
             arrived = [0, 7, 19, 4][min(_Box.serving, 3)]  # the front began anew before the last
             total = {"arrived": arrived, "late": arrived // 4, "dropped": 0, "rejected": 0, "failed": 0}

@@ -123,6 +123,12 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
         student = good["student"] | {"weights": "/missing.safetensors"}
         with pytest.raises(WeightsError, match=r"missing\.safetensors"):
             await appliance.services.cameras.add(good | {"id": "third", "student": student}, "test")
+        before = appliance.services.cameras.one("junction")
+        with pytest.raises(WeightsError, match=r"missing\.safetensors"):
+            await appliance.services.cameras.change("junction", {"student": student}, "test")
+        assert appliance.services.cameras.one("junction").settings == before.settings, "it goes on as before"
+        kept = {c.id: c.settings for c in appliance.store.settings.cameras()}
+        assert "missing" not in str(kept), "also after a new start"
         for reference in ("file:/etc/passwd", "env:HOME"):
             with pytest.raises(InvalidValue, match="secret_references"):
                 await appliance.services.cameras.add(good | {"id": "third", "password_from": reference}, "test")

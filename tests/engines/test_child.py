@@ -55,6 +55,16 @@ def test_the_end_of_a_child_is_reported_once_and_nothing_can_be_sent_to_it(tmp_p
     assert received.empty()
 
 
+def test_a_child_that_reads_nothing_keeps_nobody_from_sending(tmp_path: Path) -> None:
+    found, received = child(tmp_path / "link.log")
+    os.kill(found.pid, signal.SIGSTOP)
+    for number in range(100):
+        assert found.send(msg.RayKnow({f"b{number}": {"x" * 10_000: 1.0}})), "more than any pipe holds"
+    found.kill()
+    assert received.get(timeout=30.0) == -signal.SIGKILL
+    assert found.join(30.0)
+
+
 def test_a_child_that_is_sent_no_message_ends_and_its_log_is_for_its_owner_only(tmp_path: Path) -> None:
     found, received = child(tmp_path / "logs" / "link.log")
     found.send(Strange())

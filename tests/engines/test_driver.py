@@ -264,6 +264,27 @@ def test_a_withdrawn_job_is_stopped_also_where_it_waits_after_a_failure() -> Non
     assert [task.job for task, _ in run.answers] == ["long"]
 
 
+def test_only_the_boxes_that_are_drained_now_take_no_work() -> None:
+    run = played()
+    run.driver.drain_only(["b0"])
+    run.driver.drain_only(["b0"])
+    run.submit(job("one"))
+    run.step(0.0)
+    assert [at.box for at in run.driver.running] == ["b1"]
+    run.engine.lose("b0")
+    run.step(0.0)
+    run.engine.join("b0")
+    run.step(0.0)
+    run.submit(job("two"))
+    run.step(0.0)
+    assert {at.box for at in run.driver.running} == {"b1"}, "a box that begins anew is still drained"
+    assert [row["event"] for row in run.rows].count("drain") == 1
+    run.driver.drain_only([])
+    run.submit(FleetJob("three", {"cpu": 3.0}, duration_s=4.0))
+    run.step(0.0)
+    assert "b0" in {at.box for at in run.driver.running}
+
+
 def test_a_job_goes_on_under_another_driver() -> None:
     run, notes = Played(scenario_from_json(scenario(boxes(2), []))), list[Any]()
     run.driver = FleetDriver(run.controller, run.engine, (), lambda: run.engine.now_s, noted=notes.append)

@@ -126,7 +126,9 @@ async def test_a_job_is_kept_run_and_reported(box: Box) -> None:
     (process,) = box.processes
     begin, boxes, job = process.sent
     assert (begin.head_at, begin.fleet["name"]) == ("", "b1")
-    assert boxes == msg.EngineBoxes([{"name": "b1", "resources": {"cpu": 1.0}, "labels": {}, "node": ""}])
+    assert boxes == msg.EngineBoxes(
+        [{"name": "b1", "resources": {"cpu": 1.0}, "labels": {}, "node": "", "drained": False}]
+    )
     assert job == msg.EngineJob(given("one", tasks=2), {}, {}, False)
     await box.submit(given("two", after=["one"]))
     assert process.of(msg.EngineJob)[-1].job["id"] == "two"
@@ -307,7 +309,7 @@ async def test_with_ray_every_box_is_a_part_and_the_head_hears_of_all(tmp_path: 
     strange = FleetBeat("b3", 1, "boot", amounts={"cpu": 8.0})
     await box.look(OfficeView("b1", True, {"b2": beat, "b3": strange}))
     assert process.of(msg.EngineBoxes)[-1].boxes[1:] == [
-        {"name": "b2", "resources": {"cpu": 8.0}, "labels": {"rack": "r"}, "node": ""}
+        {"name": "b2", "resources": {"cpu": 8.0}, "labels": {"rack": "r"}, "node": "", "drained": False}
     ], "a box that is no member takes nothing"
     bad = FleetBeat("b2", 1, "boot", amounts={"cpu": -1.0})
     await box.look(OfficeView("b1", True, {"b2": bad}))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleet_agents_kit import RULES, FleetOfAgents, decoded_status, until
 
-from edge.core.errors import Conflict, Forbidden, NotFound, Unavailable
+from edge.core.errors import Conflict, Forbidden, NotFound, StoreError, Unavailable
 from edge.core.fleet_links import (
     API_VERSION,
     BeatAnswer,
@@ -18,6 +19,7 @@ from edge.core.fleet_links import (
     FleetMember,
     FleetOrder,
     OrderAnswer,
+    OtherVersion,
     VoteAnswer,
     VoteRequest,
 )
@@ -168,6 +170,28 @@ async def test_a_standby_decides_when_the_head_is_killed_and_takes_its_camera(tm
         await until(lambda: "gate" not in fleet.appliances["b1"].cameras, "the old copy stops")
         await until(lambda: fleet.status("b1").head == chosen, "the old head follows")
         assert fleet.status("b1").mandate is None
+
+
+async def test_a_head_that_cannot_write_lays_down_its_office_and_a_standby_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, full = FleetFolder.write, [False]
+
+    def refused(self: FleetFolder, name: str, message: Any) -> None:
+        if full[0] and "b1" in self.path.parts:
+            raise StoreError("the disk is full")
+        write(self, name, message)
+
+    monkeypatch.setattr(FleetFolder, "write", refused)
+    async with FleetOfAgents(tmp_path) as fleet:
+        await three(fleet)
+        full[0] = True
+        fleet.appliances["b3"].watch("gate")
+        (chosen,) = await until(lambda: [b for b in ("b2", "b3") if fleet.status(b).mandate], "a standby decides")
+        await until(lambda: fleet.owners(chosen) == {"gate": "b3"}, "the camera is taken up")
+        assert fleet.status("b1").mandate is None
+        full[0] = False
+        await until(lambda: fleet.status("b1").head == chosen, "with room on its disk it follows")
 
 
 async def test_a_head_that_was_cut_off_follows_the_one_that_was_chosen_meanwhile(tmp_path: Path) -> None:
@@ -341,5 +365,7 @@ async def test_a_port_scan_and_a_version_too_far_away_get_a_clear_answer(tmp_pat
         writer.close()
         head, far = FleetMember("b1", fleet.address("b1")), FleetBeat("b2", 1, "x", api=API_VERSION + 2)
         async with Links(fleet.folder("b2").path) as links:
-            with pytest.raises(Conflict, match="upgrade boxes one version at a time"):
+            with pytest.raises(OtherVersion, match="upgrade boxes one version at a time"):
                 await links.ask(head, "/beat", far, BeatAnswer)
+        await until(lambda: fleet.status("b1").other_version == ("b2",), "the head says why it does not hear the box")
+        assert fleet.status("b1").refused["other_version"] == 1

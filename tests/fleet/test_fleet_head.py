@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from edge.core.clock import ManualClock
 from edge.core.fleet_links import (
     LINK_RULES,
@@ -27,10 +29,14 @@ class SlowBoxes:
 
     def __init__(self) -> None:
         self.clock, self.asked, self.away = ManualClock(), list[tuple[str, str]](), False
+        #: b1 has room for so many cameras beside its own.
+        self.room = len(NAMES)
 
-    async def answer(self, box: str, camera: FleetCamera) -> BoxAdmissionAnswer | None:
+    async def answer(self, box: str, camera: FleetCamera, coming: tuple[FleetCamera, ...]) -> BoxAdmissionAnswer | None:
         """Nothing fits on b2."""
         self.clock.advance(0.8)
+        if box == "b1" and len({c.id for c in coming} - {camera.id}) >= self.room:
+            return BoxAdmissionAnswer(0.0, {}, {camera.id: "full"})
         self.asked.append((camera.id, box))
         if box == "b2" and self.away:
             return None
@@ -61,8 +67,23 @@ async def test_the_cameras_of_a_big_dead_box_are_given_as_their_answers_come() -
         still = sum(c.owner == "b3" for c in agreed.cameras)
         assert still < left or not rounds, "each round gives some"
         left, rounds = still, rounds + 1
-        await head.ask(found.ask, agreed, boxes.answer, boxes.clock)
+        await head.ask(found.ask, lambda now=agreed: now, boxes.answer, boxes.clock)
     assert {c.owner for c in agreed.cameras} == {"b1"}
+
+
+@pytest.mark.parametrize("room", [1, 3])
+async def test_a_box_gets_no_more_cameras_than_fit_together(room: int) -> None:
+    boxes = SlowBoxes()
+    boxes.room = room
+    head, agreed = duty(boxes.clock), AGREED
+    for _ in range(2 * len(NAMES)):
+        for name in ("b1", "b2"):
+            head.hear(FleetBeat(name, 1, "boot"), boxes.clock.monotonic())
+        found = head.decide(agreed, boxes.clock.monotonic())
+        agreed = found.agreement
+        await head.ask(found.ask, lambda now=agreed: now, boxes.answer, boxes.clock)
+    assert [c.id for c in agreed.cameras if c.owner == "b1"] == list(NAMES[:room])
+    assert set(head.unplaced) == set(NAMES[room:]), "the others are told as not placed"
 
 
 async def test_cameras_that_fit_nowhere_do_not_keep_others_from_being_asked_about() -> None:
@@ -71,7 +92,7 @@ async def test_cameras_that_fit_nowhere_do_not_keep_others_from_being_asked_abou
     questions = [(name, "b2") for name in NAMES]
     for _ in range(len(NAMES)):
         before = len(boxes.asked)
-        await head.ask(questions, AGREED, boxes.answer, boxes.clock)
+        await head.ask(questions, lambda: AGREED, boxes.answer, boxes.clock)
         assert len(boxes.asked) - before == 4, "a round ends after 3 s: its answers are used first"
         if {c for c, _ in boxes.asked} == set(NAMES):
             break
@@ -83,7 +104,7 @@ async def test_a_box_that_does_not_answer_is_asked_once_and_refuses_for_a_while(
     boxes = SlowBoxes()
     boxes.away = True
     head = duty(boxes.clock)
-    await head.ask([(name, "b2") for name in NAMES], AGREED, boxes.answer, boxes.clock)
+    await head.ask([(name, "b2") for name in NAMES], lambda: AGREED, boxes.answer, boxes.clock)
     assert boxes.asked == [("c00", "b2")]
     assert {head.offers[name, "b2"][0].admitted for name in NAMES} == {False}
 

@@ -237,8 +237,7 @@ async def test_two_boxes_of_a_site_do_not_take_each_others_place_at_the_broker(
             assert "magpie/available" not in heard.retained
             tested = await two.outputs.test_mqtt({})
             assert "magpie/b2/test" in tested.message
-            assert one.state()["connected"]
-            assert two.state()["connected"]
+            await until(lambda: one.state()["connected"] and two.state()["connected"], "both are")
 
 
 async def test_everything_is_sent_again_when_home_assistant_starts(broker: Mosquitto, joined: Opener) -> None:

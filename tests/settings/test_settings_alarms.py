@@ -112,3 +112,4 @@ def test_clips_fit_into_the_ring() -> None:
         "0 to 10: the ring holds 30 s" in refused(SiteSettings, site | {"cameras": [own]})["cameras[0].clips.after_s"]
     )
     assert "only with kind object" in refused(RuleSettings, {"id": "d", "kind": "disk", "clip": True})["clip"]
+    assert RuleSettings.model_validate({"id": "d", "kind": "crowd", "above": 3, "clip": True}).rule().clip

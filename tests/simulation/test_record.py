@@ -42,7 +42,7 @@ def test_what_was_recorded_is_in_the_trace(tmp_path: Path) -> None:
 
 def test_a_model_is_known_in_each_window_that_it_was_in_force_at_the_end_of(tmp_path: Path) -> None:
     details = keep_a_run(tmp_path)
-    details[0]["window"]["open"] = False
+    details[0]["window"] |= {"open": False, "outcome": "completed"}
     (camera,) = trace_from_windows("run", details).cameras
     assert camera.windows[2].outcomes[CONFIG.id].live == {2: 0.7, 3: 0.7}
     (row,) = details[0]["window"]["cameras"]
@@ -147,7 +147,7 @@ def test_a_boundary_is_measured_by_the_student_that_served_before_it(tmp_path: P
 def test_a_record_of_a_box_that_had_learned_begins_with_what_it_had_learned(tmp_path: Path) -> None:
     details = keep_a_run(tmp_path)
     for detail in details:
-        detail["window"]["open"] = False
+        detail["window"] |= {"open": False, "outcome": "completed"}
         (row,) = detail["window"]["cameras"]
         row["realised"] = dict(row["frozen"], value=0.65)
     (row,) = details[-1]["window"]["cameras"]
@@ -215,7 +215,7 @@ def a_replacement(folder: Path, realised: float, value: float | None, frames: in
     `realised` is the accuracy of 30 frames and `value` that of the later student's `frames`."""
     details = json.loads(json.dumps(keep_a_run(folder)))
     third = max(details, key=lambda d: d["window"]["id"])
-    third["window"]["open"] = False
+    third["window"] |= {"open": False, "outcome": "completed"}
     (row,) = third["window"]["cameras"]
     row["model_version"] = "v3"
     row["realised"] = dict(row["frozen"], value=realised)
@@ -243,7 +243,7 @@ def test_a_student_that_answered_next_to_nothing_is_as_expected(tmp_path: Path) 
 def test_two_students_in_one_window_are_not_told_apart(tmp_path: Path) -> None:
     details = json.loads(json.dumps(keep_a_run(tmp_path)))
     third = max(details, key=lambda d: d["window"]["id"])
-    third["window"]["open"] = False
+    third["window"] |= {"open": False, "outcome": "completed"}
     (row,) = third["window"]["cameras"]
     row |= {"model_version": "v4", "realised": dict(row["frozen"], value=0.5), "details": {}}
     job = next(j for d in details for j in d["jobs"] if j["promoted"])
@@ -297,7 +297,7 @@ def test_a_record_that_begins_with_a_learned_student_starts_as_recorded(tmp_path
     """What was realised in its first window is that of two students; the simulator begins with both as one."""
     details = json.loads(json.dumps(keep_a_run(tmp_path)))
     for detail in details:
-        detail["window"]["open"] = False
+        detail["window"] |= {"open": False, "outcome": "completed"}
         (row,) = detail["window"]["cameras"]
         row["realised"] = dict(row["frozen"], value=0.65)
     newest = max(details, key=lambda d: d["window"]["id"])

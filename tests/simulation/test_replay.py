@@ -91,7 +91,7 @@ def test_the_command_says_which_plan_is_not_made_again(tmp_path: Path, capsys: p
 
 def test_a_trace_knows_the_recorded_device(tmp_path: Path) -> None:
     detail = keep(tmp_path)
-    detail["window"] |= {"open": False}
+    detail["window"] |= {"open": False, "outcome": "completed"}
     detail["window"]["cameras"] = [
         {
             "camera": "gate", "frozen": {"value": 0.5}, "frames_labelled": 3, "labelling_delay_s": 1.0,

@@ -97,6 +97,9 @@ def test_a_version_changes_by_the_journal_alone() -> None:
     lost = [*looks[:2], look(9.0, life=1)]
     assert "v2 was in force, now v1" in breaks(inv.models_kept(lost, [InForce(4, "north", "v2")]))[0]
     assert breaks(inv.models_kept(looks, [InForce(4, "south", "v2")])), "of another camera"
+    entries = [InForce(3, "north", "v1"), InForce(4, "north", "v2")]
+    assert breaks(inv.models_kept(lost, entries)), "an older entry is no reason to go back"
+    assert breaks(inv.models_kept(lost, [*entries, InForce(7, "north", "v1")])) == [], "it was rolled back"
 
 
 def test_the_last_entry_is_in_force_in_the_end() -> None:

@@ -11,6 +11,7 @@ from edge.appliance.answers.fleet_wide import (
     BoxFoundAnswer,
     FleetAlarmsAnswer,
     FleetAuditAnswer,
+    FleetBoxesAnswer,
     FleetEventsAnswer,
     FleetObjectsAnswer,
     FleetOrderAnswer,
@@ -60,6 +61,9 @@ class DictAllBoxes:
 
     async def wall(self, who: Principal) -> FleetWallAnswer:
         return read(FleetWallAnswer, examples.WALL)
+
+    async def boxes(self, who: Principal) -> FleetBoxesAnswer:
+        return read(FleetBoxesAnswer, examples.BOXES)
 
     async def picture(self, who: Principal, box: str, camera: str, width: int) -> bytes:
         if box not in ("b1", "b2"):

@@ -18,9 +18,9 @@ FLEET: Final[Example] = {
     "mandate": True,
     "boxes": [
         {"name": "b1", "address": "https://b1:8470", "status": "open", "head": True, "decides": True,
-         "drained": False, "zones": [], "cameras": 2},
+         "drained": False, "zones": [], "cameras": 2, "other_version": False},
         {"name": "b2", "address": "https://b2:8470", "status": "lost", "head": False, "decides": True,
-         "drained": False, "zones": [], "cameras": 0},
+         "drained": False, "zones": [], "cameras": 0, "other_version": False},
     ],
     "cameras": [
         {"camera": "north", "owner": "b1", "previous": None, "answered": True, "zone": "", "unplaced": None,
@@ -67,6 +67,43 @@ WALL: Final[Example] = {
          "answers_per_s": 0.0},
     ],
 }  # fmt: skip
+BOXES: Final[Example] = {
+    "me": "b1",
+    "boxes": _ASKED,
+    "rows": [
+        {"box": "b1", "now": {
+            "version": "0.9.0", "uptime_s": 86400.0, "ready": True, "device": "cpu", "units": 8.0, "kind": "cgroup",
+            "enforced": "cap",
+            "shares": [
+                {"part": "inference", "camera": "north", "share": 0.2},
+                {"part": "retraining", "camera": "north", "share": 0.3},
+                {"part": "golden", "camera": None, "share": 0.07},
+                {"part": "lent", "camera": None, "share": 0.2},
+                {"part": "control", "camera": None, "share": 0.05},
+            ],
+            "lending": FLEET["lending"] | {
+                "here": [{"box": "b2", "camera": "yard", "share": 0.2, "fraction": 0.5, "kind": "retraining"}],
+                "there": [],
+            },
+        }},
+        {"box": "b2", "now": {
+            "version": "0.8.2", "uptime_s": 3600.0, "ready": False, "device": "cpu", "units": 4.0, "kind": "cgroup",
+            "enforced": "cap",
+            "shares": [
+                {"part": "inference", "camera": "yard", "share": 0.7},
+                {"part": "golden", "camera": None, "share": 0.2},
+                {"part": "control", "camera": None, "share": 0.1},
+            ],
+            "lending": FLEET["lending"] | {
+                "lend": False, "offered_share": 0.0, "here": [],
+                "there": [
+                    {"box": "b1", "camera": "yard", "phase": "running", "fraction": 0.4, "kind": "retraining"},
+                    {"box": "b3", "camera": "yard", "phase": "fetching", "fraction": 0.0, "kind": "labels"},
+                ],
+            },
+        }},
+    ],
+}  # fmt: skip
 ALARMS: Final[Example] = {
     "boxes": _ASKED, "rows": [{"box": "b2", "also_on": ["b1"], "alarm": ALARM}], "next": None,
 }  # fmt: skip
@@ -81,7 +118,7 @@ QUESTION: Final[Example] = {
 FOUND: Final[Example] = {
     "page": "", "page_port": 8080, "page_tls": True, "more": False, "last": 17, "cameras": [], "alarms": [ALARM],
     "objects": [], "events": [], "audit": [],
-    "overlaps": [{"camera": "junction-north", "start_utc_s": AT_UTC_S - 60.0, "end_utc_s": AT_UTC_S}],
+    "overlaps": [{"camera": "junction-north", "start_utc_s": AT_UTC_S - 60.0, "end_utc_s": AT_UTC_S}], "now": None,
 }  # fmt: skip
 RECORD: Final[Example] = {"kind": "drain", "box": "b2", "camera": "", "by": "ann", "given_on": "b1"}
 
@@ -109,4 +146,5 @@ JOBS: Final[Example] = {
     "tenants": [{"tenant": "night", "resource": "cpu", "wanted": 2.0, "share": 1.0, "used": 1.0}],
     "elsewhere": [{"box": "b2", "open": 3}],
     "damaged": False,
+    "resources": [{"box": "b1", "name": "cpu", "capacity": 2.0, "used": 1.0}],
 }  # fmt: skip

@@ -15,6 +15,7 @@ from edge.appliance.answers.fleet_wide import (
     BoxFoundAnswer,
     FleetAlarmsAnswer,
     FleetAuditAnswer,
+    FleetBoxesAnswer,
     FleetEventsAnswer,
     FleetObjectsAnswer,
     FleetOrderAnswer,
@@ -35,6 +36,7 @@ ROLES: Final = {
     "GET /fleet": VIEWER,
     "POST /fleet/orders": EVERY_ADMIN,
     "GET /fleet/wall": VIEWER,
+    "GET /fleet/boxes": VIEWER,
     "GET /fleet/boxes/{box}/cameras/{camera}/picture.jpg": VIEWER,
     "GET /fleet/alarms": VIEWER,
     "GET /fleet/objects": VIEWER,
@@ -88,6 +90,13 @@ async def wall(service: AllBoxes, caller: Caller) -> FleetWallAnswer:
     """The cameras of all boxes, as each box reports them now. A box that does not answer in time is named with its age,
     and its cameras are shown as the fleet's list has them."""
     return limits.whole(caller, await service.wall(caller))
+
+
+@router.get("/boxes", responses=example(examples.BOXES))
+async def boxes(service: AllBoxes, caller: Caller) -> FleetBoxesAnswer:
+    """How the boxes are, as each reports itself now: its version, the shares of its device, its lending. A box that
+    does not answer in time is named with its age."""
+    return limits.whole(caller, await service.boxes(caller))
 
 
 @router.get("/boxes/{box}/cameras/{camera}/picture.jpg", response_class=Response, responses=JPEG)

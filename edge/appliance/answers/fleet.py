@@ -14,7 +14,8 @@ from edge.core.lending import LentFault, LentKind, LentPhase
 @answer
 class FleetBoxAnswer:
     """A box of the fleet. `status` from the head's last answer (null: there was none yet); `cameras`: how many it owns.
-    `decides`: it may become the head."""
+    `decides`: it may become the head. `other_version`: it and this box do not understand each other, as their versions
+    are too far apart."""
 
     name: Shown[str]
     address: Shown[str]
@@ -24,6 +25,7 @@ class FleetBoxAnswer:
     drained: Shown[bool]
     zones: Shown[tuple[str, ...]]
     cameras: Shown[int]
+    other_version: Shown[bool]
 
 
 @answer

@@ -67,6 +67,16 @@ class FleetTenantAnswer:
 
 
 @answer
+class FleetResourceAnswer:
+    """A named amount that jobs may ask for, of `box` (empty: of the fleet as a whole): `used` of `capacity`."""
+
+    box: Shown[str]
+    name: Shown[str]
+    capacity: Shown[float]
+    used: Shown[float]
+
+
+@answer
 class FleetEngineAnswer:
     """The head's engine; `why` it failed or what it waits for (empty: neither); `boxes` that it has now."""
 
@@ -87,7 +97,8 @@ class JobsElsewhereAnswer:
 @answer
 class FleetJobsAnswer:
     """The jobs that the `head` keeps, in the order of arrival. `damaged`: the file of its jobs could not be read when
-    its agent began, and was put aside."""
+    its agent began, and was put aside. `resources`: the boxes' amounts, at most 1,000; unbounded ones are left out, and
+    while the engine does not run ephemeral ones, too."""
 
     head: Shown[str]
     engine: Shown[FleetEngineAnswer]
@@ -95,3 +106,4 @@ class FleetJobsAnswer:
     tenants: Shown[tuple[FleetTenantAnswer, ...]]
     elsewhere: Shown[tuple[JobsElsewhereAnswer, ...]]
     damaged: Shown[bool]
+    resources: Shown[tuple[FleetResourceAnswer, ...]]

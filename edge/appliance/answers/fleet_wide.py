@@ -6,6 +6,7 @@ from edge.appliance.answers.access import AuditAnswer
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.fleet import CameraOverlapAnswer
+from edge.appliance.answers.fleet_boxes import BoxNowAnswer
 from edge.appliance.answers.marks import OfCamera, Shown, answer
 from edge.core.camera import CameraFault, CameraState
 from edge.core.fleet_links import FleetOrderKind
@@ -55,6 +56,7 @@ class BoxFoundAnswer:
     events: tuple[JournalEntry, ...] = ()
     audit: tuple[AuditAnswer, ...] = ()
     overlaps: tuple[CameraOverlapAnswer, ...] = ()
+    now: BoxNowAnswer | None = None
 
 
 @answer
@@ -92,6 +94,23 @@ class FleetWallAnswer:
     me: Shown[str]
     boxes: Shown[tuple[AskedBoxAnswer, ...]]
     cameras: Shown[tuple[FleetWallCamera, ...]]
+
+
+@answer
+class FleetBoxNowAnswer:
+    """How `box` is."""
+
+    box: Shown[str]
+    now: Shown[BoxNowAnswer]
+
+
+@answer
+class FleetBoxesAnswer:
+    """How the boxes are that answered. `me`: this box."""
+
+    me: Shown[str]
+    boxes: Shown[tuple[AskedBoxAnswer, ...]]
+    rows: Shown[tuple[FleetBoxNowAnswer, ...]]
 
 
 @answer

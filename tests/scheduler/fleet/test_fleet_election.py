@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import partial
 
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from edge.core.fleet import FleetRules
 from edge.core.fleet_links import AgreementVersion, FleetAgreement, VoteAnswer
 from scheduler.fleet import election, membership
-from scheduler.fleet.election import ElectionState, Electorate, restarted
+from scheduler.fleet.election import ElectionState, Electorate, laid_down, replaceable, restarted
 
 RULES = FleetRules(beat_s=1.0, lease_s=9.0)
 
@@ -241,3 +242,14 @@ def test_the_second_standby_stands_one_and_a_half_beats_after_the_first() -> Non
         tried = election.due(state, electorate, stands_s, RULES)
         assert tried is not None
         assert tried.role == "trying"
+
+
+def test_a_head_is_replaceable_only_where_the_others_can_choose_another() -> None:
+    state = restarted("b1", 3, "b1", "b1", 0.0)
+    three = Electorate(("b1", "b2", "b3"), ("b1", "b2"))
+    assert replaceable(state, three)
+    assert not replaceable(state, Electorate(("b1", "b2", "b3"), ("b1",))), "no other may decide"
+    assert not replaceable(state, Electorate(("b1", "b2"), ("b1", "b2"))), "half of two is no quorum without the first"
+    assert not replaceable(state, Electorate(("b1",), ("b1",)))
+    down = laid_down(replace(state, role="head"), 7.0)
+    assert (down.role, down.head, down.term, down.voted) == ("follower", None, 3, "b1"), "its vote stays given"

@@ -222,6 +222,23 @@ def test_a_drain_goes_on_past_cameras_that_fit_nowhere_and_tells_why_they_stay()
     assert (again.agreement, again.waiting) == (found.agreement, found.waiting), "one under way"
 
 
+def test_an_answer_counts_only_for_the_cameras_that_were_counted_with_it() -> None:
+    yard = replace(camera("b1"), id="yard")
+    both = agreement(camera("b1"), yard)
+    only = {"b1": "lost", "b3": "lost"}
+    alone = {(c, "b2"): YES for c in ("gate", "yard")}
+    first = decide(both, view(alone, **only))  # type: ignore[arg-type]
+    assert [(c.id, c.owner) for c in first.agreement.cameras] == [("gate", "b2"), ("yard", "b1")]
+    assert first.ask == (("yard", "b2"),), "it answered for the yard alone"
+    full = alone | {("yard", "b2"): BoxOffer(False, beside=frozenset({"gate"}))}
+    assert decide(first.agreement, view(full, **only)).unplaced == {"yard": "full"}  # type: ignore[arg-type]
+    room = alone | {("yard", "b2"): BoxOffer(True, beside=frozenset({"gate", "north"}))}
+    second = decide(first.agreement, view(room, **only)).agreement  # type: ignore[arg-type]
+    assert [c.owner for c in second.cameras] == ["b2", "b2"], "it fits beside more than there are"
+    early = {("gate", "b2"): BoxOffer(False, beside=frozenset({"yard"}))}
+    assert decide(both, view(early, **only)).ask == (("gate", "b2"), ("yard", "b2"))  # type: ignore[arg-type]
+
+
 OFFERS = st.dictionaries(
     st.tuples(st.sampled_from(["c1", "c2", "c3", "c4"]), st.sampled_from(["b2", "b3"])),
     st.builds(BoxOffer, st.booleans()),

@@ -298,6 +298,34 @@ def test_a_drained_box_is_emptied_and_takes_nothing() -> None:
     assert fleet.where("camera") == ["b1"]
 
 
+def test_a_box_that_is_drained_no_more_takes_work_again_and_keeps_what_was_not_asked_to_leave() -> None:
+    fleet = ObedientFleet(boxes(2, cpu=1.0))
+    fleet.submit(job("stays", duration_s=None), job("other", duration_s=None))
+    (box,) = fleet.where("stays")
+    fleet.send(ev.BoxDraining(5.0, box))
+    assert fleet.where("stays") == [box], "there is no room elsewhere"
+    fleet.send(ev.BoxUndrained(6.0, box))
+    fleet.end("other", at_s=7.0)
+    assert fleet.where("stays") == [box]
+    fleet.send(ev.BoxDraining(8.0, box))
+    assert fleet.where("stays") != [box], "now it moves"
+    fleet.submit(job("new"))
+    assert fleet.where("new") == []
+    fleet.send(ev.BoxUndrained(9.0, box))
+    assert fleet.where("new") == [box]
+
+
+def test_resources_are_told_with_what_tasks_hold() -> None:
+    fleet = ObedientFleet(boxes(2))
+    fleet.submit(job("parent", 3.0, duration_s=None, offers={"lab:slot": 2.0}))
+    fleet.submit(FleetJob("child", {"cpu": 1.0, "lab:slot": 1.0}, duration_s=9.0))
+    rows = {(r.box, r.name): (r.capacity, r.used) for r in fleet.controller.resources()}
+    (box,) = fleet.where("parent")
+    assert rows[box, "cpu"] == (4.0, 4.0)
+    assert rows[box, "lab:slot"] == (2.0, 1.0)
+    assert {name for _, name in rows} == {"cpu", "lab:slot"}, "unbounded ones are left out"
+
+
 def test_a_box_may_join_later() -> None:
     fleet = ObedientFleet(boxes(1, cpu=1.0))
     zone = SpatialRule(zone={"site": ("south", "north")}, avoid=Avoidance("g"))

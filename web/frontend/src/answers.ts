@@ -207,6 +207,7 @@ export type BoxFoundAnswer = {
   events: JournalEntry[];
   audit: AuditAnswer[];
   overlaps: CameraOverlapAnswer[];
+  now: BoxNowAnswer | null;
 };
 
 /** Groups of cameras over boxes. `share` false: this box shares no pictures, and is in none. Since its start:
@@ -242,6 +243,20 @@ export type BoxLosses = {
   live_pictures: number;
   alarms: Record<string, number>;
   clips: number;
+};
+
+/** A box as it reports itself. `units`: cores or SMs of its `device`, of which `shares` are parts; they are kept as
+ * `kind` and `enforced` say. `ready`: it does its work (`/readyz`). */
+export type BoxNowAnswer = {
+  version: string;
+  uptime_s: number;
+  ready: boolean;
+  device: string;
+  units: number;
+  kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop";
+  enforced: "reserve" | "cap" | "coop";
+  shares: DeviceShareAnswer[];
+  lending: FleetLendingAnswer;
 };
 
 /** A bucket of time. `watched`: the part of it (0-1) in which answers came; `answers_per_s` in that part. In one
@@ -916,6 +931,14 @@ export type DeviceReport = {
   tried: TriedShareKind[];
 };
 
+/** The share (0-1) of a box's device that a part of it has. `camera` null: of no camera, or of all cameras together
+ * that the user may not see. */
+export type DeviceShareAnswer = {
+  part: "inference" | "retraining" | "golden" | "profiling" | "lent" | "serving" | "front" | "control";
+  camera: string | null;
+  share: number;
+};
+
 /** A labelled picture about which student and teacher differ. The answer was `answer_age_s` old; sizes in pixels. */
 export type DisagreementAnswer = {
   window: number;
@@ -1047,7 +1070,8 @@ export type FleetAuditAnswer = {
 };
 
 /** A box of the fleet. `status` from the head's last answer (null: there was none yet); `cameras`: how many it owns.
- * `decides`: it may become the head. */
+ * `decides`: it may become the head. `other_version`: it and this box do not understand each other, as their versions
+ * are too far apart. */
 export type FleetBoxAnswer = {
   name: string;
   address: string;
@@ -1057,6 +1081,20 @@ export type FleetBoxAnswer = {
   drained: boolean;
   zones: string[];
   cameras: number;
+  other_version: boolean;
+};
+
+/** How `box` is. */
+export type FleetBoxNowAnswer = {
+  box: string;
+  now: BoxNowAnswer;
+};
+
+/** How the boxes are that answered. `me`: this box. */
+export type FleetBoxesAnswer = {
+  me: string;
+  boxes: AskedBoxAnswer[];
+  rows: FleetBoxNowAnswer[];
 };
 
 /** A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
@@ -1122,7 +1160,8 @@ export type FleetJobAnswer = {
 };
 
 /** The jobs that the `head` keeps, in the order of arrival. `damaged`: the file of its jobs could not be read when
- * its agent began, and was put aside. */
+ * its agent began, and was put aside. `resources`: the boxes' amounts, at most 1,000; unbounded ones are left out, and
+ * while the engine does not run ephemeral ones, too. */
 export type FleetJobsAnswer = {
   head: string;
   engine: FleetEngineAnswer;
@@ -1130,6 +1169,7 @@ export type FleetJobsAnswer = {
   tenants: FleetTenantAnswer[];
   elsewhere: JobsElsewhereAnswer[];
   damaged: boolean;
+  resources: FleetResourceAnswer[];
 };
 
 /** The lending of this box. `offered_share` (0-1) of its device may be borrowed now, at most `most_share`;
@@ -1183,6 +1223,14 @@ export type FleetOrderAnswer = {
 export type FleetReasonAnswer = {
   code: "no_such_resource" | "no_box_in_zone" | "too_large" | "too_many_at_once" | "queue_too_small" | "target_refused" | "target_withdrawn" | "circle" | "unknown_queue" | "unknown_tenant" | "signal" | "near" | "no_offer" | "turn" | "slots" | "full" | "away" | "kept_free" | "fencing" | "head";
   words: string;
+};
+
+/** A named amount that jobs may ask for, of `box` (empty: of the fleet as a whole): `used` of `capacity`. */
+export type FleetResourceAnswer = {
+  box: string;
+  name: string;
+  capacity: number;
+  used: number;
 };
 
 /** A tenant of jobs: of `resource`, the scarcest one (empty: no job asks for any), it wants `wanted` for its open
@@ -2347,7 +2395,7 @@ export type RuleSettings = {
   below: number | null;
   /** camera_lost, crowd (empty: 60), slo (empty: 10): it must be so for so long */
   after_s: number | null;
-  /** object: keep a clip of each alarm */
+  /** object, crowd, movement: keep a clip of each alarm */
   clip: boolean;
   severity: "info" | "warning" | "critical";
   /** HH:MM-HH:MM in the box's time zone: no new alarm then */

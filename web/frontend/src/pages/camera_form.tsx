@@ -102,7 +102,7 @@ export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
   const changeable = isNew ? admin : may(me, "operator");
   const secrets = useAsked<SecretAnswer[]>(admin ? "/secrets" : null).value?.map((s) => `secret:${s.name}`) ?? [];
   const catalogue = useAsked<KnownFiles>(may(me, "operator") ? "/models/catalogue" : null);
-  const known = (catalogue.value?.descriptions ?? []).filter((d) => d.kind === "student");
+  const known = [...(catalogue.value?.descriptions ?? [])];
   const [empty] = useState<Json>(() => blank(root));
   const form = useForm("camera", camera?.settings ?? empty);
   const password = usePassword();

@@ -75,21 +75,30 @@ function more(secrets: string[]): Group {
   };
 }
 
-/** The shipped students with their cost on this box, in words. */
+/** The shipped models of a kind with their cost on this box, in words. */
+function costWords(known: KnownDescription[], kind: KnownDescription["kind"]): string {
+  const models = known
+    .filter((k) => k.kind === kind)
+    .map((k) => {
+      const cost = k.answer_ms === null ? "not measured yet" : `${k.answer_ms.toFixed(0)} ms an answer on this box`;
+      return `${k.name} (${k.here ? cost : "not here: magpie models pull " + k.name})`;
+    });
+  return models.join(", ");
+}
+
 function studentWords(known: KnownDescription[]): string {
-  const models = known.map((k) => {
-    const cost = k.answer_ms === null ? "not measured yet" : `${k.answer_ms.toFixed(0)} ms an answer on this box`;
-    return `${k.name} (${k.here ? cost : "not here: magpie models pull " + k.name})`;
-  });
-  return `A published detector; empty: the site's. ${models.join(", ")}`;
+  const teachers = costWords(known, "teacher");
+  const teacher = teachers === "" ? "" : `. The site's file names the golden model, which teaches all cameras (teacher:): ${teachers}`;
+  return `A published detector; empty: the site's. ${costWords(known, "student")}${teacher}`;
 }
 
 function model(known: KnownDescription[]): Group {
+  const students = known.filter((k) => k.kind === "student");
   return {
     title: "Model",
     folded: true,
     fields: [
-      { path: "student.model", label: "Begins as", hint: studentWords(known), suggestions: known.map((k) => k.name) },
+      { path: "student.model", label: "Begins as", hint: studentWords(known), suggestions: students.map((k) => k.name) },
       { path: "student.class_map", label: "Names of the published detector", control: "lines", hint: "One class a line, where it calls it otherwise: van = car, truck. Empty: as the golden model's" },
       { path: "student.architecture", label: "Architecture" },
       { path: "student.input_height", label: "Input height", unit: "px" },

@@ -9,6 +9,7 @@ import { useAsked } from "../parts/asking";
 import { Icon } from "../parts/icon";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Asking } from "./camera_truth_asking";
+import { importParts } from "./camera_truth_import";
 
 interface Props {
   camera: Camera;
@@ -57,17 +58,15 @@ export function TruthTab({ camera, me, latest }: Props) {
     <section class="truth" aria-labelledby="truth-title">
       <div class="card-head">
         <h2 id="truth-title">True accuracy</h2>
-        {truth.history.length > 0 && (
-          <span class="truth-files">
-            <a href={pictureUrl(`${path}/export?format=coco`)} download>
-              Labels as COCO
-            </a>{" "}
-            <a href={pictureUrl(`${path}/export?format=yolo`)} download>
-              as YOLO
-            </a>
-            {operator && <ImportFile path={path} onDone={asked.again} />}
-          </span>
-        )}
+        <span class="truth-files">
+          <a href={pictureUrl(`${path}/export?format=coco`)} download>
+            Labels as COCO
+          </a>{" "}
+          <a href={pictureUrl(`${path}/export?format=yolo`)} download>
+            as YOLO
+          </a>
+          {operator && <ImportFiles path={path} onDone={asked.again} />}
+        </span>
       </div>
       <div aria-live="polite">
         {truth.estimate === null ? (
@@ -145,30 +144,48 @@ function Range({ name, of, side }: { name: string; of: TruthInterval; side: stri
 }
 
 /** A COCO file from disk. */
-function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
+/** Label files of people: one COCO file, or YOLO texts with their classes.txt. */
+function ImportFiles({ path, onDone }: { path: string; onDone: () => void }) {
   const field = useRef<HTMLInputElement>(null);
+  const [complete, setComplete] = useState(false);
   const [outcome, setOutcome] = useState("");
   const read = async (): Promise<void> => {
-    const file = field.current?.files?.[0];
-    if (file === undefined) return;
+    const files = [...(field.current?.files ?? [])];
+    if (files.length === 0) return;
+    const sum = { pictures: 0, answers: 0, incomplete: 0, unknown: 0 };
+    const said = (): string => `${sum.answers} answers were added${leftOut(sum)}.`;
     try {
-      const document = JSON.parse(await file.text()) as unknown;
-      const done = await ask<ImportedLabels>(`${path}/import`, "POST", { format: "coco", document });
-      const left = done.incomplete + done.unknown;
-      setOutcome(`${done.answers} answers were added${left > 0 ? `; ${left} of ${done.pictures} pictures were left out` : ""}.`);
-      onDone();
+      const parts = importParts(await Promise.all(files.map(async (f) => [f.name, await f.text()] as const)));
+      for (const [number, part] of parts.entries()) {
+        if (parts.length > 1) setOutcome(`Part ${number + 1} of ${parts.length}`);
+        const done = await ask<ImportedLabels>(`${path}/import`, "POST", { ...part, complete });
+        for (const key of ["pictures", "answers", "incomplete", "unknown"] as const) sum[key] += done[key];
+      }
+      setOutcome(said());
     } catch (error) {
-      setOutcome(`The file was not imported: ${words(error)}`);
+      setOutcome(`${sum.answers > 0 ? `${said()} Then: ` : ""}The file was not imported: ${words(error)}`);
     }
+    if (sum.answers > 0) onDone();
     if (field.current !== null) field.current.value = "";
   };
   return (
     <>
       <label class="truth-import">
-        <span>Import COCO</span>
-        <input ref={field} type="file" accept=".json,application/json" onChange={() => void read()} />
+        <span>Import COCO or YOLO</span>
+        <input ref={field} type="file" multiple accept=".json,.txt,application/json,text/plain" onChange={() => void read()} />
+      </label>
+      <label>
+        <input type="checkbox" checked={complete} onChange={(e) => setComplete(e.currentTarget.checked)} /> every picture holds all its objects
       </label>
       <span role="status">{outcome}</span>
     </>
   );
+}
+
+function leftOut({ pictures, incomplete, unknown }: { pictures: number; incomplete: number; unknown: number }): string {
+  const why = [
+    incomplete > 0 ? `${incomplete} do not say that all their objects are in them` : "",
+    unknown > 0 ? `${unknown} are not here any more` : "",
+  ].filter((w) => w !== "");
+  return why.length > 0 ? `; of ${pictures} pictures ${why.join(", ")}` : "";
 }

@@ -10,6 +10,7 @@ import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
 import { seesAll } from "../session";
 import "../styles/fleet.css";
+import { FleetBoxesNow } from "./fleet_boxes";
 import { FleetJobs } from "./fleet_jobs";
 import { BoxOrders, Invite, MoveCamera, mayOrder } from "./fleet_orders";
 import { FleetAudit, FleetSearch } from "./fleet_search";
@@ -38,6 +39,7 @@ const REFUSED: Record<string, string> = {
   no_tls: "no TLS",
   too_slow: "no TLS within some seconds",
   too_many: "too many connections without a certificate at once",
+  other_version: "a message of a box whose version is too far from this one's",
 };
 
 interface PartProps {
@@ -73,7 +75,12 @@ function Boxes({ fleet, orders, again }: PartProps) {
           {
             key: "status",
             title: "State",
-            cell: (b) => (b.status === null ? <span class="quiet">Not known</span> : <Badge tone={TONE[b.status]}>{STATUS[b.status]}</Badge>),
+            cell: (b) => (
+              <>
+                {b.status === null ? <span class="quiet">Not known</span> : <Badge tone={TONE[b.status]}>{STATUS[b.status]}</Badge>}
+                {b.other_version && <span class="under">Its version and this box's are too far apart: upgrade one</span>}
+              </>
+            ),
           },
           { key: "role", title: "Part", cell: (b) => (b.head ? "Head" : b.decides ? "Standby" : "Member") + (b.drained ? ", drained" : "") },
           { key: "zones", title: "Zones", cell: (b) => (b.zones.length === 0 ? <span class="quiet">–</span> : b.zones.join(", ")) },
@@ -136,22 +143,12 @@ const FAULTS: Record<string, string> = {
   damaged: "damaged",
   late: "late",
 };
-/** The work of a box for another one's camera. Of trials it is not known how far they are. */
-const WORKS = { retraining: "trains", profiles: "tries configurations of", labels: "labels pictures of" } as const;
-const PHASES = {
-  asked: "asked for",
-  fetching: "copies its pictures, or has other work first",
-  running: "runs",
-  done: "judged here",
-  failed: "failed",
-};
-
 function Lending({ fleet }: { fleet: FleetAnswer }) {
   const lending = fleet.lending;
   const faults = Object.entries(lending.failures);
   return (
     <section class="card" aria-labelledby="lending-title">
-      <h2 id="lending-title">Lent and borrowed</h2>
+      <h2 id="lending-title">Lent and borrowed by this box</h2>
       {!lending.lend && !lending.borrow && <p class="quiet">This box neither lends nor borrows: fleet.lending in the site file.</p>}
       {lending.lend && (
         <p>
@@ -166,22 +163,6 @@ function Lending({ fleet }: { fleet: FleetAnswer }) {
           {lending.borrowed_labels} of its pictures: {lending.borrowed_device_s.toFixed(0)} s of its device.
           {faults.length > 0 && ` Did not come back: ${faults.map(([fault, count]) => `${count} ${FAULTS[fault] ?? fault}`).join(", ")}.`}
         </p>
-      )}
-      {(lending.here.length > 0 || lending.there.length > 0) && (
-        <ul>
-          {lending.here.map((h) => (
-            <li key={`${h.box} ${h.camera}`}>
-              This box {WORKS[h.kind]} {h.camera} of {h.box} on {percent(h.share)} of its device
-              {h.kind === "profiles" ? "" : `: ${percent(h.fraction)} done`}
-            </li>
-          ))}
-          {lending.there.map((b, n) => (
-            <li key={`${b.box} ${b.camera} ${b.kind} ${n}`}>
-              {b.box} {WORKS[b.kind]} {b.camera} of this box: {PHASES[b.phase]}
-              {b.kind === "profiles" ? "" : `, ${percent(b.fraction)} done`}
-            </li>
-          ))}
-        </ul>
       )}
     </section>
   );
@@ -306,6 +287,7 @@ export function FleetPage({ known, me }: PageProps) {
           {chosen === "boxes" && (
             <>
               <Boxes fleet={fleet} orders={admin} again={asked.again} />
+              <FleetBoxesNow />
               <Cameras fleet={fleet} orders={admin} again={asked.again} />
               {seesAll(me) && <FleetJobs />}
               <Lending fleet={fleet} />

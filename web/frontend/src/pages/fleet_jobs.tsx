@@ -1,6 +1,6 @@
 /** The jobs of the fleet: what runs where, what waits and why, and the tenants' fair shares. */
 
-import type { FleetJobAnswer, FleetJobsAnswer, FleetTenantAnswer } from "../answers";
+import type { FleetJobAnswer, FleetJobsAnswer, FleetResourceAnswer, FleetTenantAnswer } from "../answers";
 import { counted, moment } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -13,6 +13,8 @@ const TONES = { waiting: "wait", running: "good", stopping: "wait", ended: "good
 const ENGINES = { local: "on the head's own box", ray: "on all boxes, by Ray", kubernetes: "on Kubernetes" };
 const UP = { off: "closed: no job is open", starting: "is being opened", up: "runs", failed: "failed and is tried again" };
 const MOST_FAILURES = 3;
+/** A longer list of resources is folded. */
+const OPEN_UP_TO = 12;
 
 function What({ job }: { job: FleetJobAnswer }) {
   const failed = job.task_states.filter((t) => t.failures > 0).slice(0, MOST_FAILURES);
@@ -83,6 +85,25 @@ function Tenants({ tenants }: { tenants: readonly FleetTenantAnswer[] }) {
   );
 }
 
+function Resources({ resources }: { resources: readonly FleetResourceAnswer[] }) {
+  if (resources.length === 0) return null;
+  return (
+    <details open={resources.length <= OPEN_UP_TO}>
+      <summary>{counted(resources.length, "resource")} that jobs may ask for</summary>
+      <Table
+        caption="Resources of the boxes"
+        rows={[...resources]}
+        rowKey={(r: FleetResourceAnswer) => `${r.box} ${r.name}`}
+        columns={[
+          { key: "box", title: "Box", cell: (r) => (r.box === "" ? "all boxes together" : r.box) },
+          { key: "name", title: "Resource", cell: (r) => r.name },
+          { key: "used", title: "Held by tasks", cell: (r) => `${r.used} of ${r.capacity}` },
+        ]}
+      />
+    </details>
+  );
+}
+
 export function FleetJobs() {
   const asked = useAsked<FleetJobsAnswer>("/fleet/jobs", null, EVERY_S);
   const answer = asked.value;
@@ -105,6 +126,7 @@ export function FleetJobs() {
           ))}
           <Jobs answer={answer} />
           <Tenants tenants={answer.tenants} />
+          <Resources resources={answer.resources} />
         </>
       )}
     </section>

@@ -43,7 +43,7 @@ const OF_KIND: Record<string, Kind[]> = {
   above: ["crowd"],
   factor: ["unusual"],
   dwell_s: ["object"],
-  clip: ["object"],
+  clip: ["object", "crowd", "movement"],
   below: ["accuracy", "disk", "slo"],
   after_s: ["camera_lost", "slo", "crowd"],
 };

@@ -3,15 +3,12 @@
 import type { Overview } from "../api";
 import { cameraColour } from "./colours";
 import { config, percent } from "../format";
+import type { DevicePart } from "./device_bar";
+import { DeviceBar } from "./device_bar";
 
-interface Part {
-  key: string;
-  name: string;
+interface Part extends DevicePart {
   /** A camera's part has a place in the table of cameras. */
   ofCamera: boolean;
-  share: number;
-  colour: string;
-  training: boolean;
 }
 
 function parts(overview: Overview): Part[] {
@@ -40,34 +37,27 @@ function parts(overview: Overview): Part[] {
 /** From so many cameras on the table is folded away. */
 const FOLDED_FROM = 6;
 
-const DEVICES: Record<string, string> = { cap: "held by the kernel", reserve: "reserved", coop: "kept by agreement" };
+/** How shares are kept. */
+export const ENFORCED: Record<string, string> = { cap: "held by the kernel", reserve: "reserved", coop: "kept by agreement" };
+
+/** The units of a device in words. */
+export function unitsOf({ device, units }: { device: string; units: number }): string {
+  return device === "cpu" ? `${units} CPU cores` : `${device}, ${units} units`;
+}
 
 export function SharesNow({ overview }: { overview: Overview }) {
   const all = parts(overview);
   const sum = all.reduce((total, p) => total + p.share, 0);
-  const whole = Math.max(1, sum);
   const free = Math.max(0, 1 - sum);
   const { device } = overview;
-  const units = device.device === "cpu" ? `${device.units} CPU cores` : `${device.device}, ${device.units} units`;
   const small = all.filter((p) => !p.ofCamera);
   return (
     <section class="card" aria-labelledby="shares-title">
       <h2 id="shares-title">Shares now</h2>
       <p class="quiet">
-        {units} · {device.kind}, {DEVICES[device.enforced] ?? device.enforced}
+        {unitsOf(device)} · {device.kind}, {ENFORCED[device.enforced] ?? device.enforced}
       </p>
-      <div class="stack" role="img" aria-label={all.map((p) => `${p.name} ${percent(p.share)}`).join(", ")}>
-        {all
-          .filter((p) => p.share > 0)
-          .map((p) => (
-            <span
-              key={p.key}
-              class={p.training ? "segment training" : "segment"}
-              style={{ width: `${(100 * p.share) / whole}%`, backgroundColor: p.colour }}
-              title={`${p.name}: ${percent(p.share)}`}
-            />
-          ))}
-      </div>
+      <DeviceBar parts={all} />
       {overview.cameras.length > FOLDED_FROM ? (
         <details>
           <summary>Shares of {overview.cameras.length} cameras</summary>
