@@ -75,23 +75,23 @@ function Devices({ answer }: { answer: FleetBoxesAnswer }) {
           key: "version",
           title: "Version",
           cell: (r) => (
-            <>
+            <div>
               {r.now.version}
               {mine !== undefined && r.now.version !== mine && <Badge tone="wait">Not as here</Badge>}
               <span class="quiet under">up {duration(r.now.uptime_s)}</span>
-            </>
+            </div>
           ),
         },
         {
           key: "device",
           title: "Device",
           cell: (r) => (
-            <>
+            <div>
               {unitsOf(r.now)}
               <span class="quiet under">
                 {r.now.kind}, {ENFORCED[r.now.enforced] ?? r.now.enforced}
               </span>
-            </>
+            </div>
           ),
         },
         { key: "shares", title: "Shares", cell: (r) => <Shares now={r.now} /> },
