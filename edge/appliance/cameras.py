@@ -246,7 +246,9 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
     """Settings without what only the control process looks at: a change of these needs no other worker."""
     fields = CameraSettings.model_fields
     defaults = {name: fields[name].default for name in ("name", "zones", "lines", "retraining")}
-    return settings.model_copy(update=defaults | {"clips": CameraClips(enabled=settings.clips.enabled)})
+    looked_at = settings.inference.model_copy(update={"region": "auto"})
+    clips = CameraClips(enabled=settings.clips.enabled)
+    return settings.model_copy(update=defaults | {"clips": clips, "inference": looked_at})
 
 
 def _of_student(settings: CameraSettings) -> tuple[object, ...]:

@@ -125,10 +125,13 @@ class CameraWorkers:
         self._forget_retraining(camera)
 
     def settle(self, settings: CameraSettings) -> None:
-        """Settings that only the control process looks at are in force at once, without another worker. Raises
-        NotFound."""
+        """Settings that only the control process looks at are in force at once, without another worker: a region that
+        is fixed by hand, too; one that is to be learned again stays as it is until a window ends. Raises NotFound."""
         camera = self._parts.camera(settings.id)
         before, camera.settings = camera.settings, settings
+        fixed = camera.fixed_region()
+        if before.inference.region != settings.inference.region and fixed is not None:
+            self._look_at(camera, fixed)
         if before.retraining == settings.retraining or not settings.enabled:
             return
         known = self._parts.controller.state.cameras.get(settings.id)
@@ -179,7 +182,9 @@ class CameraWorkers:
         """A window ends: look at another part of the picture from here on, where that was learned."""
         if camera.baseline is None or camera.fixed_region() is not None:
             return
-        region = self._region(camera, camera.record, camera.region)
+        self._look_at(camera, self._region(camera, camera.record, camera.region))
+
+    def _look_at(self, camera: CameraRuntime, region: Region) -> None:
         if region == camera.region:
             return
         camera.take_region(region)

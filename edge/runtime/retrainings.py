@@ -65,7 +65,7 @@ class Retrainings:
         self._waiting.pop(camera, None)
         running = self.running.get(camera)
         if running is not None:
-            self._end(camera, running.job, "stopped", "the camera was removed")
+            self._end(camera, running.job, "stopped", "the camera was removed or changed")
 
     def start(self, order: ev.StartRetraining) -> None:
         """Start a worker for a job, as soon as the camera's earlier one has ended; where its data are gone the

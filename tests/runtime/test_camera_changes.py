@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from detectors.tiny_detectors import tiny_grid
 from leaf_kit import UNASKED, ignored, leaf_parts
 
 from edge.core import events as ev
-from edge.core.configs import StudentSpec
+from edge.core.configs import WHOLE, StudentSpec
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
+from edge.detectors.description import published_spec
 from edge.runtime.camera import CameraRuntime, assumed_profile
 from edge.runtime.camera_workers import CameraWorkers
 from edge.settings import CameraSettings
@@ -71,3 +73,22 @@ def test_of_a_camera_that_is_switched_off_nothing_is_reported(box: Box) -> None:
     box.camera.settings = box.camera.settings.model_copy(update={"enabled": False})
     box.workers.changed(box.camera, "camera_unpinned")
     assert box.events == []
+
+
+def test_a_region_that_is_fixed_by_hand_is_looked_at_at_once(box: Box) -> None:
+    box.camera.version = replace(box.camera.version, spec=published_spec(tiny_grid()[1], ("car",), {}))
+    box.camera.inference = box.camera.settings.inference.space(WHOLE)[0]
+
+    def look(region: str) -> tuple[float, ...]:
+        settings = box.camera.settings
+        inference = settings.inference.model_copy(update={"region": region})
+        box.workers.settle(settings.model_copy(update={"inference": inference}))
+        assert box.camera.inference is not None
+        assert box.camera.inference.region == box.camera.region
+        assert {p.config.region for p in box.camera.profile.points} == {box.camera.region}
+        return box.camera.region
+
+    part = (0.1, 0.2, 0.9, 0.8)
+    assert look("0.1,0.2,0.9,0.8") == part
+    assert look("auto") == part, "it is learned when a window ends"
+    assert look("off") == WHOLE

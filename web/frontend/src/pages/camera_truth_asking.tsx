@@ -74,13 +74,32 @@ interface Props {
 }
 
 export function Asking({ path, onAnswered }: Props) {
-  const batch = useBatch(path, onAnswered);
+  const [second, setSecond] = useState(false);
+  const batch = useBatch(path, second, onAnswered);
   const [mine, setMine] = useState("");
   useAnswerKeys(batch);
   const { questions, classes, question: q, at, marks, error } = batch;
 
   if (questions === null) return error === "" ? <Loading what="Loading questions" /> : <p role="alert">{error}</p>;
-  if (q === undefined) return <p class="quiet">Every question about this window was answered. With the next window there are new ones.</p>;
+  const other = (
+    <p class="quiet">
+      <button type="button" class="link" onClick={() => setSecond(!second)}>
+        {second ? "Questions that nobody has answered" : "A second opinion on questions that others answered"}
+      </button>
+    </p>
+  );
+  if (q === undefined) {
+    return (
+      <>
+        <p class="quiet">
+          {second
+            ? "Others have answered no question about this window that you have not."
+            : "Every question about this window was answered. With the next window there are new ones."}
+        </p>
+        {other}
+      </>
+    );
+  }
   const given = batch.given[at];
   return (
     <div class="card truth-asking">
@@ -111,6 +130,7 @@ export function Asking({ path, onAnswered }: Props) {
       )}
       {error !== "" && <p role="alert">{error}</p>}
       <Send batch={batch} of={questions.length} />
+      {other}
     </div>
   );
 }

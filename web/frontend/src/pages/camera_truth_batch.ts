@@ -82,8 +82,8 @@ function toSend(all: QuestionAnswer[], given: Progress["given"]): object[] {
   });
 }
 
-/** `path`: of the camera's truth. `onAnswered` gets the truth when answers were sent; then there is another batch. */
-export function useBatch(path: string, onAnswered: (truth: TruthOfCamera) => void): Batch {
+/** `path`: of the camera's truth. `second`: questions that others have answered. `onAnswered` gets the truth when answers were sent; then there is another batch. */
+export function useBatch(path: string, second: boolean, onAnswered: (truth: TruthOfCamera) => void): Batch {
   const [round, setRound] = useState(0);
   const [asked, setAsked] = useState<QuestionsAnswer | null>(null);
   const [error, setError] = useState("");
@@ -92,7 +92,7 @@ export function useBatch(path: string, onAnswered: (truth: TruthOfCamera) => voi
 
   useEffect(() => {
     let wanted = true;
-    void ask<QuestionsAnswer>(`${path}/questions?limit=${SIZE}`)
+    void ask<QuestionsAnswer>(`${path}/questions?limit=${SIZE}${second ? "&second=true" : ""}`)
       .then((found) => {
         if (!wanted) return;
         setAsked(found);
@@ -103,7 +103,7 @@ export function useBatch(path: string, onAnswered: (truth: TruthOfCamera) => voi
     return () => {
       wanted = false;
     };
-  }, [path, round]);
+  }, [path, second, round]);
 
   const all = asked?.questions ?? [];
   const question = all[progress.at];
