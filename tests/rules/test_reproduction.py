@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reproduction import PAGE, NotRedone, Redone, Reproduction, page, results, source_of, spread
+from benchmarks.reproduction import PAGE, PAPERS, NotRedone, Redone, Reproduction, page, results, source_of, spread
 
 FIGURE = Redone(
     "Figure 1", "cost", "half", "40 pipelines", ("", "paper", "here"), (("published", 0.5, 0.52),), "agrees", "so"

@@ -1,6 +1,7 @@
 /** Ten questions about pictures, answered by keyboard, mouse or finger. They are sent together: until then each can be
  * answered again. */
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { QuestionAnswer, TruthOfCamera } from "../answers";
@@ -81,25 +82,8 @@ export function Asking({ path, onAnswered }: Props) {
   const { questions, classes, question: q, at, marks, error } = batch;
 
   if (questions === null) return error === "" ? <Loading what="Loading questions" /> : <p role="alert">{error}</p>;
-  const other = (
-    <p class="quiet">
-      <button type="button" class="link" onClick={() => setSecond(!second)}>
-        {second ? "Questions that nobody has answered" : "A second opinion on questions that others answered"}
-      </button>
-    </p>
-  );
-  if (q === undefined) {
-    return (
-      <>
-        <p class="quiet">
-          {second
-            ? "Others have answered no question about this window that you have not."
-            : "Every question about this window was answered. With the next window there are new ones."}
-        </p>
-        {other}
-      </>
-    );
-  }
+  const other = <Other second={second} onChange={() => setSecond(!second)} />;
+  if (q === undefined) return <NoneLeft second={second}>{other}</NoneLeft>;
   const given = batch.given[at];
   return (
     <div class="card truth-asking">
@@ -132,6 +116,29 @@ export function Asking({ path, onAnswered }: Props) {
       <Send batch={batch} of={questions.length} />
       {other}
     </div>
+  );
+}
+
+function Other({ second, onChange }: { second: boolean; onChange: () => void }) {
+  return (
+    <p class="quiet">
+      <button type="button" class="link" onClick={onChange}>
+        {second ? "Unanswered questions" : "Second opinions on answered questions"}
+      </button>
+    </p>
+  );
+}
+
+function NoneLeft({ second, children }: { second: boolean; children: ComponentChildren }) {
+  return (
+    <>
+      <p class="quiet">
+        {second
+          ? "No answer of another person about this window is left for a second opinion of yours."
+          : "Every question about this window was answered. With the next window there are new ones."}
+      </p>
+      {children}
+    </>
   );
 }
 
