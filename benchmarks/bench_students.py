@@ -304,7 +304,7 @@ def _below_twice(run: Run) -> bool:
 
 def table(runs: Sequence[Run]) -> str:
     """T / P per camera and row, and CPU ms per answer: of the download as shipped, a student, the teacher."""
-    lines = [f"{'camera':<28}" + "".join(f"{row:>16}" for row in (*ROWS, "ms per answer"))]
+    lines = [f"{'camera':<28}" + "".join(f"{row:>16}" for row in ROWS) + f"{'ms per answer':>24}"]
 
     def cost(mine: Sequence[Run]) -> str:
         values = [float(np.mean([r.answer_ms[row] for r in mine])) for row in ("shipped", "student", "teacher")]
@@ -317,10 +317,10 @@ def table(runs: Sequence[Run]) -> str:
 
     for camera in sorted({r.camera for r in runs}):
         mine = [r for r in runs if r.camera == camera]
-        cells = [*(cell([r.mean(row) for r in mine]) for row in ROWS), cost(mine)]
-        lines.append(f"{camera:<28}" + "".join(f"{one:>16}" for one in cells))
-    cells = [*(cell([r.mean(row) for r in runs]) for row in ROWS), cost(runs)]
-    lines.append(f"{'mean':<28}" + "".join(f"{one:>16}" for one in cells))
+        cells = "".join(f"{cell([r.mean(row) for r in mine]):>16}" for row in ROWS)
+        lines.append(f"{camera:<28}{cells}{cost(mine):>24}")
+    cells = "".join(f"{cell([r.mean(row) for r in runs]):>16}" for row in ROWS)
+    lines.append(f"{'mean':<28}{cells}{cost(runs):>24}")
     return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ from edge.core.journal_kinds import JournalNote
 from edge.ingest.probe import probe_camera
 from edge.ingest.source import CameraSource
 from edge.runtime import messages as m
+from edge.runtime.camera import score_document
 from edge.runtime.golden_worker import TeacherOffer
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.runtime import Runtime
@@ -147,7 +148,8 @@ class Cameras:
     async def _take_in(self, settings: CameraSettings, choice: ModelChoice) -> None:
         version = await self._models.put_in_force(settings.id, choice)
         lineage = await asyncio.to_thread(self._store.versions.lineage, version.id)
-        self._runtime.camera_workers.add(settings, version, lineage[-1], await self._baseline(settings.id))
+        learned = await self._baseline(settings.id), await self._score(settings.id, version.id)
+        self._runtime.camera_workers.add(settings, version, lineage[-1], *learned)
         history = await asyncio.to_thread(self._store.settings.get_settings, f"profiler/{settings.id}")
         self._runtime.cameras[settings.id].history = history
         self._runtime.students.siblings.known(
@@ -167,6 +169,13 @@ class Cameras:
         except (MagpieError, KeyError, TypeError, ValueError) as error:
             self._runtime.complaints.add("baseline", f"learning of the download begins anew: {error}", camera)
             return None
+
+    async def _score(self, camera: str, version: str) -> float | None:
+        """The least score that was chosen for a version; None: there is none of it."""
+        kept = await asyncio.to_thread(self._store.settings.get_settings, score_document(camera)) or {}
+        score = kept.get("score")
+        good = isinstance(score, int | float) and 0.0 <= score <= 1.0 and kept.get("version") == version
+        return float(score) if good else None  # type: ignore[arg-type]
 
     # -- changes
 

@@ -108,6 +108,11 @@ class Swaps:
         self.frames_lost += swapped.frames_lost
 
 
+def score_document(camera: str) -> str:
+    """The name of the document that keeps the least score chosen for a camera's version."""
+    return f"score/{camera}"
+
+
 @dataclass
 class CameraRuntime:
     """Touched on the control process's event loop only."""

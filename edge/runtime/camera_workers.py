@@ -25,7 +25,7 @@ from edge.core.plan_causes import CameraChange
 from edge.core.workers import Worker
 from edge.recording.labelled_windows import pictured_windows
 from edge.runtime import messages as m
-from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at
+from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at, score_document
 from edge.runtime.leaf_parts import LeafParts
 from edge.runtime.mains import camera_worker
 from edge.runtime.siblings import Siblings
@@ -77,13 +77,20 @@ class CameraWorkers:
     # -- coming and going
 
     def add(
-        self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion, baseline: Baseline | None = None
+        self,
+        settings: CameraSettings,
+        version: ModelVersion,
+        frozen: ModelVersion,
+        baseline: Baseline | None = None,
+        score: float | None = None,
     ) -> None:
-        """Take a camera in, with what earlier windows taught of its download; its worker starts if it is enabled."""
+        """Take a camera in, with what earlier windows taught of its download, and the least score that was chosen for
+        its version; its worker starts if it is enabled."""
         parts = self._parts
         parts.start_labelling()
         camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, parts.shares.cores))
         camera.baseline = baseline if camera.published else None
+        camera.score = None if score is None else (version.id, score)
         fixed = camera.fixed_region()
         # A record of an older version says nothing of retrained students: what the download's said then, held for them.
         record = camera.record or (None if camera.baseline is None else camera.baseline.download)
@@ -170,6 +177,8 @@ class CameraWorkers:
         if version != camera.version.id:
             return
         camera.score = (version, score)
+        put = partial(self._parts.store.settings.put_settings, audited=False)
+        self._parts.records.write(put, score_document(camera.id), {"version": version, "score": score}, "score")
         self._parts.supervisor.send(camera.worker, m.SetScore(version, score))
 
     @staticmethod

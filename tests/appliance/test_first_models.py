@@ -15,6 +15,7 @@ from edge.appliance.first_models import FirstModels, ModelChoice
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, LicenceRefused, WeightsError
 from edge.core.models import ModelVersion
+from edge.runtime.camera import score_document
 from edge.settings import CameraSettings, SiteSettings, parse
 from edge.store.store import Store
 
@@ -154,3 +155,46 @@ async def test_a_camera_whose_student_is_gone_goes_on_with_its_last_and_keeps_no
         await _Box(tmp_path, None, False).begin(camera(model))
     with pytest.raises(WeightsError):  # another box may answer it, and this one would have removed it
         await _Box(tmp_path, None, True, fleet={"name": "b1", "token": "env:X"}).begin(camera(model))
+
+
+@pytest.mark.parametrize(
+    ("kept", "taken"),
+    [
+        (None, None),
+        ({"version": "v1", "score": 0.35}, 0.35),
+        ({"version": "v0", "score": 0.35}, None),
+        ({"version": "v1", "score": "high"}, None),
+        ({"version": "v1", "score": 7.0}, None),
+    ],
+)
+async def test_the_least_score_of_the_version_in_force_is_taken_up_again(
+    tmp_path: Path, model: Path, kept: dict[str, Any] | None, taken: float | None
+) -> None:
+    added: list[Any] = []
+    cameras = {"gate": SimpleNamespace()}
+    runtime: Any = SimpleNamespace(
+        cameras=cameras,
+        camera_workers=SimpleNamespace(add=lambda *given: added.append(given)),
+        students=SimpleNamespace(siblings=SimpleNamespace(known=lambda *given: None)),
+    )
+    version: Any = SimpleNamespace(id="v1")
+    documents = {score_document("gate"): kept}
+    store: Any = SimpleNamespace(
+        versions=SimpleNamespace(lineage=lambda name: (version,)),
+        settings=SimpleNamespace(get_settings=documents.get),
+    )
+    control: Any = SimpleNamespace(secrets_file=tmp_path)
+    nothing: Any = None
+    site = parse(SiteSettings, {"data_dir": str(tmp_path)})
+    box = Cameras(site, store, ManualClock(), runtime, control, *[nothing] * 6)
+
+    async def choose(settings: CameraSettings, lost: bool = False, anew: bool = False) -> ModelChoice:
+        return ModelChoice(version)
+
+    async def put_in_force(camera_id: str, choice: ModelChoice) -> Any:
+        return version
+
+    models: Any = SimpleNamespace(choose=choose, put_in_force=put_in_force)
+    box._models = models
+    await box.begin(camera(model))
+    assert added[0][-1] == taken

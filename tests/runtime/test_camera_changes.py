@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from edge.core.configs import WHOLE, StudentSpec
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
 from edge.detectors.description import published_spec
-from edge.runtime.camera import CameraRuntime, assumed_profile
+from edge.runtime.camera import CameraRuntime, assumed_profile, score_document
 from edge.runtime.camera_workers import CameraWorkers
 from edge.settings import CameraSettings
 
@@ -28,7 +29,11 @@ class Box:
         given = CameraSettings(id="gate", name="Gate", url="rtsp://127.0.0.1/x", classes=["car"])
         version = ModelVersion("m1", "gate", "", StudentSpec("classification", "resnet18", ("car",), (64, 64)), 1.0)
         self.camera = CameraRuntime(given, version, version, assumed_profile(given.inference, 1.0))
-        parts = leaf_parts(folder, cameras={"gate": self.camera})
+        self.kept: dict[str, Any] = {}
+        settings = SimpleNamespace(put_settings=lambda name, value, by, audited: self.kept.update({name: value}))
+        records = SimpleNamespace(write=lambda call, *args: call(*args))
+        store = SimpleNamespace(settings=settings)
+        parts = leaf_parts(folder, cameras={"gate": self.camera}, records=records, store=store)
         parts.controller.handle(ev.CameraJoined(0.0, "gate", 0.625, self.camera.profile))
         self.workers = CameraWorkers(
             parts, UNASKED, UNASKED, ignored, ignored, self.events.append, ignored, ignored, ignored
@@ -92,3 +97,11 @@ def test_a_region_that_is_fixed_by_hand_is_looked_at_at_once(box: Box) -> None:
     assert look("0.1,0.2,0.9,0.8") == part
     assert look("auto") == part, "it is learned when a window ends"
     assert look("off") == WHOLE
+
+
+def test_the_least_score_that_was_chosen_is_kept_with_its_version(box: Box) -> None:
+    box.workers.choose_score(box.camera, "m0", 0.5)
+    assert box.camera.score is None, "of another version"
+    box.workers.choose_score(box.camera, "m1", 0.35)
+    assert box.camera.score_of("m1") == 0.35
+    assert box.kept == {score_document("gate"): {"version": "m1", "score": 0.35}}
