@@ -157,6 +157,22 @@ async def test_a_camera_whose_student_is_gone_goes_on_with_its_last_and_keeps_no
         await _Box(tmp_path, None, True, fleet={"name": "b1", "token": "env:X"}).begin(camera(model))
 
 
+class UnchangedCameras(Cameras):
+    """Cameras whose version in force stays."""
+
+    def __init__(self, version: Any, *parts: Any) -> None:
+        super().__init__(*parts)
+
+        async def choose(settings: CameraSettings, lost: bool = False, anew: bool = False) -> ModelChoice:
+            return ModelChoice(version)
+
+        async def put_in_force(camera_id: str, choice: ModelChoice) -> Any:
+            return version
+
+        models: Any = SimpleNamespace(choose=choose, put_in_force=put_in_force)
+        self._models = models
+
+
 @pytest.mark.parametrize(
     ("kept", "taken"),
     [
@@ -186,15 +202,5 @@ async def test_the_least_score_of_the_version_in_force_is_taken_up_again(
     control: Any = SimpleNamespace(secrets_file=tmp_path)
     nothing: Any = None
     site = parse(SiteSettings, {"data_dir": str(tmp_path)})
-    box = Cameras(site, store, ManualClock(), runtime, control, *[nothing] * 6)
-
-    async def choose(settings: CameraSettings, lost: bool = False, anew: bool = False) -> ModelChoice:
-        return ModelChoice(version)
-
-    async def put_in_force(camera_id: str, choice: ModelChoice) -> Any:
-        return version
-
-    models: Any = SimpleNamespace(choose=choose, put_in_force=put_in_force)
-    box._models = models
-    await box.begin(camera(model))
+    await UnchangedCameras(version, site, store, ManualClock(), runtime, control, *[nothing] * 6).begin(camera(model))
     assert added[0][-1] == taken

@@ -20,6 +20,8 @@ from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
 
 TENSOR = {"datatype": "FP32", "shape": [-1, 4]}
+#: Between two requests of a client: without it their rate may come to more than the table holds, and is refused.
+PAUSE_S = 0.1
 #: The table is believed: on a busy machine the watch over drift would have the model measured, and plans made anew.
 PLANNING = {"shrink_dwell_s": 600.0, "latencies": "measured"}
 
@@ -69,6 +71,7 @@ async def test_a_model_gets_a_second_queue_and_loses_it_and_no_request_is_lost(b
         while not stop.is_set():
             assert (await box.ask(client, name, 3.0))[0] == 3.0
             seen[name] += 1
+            await asyncio.sleep(PAUSE_S)
 
     async def more(requests: int) -> None:
         least = {name: n + requests for name, n in seen.items()}
