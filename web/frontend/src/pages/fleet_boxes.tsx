@@ -66,7 +66,7 @@ function Devices({ answer }: { answer: FleetBoxesAnswer }) {
           title: "Box",
           cell: (r) => (
             <>
-              <Named box={r.box} asked={answer.boxes} />
+              <Named box={r.box} asked={answer.boxes} />{" "}
               {!r.now.ready && <Badge tone="bad">Not ready</Badge>}
             </>
           ),
@@ -76,7 +76,7 @@ function Devices({ answer }: { answer: FleetBoxesAnswer }) {
           title: "Version",
           cell: (r) => (
             <div>
-              {r.now.version}
+              {r.now.version}{" "}
               {mine !== undefined && r.now.version !== mine && <Badge tone="wait">Not as here</Badge>}
               <span class="quiet under">up {duration(r.now.uptime_s)}</span>
             </div>
