@@ -356,7 +356,7 @@ class Appliance:
         site, runtime = self.site, self.runtime
 
         def keep(name: str, document: Json) -> None:
-            runtime.records.write(partial(self.store.settings.put_settings, audited=False), name, document, "tenants")
+            runtime.parts.keep_document(name, document, "tenants")
 
         return TenantShares(
             [t.tenant() for t in site.tenants], site.sharing.rules(), runtime.parts, runtime.dispatch, note,

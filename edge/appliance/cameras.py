@@ -60,9 +60,10 @@ class Cameras:
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()
 
-    async def _forget_pictures(self, camera: str) -> None:
+    async def _forget(self, camera: str, forgets: Callable[..., None], *given: Any) -> None:
+        """Forget a part of the camera's memory; a complaint says where something stays."""
         try:
-            await asyncio.to_thread(forget_pictures, self._data, camera)
+            await asyncio.to_thread(forgets, *given)
         except StoreError as error:
             self._runtime.complaints.add("pictures_not_deleted", str(error), camera)
 
@@ -101,10 +102,7 @@ class Cameras:
             if camera in self._runtime.cameras:  # else it is known, and could not begin
                 await self._runtime.camera_workers.remove(camera)
             await asyncio.to_thread(self._store.settings.delete_camera, camera, by)
-            try:
-                await asyncio.to_thread(forget, self._store, self._data, camera, True)
-            except StoreError as error:
-                self._runtime.complaints.add("pictures_not_deleted", str(error), camera)
+            await self._forget(camera, forget, self._store, self._data, camera, True)
         self._live.forget(camera)
         self._camera_gone(camera, "the camera was removed")
         self._forget_counts(camera)
@@ -232,7 +230,7 @@ class Cameras:
             self._masks_changed(camera)
         await self._runtime.camera_workers.remove(camera)
         if hides_more:
-            await self._forget_pictures(camera)
+            await self._forget(camera, forget_pictures, self._data, camera)
         try:
             await self._take_in(changed, choice)
         except MagpieError:

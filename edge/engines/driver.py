@@ -216,8 +216,7 @@ class FleetDriver:
     def step(self, timeout_s: float, *, decide: bool = True) -> None:
         """Wait for something, at most so long, and act on it. Without `decide` events are noted and kept: another one
         is the head, or none is."""
-        wait_s = timeout_s
-        wait_s = min(wait_s, self._later.next_s - self._clock())
+        wait_s = min(timeout_s, self._later.next_s - self._clock())
         if self._silent:
             wait_s = min(wait_s, self._rules.beat_s)
         heard = self._engine.events(max(0.0, wait_s))

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,8 +297,7 @@ class Boundary:
 
     def _learned_baseline(self, camera: CameraRuntime, baseline: Baseline) -> None:
         camera.baseline = baseline
-        put = partial(self._parts.store.settings.put_settings, audited=False)
-        self._parts.records.write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
+        self._parts.keep_document(f"baseline/{camera.id}", baseline.to_json(), "baseline")
 
     def _record(self, camera: CameraRuntime, result: m.Evaluated) -> None:
         parts = self._parts

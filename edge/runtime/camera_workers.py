@@ -177,8 +177,7 @@ class CameraWorkers:
         if version != camera.version.id:
             return
         camera.score = (version, score)
-        put = partial(self._parts.store.settings.put_settings, audited=False)
-        self._parts.records.write(put, score_document(camera.id), {"version": version, "score": score}, "score")
+        self._parts.keep_document(score_document(camera.id), {"version": version, "score": score}, "score")
         self._parts.supervisor.send(camera.worker, m.SetScore(version, score))
 
     @staticmethod

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 
 from edge.core import events as ev
 from edge.core.facts import FrameLabelled
@@ -255,5 +254,4 @@ class Preparation:
         self._keep_history(camera)
 
     def _keep_history(self, camera: CameraRuntime) -> None:
-        put = partial(self._parts.store.settings.put_settings, audited=False)
-        self._parts.records.write(put, f"profiler/{camera.id}", camera.history, "micro-profiler")
+        self._parts.keep_document(f"profiler/{camera.id}", camera.history, "micro-profiler")

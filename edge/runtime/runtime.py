@@ -322,8 +322,7 @@ class Runtime:
             (self.students.box_groups if of_group else self.students.borrowing).not_judged(job)
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:
-        put = partial(self.store.settings.put_settings, audited=False)
-        self.records.write(put, name, document, "micro-profiler")
+        self.parts.keep_document(name, document, "micro-profiler")
 
     # -- what happened
 

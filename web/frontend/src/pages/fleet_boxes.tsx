@@ -7,22 +7,12 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { cameraColour } from "../parts/colours";
 import type { DevicePart } from "../parts/device_bar";
-import { DeviceBar } from "../parts/device_bar";
+import { DeviceBar, PARTS } from "../parts/device_bar";
 import { ENFORCED, unitsOf } from "../parts/shares";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 
 const EVERY_S = 5;
-const PARTS: Record<DeviceShareAnswer["part"], { name: string; colour: string; training: boolean }> = {
-  inference: { name: "Inference", colour: "", training: false },
-  retraining: { name: "Retraining", colour: "", training: true },
-  golden: { name: "Golden model", colour: "var(--golden)", training: false },
-  profiling: { name: "Profiling", colour: "var(--profiling)", training: false },
-  lent: { name: "Lent to another box", colour: "var(--profiling)", training: true },
-  serving: { name: "Served models", colour: "var(--part-serving)", training: false },
-  front: { name: "Front of served models", colour: "var(--part-front)", training: false },
-  control: { name: "Control", colour: "var(--control)", training: false },
-};
 /** The work of a box for another one's camera. */
 const WORKS = { retraining: "trains", profiles: "tries configurations of", labels: "labels pictures of" } as const;
 const PHASES = {

@@ -1,5 +1,6 @@
 /** The shares of a device, drawn to scale. */
 
+import type { DeviceShareAnswer } from "../answers";
 import { percent } from "../format";
 
 export interface DevicePart {
@@ -10,6 +11,18 @@ export interface DevicePart {
   /** Work that is not for live answers is hatched. */
   training: boolean;
 }
+
+/** The parts of a device; those of a camera have the camera's colour. */
+export const PARTS: Record<DeviceShareAnswer["part"], Pick<DevicePart, "name" | "colour" | "training">> = {
+  inference: { name: "Inference", colour: "", training: false },
+  retraining: { name: "Retraining", colour: "", training: true },
+  golden: { name: "Golden model", colour: "var(--golden)", training: false },
+  profiling: { name: "Profiling", colour: "var(--profiling)", training: false },
+  lent: { name: "Lent to another box", colour: "var(--profiling)", training: true },
+  serving: { name: "Served models", colour: "var(--part-serving)", training: false },
+  front: { name: "Front of served models", colour: "var(--part-front)", training: false },
+  control: { name: "Control", colour: "var(--control)", training: false },
+};
 
 /** Where more is shared out than there is, the bar is all of that. */
 export function DeviceBar({ parts }: { parts: readonly DevicePart[] }) {

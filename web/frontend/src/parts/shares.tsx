@@ -4,7 +4,7 @@ import type { Overview } from "../api";
 import { cameraColour } from "./colours";
 import { config, percent } from "../format";
 import type { DevicePart } from "./device_bar";
-import { DeviceBar } from "./device_bar";
+import { DeviceBar, PARTS } from "./device_bar";
 
 interface Part extends DevicePart {
   /** A camera's part has a place in the table of cameras. */
@@ -20,17 +20,15 @@ function parts(overview: Overview): Part[] {
     out.push({ key: `${camera.id}-i`, name: `${camera.name}: inference`, share: share.inference, colour, training: false, ofCamera: true });
     out.push({ key: `${camera.id}-r`, name: `${camera.name}: retraining`, share: share.retraining, colour, training: true, ofCamera: true });
   });
-  out.push({ key: "golden", name: "Golden model", share: overview.golden_share, colour: "var(--golden)", training: false, ofCamera: false });
-  out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false, ofCamera: false });
-  if (overview.lent_share > 0) {
-    out.push({ key: "lent", name: "Lent to another box", share: overview.lent_share, colour: "var(--profiling)", training: true, ofCamera: false });
-  }
+  const add = (part: keyof typeof PARTS, share: number): void => void out.push({ key: part, ...PARTS[part], share, ofCamera: false });
+  add("golden", overview.golden_share);
+  add("profiling", overview.profiling_share);
+  if (overview.lent_share > 0) add("lent", overview.lent_share);
   if (overview.serving) {
-    const { share, front_share } = overview.serving;
-    out.push({ key: "serving", name: "Served models", share: share?.reserved ?? 0, colour: "var(--part-serving)", training: false, ofCamera: false });
-    out.push({ key: "front", name: "Front of served models", share: front_share, colour: "var(--part-front)", training: false, ofCamera: false });
+    add("serving", overview.serving.share?.reserved ?? 0);
+    add("front", overview.serving.front_share);
   }
-  out.push({ key: "control", name: "Control", share: overview.control_share, colour: "var(--control)", training: false, ofCamera: false });
+  add("control", overview.control_share);
   return out;
 }
 
